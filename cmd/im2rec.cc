@@ -1,5 +1,6 @@
 #include "tools/im2rec.h"
 
+#include "signal_thread.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -21,73 +22,183 @@ job::Binding<Options> no_shuffle() {
   return binding;
 }
 
+// Flags of the lists.
+std::vector<job::FlagRow<Options>> list_rows() {
+  return {
+      {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Options, list)},
+      {.name = "recursive",
+       .help = "also take the images in the directories below ROOT, one class for each directory",
+       .bind = DT_FIELD(Options, recursive)},
+      {.name = "no-shuffle", .help = "keep the images in the order of their names", .bind = no_shuffle()},
+      {.name = "shuffle", .help = "shuffle the list, as without this flag", .bind = DT_FIELD(Options, shuffle)},
+      {.name = "exts",
+       .value = ".A,.B",
+       .help = "file name extensions of the images to take",
+       .bind = DT_FIELD(Options, extensions)},
+      {.name = "chunks",
+       .value = "N",
+       .help = "divide the list into N lists, PREFIX_0.lst and so on",
+       .bind = DT_FIELD(Options, division.chunks),
+       .min = 1,
+       .max = 1 << 20},
+      {.name = "train-ratio",
+       .aliases = {"--train_ratio"},
+       .value = "R",
+       .help =
+           "part of the images for PREFIX_train.lst; what neither training nor testing takes is for PREFIX_val.lst; "
+           "1 makes one list",
+       .bind = DT_FIELD(Options, division.train_ratio),
+       .min = 0,
+       .max = 1},
+      {.name = "test-ratio",
+       .aliases = {"--test_ratio"},
+       .value = "R",
+       .help = "part of the images for PREFIX_test.lst, if --train-ratio is below 1",
+       .bind = DT_FIELD(Options, division.test_ratio),
+       .min = 0,
+       .max = 1},
+      {.name = "label-width",
+       .aliases = {"--label_width"},
+       .value = "N",
+       .help = "number of labels on each line of the list",
+       .bind = DT_FIELD(Options, label_width),
+       .default_text = "those between the first and the last tab; 1 on a line without tabs",
+       .min = 1,
+       .max = 1 << 16},
+      {.name = "nsplit",
+       .value = "N",
+       .help = "cut each list into N parts and pack only one of them, as OUT.partNNN",
+       .bind = DT_FIELD(Options, nsplit),
+       .min = 1,
+       .max = 1000},
+      {.name = "part",
+       .value = "I",
+       .help = "with --nsplit: the part to pack, counted from 0",
+       .bind = DT_FIELD(Options, part),
+       .min = 0,
+       .max = 999},
+  };
+}
+
+// Flags of the pictures that records hold.
+std::vector<job::FlagRow<Options>> picture_rows() {
+  return {
+      {.name = "resize",
+       .value = "N",
+       .help = "resize images to a shorter edge of N pixels; 0 keeps the size",
+       .bind = DT_FIELD(Options, pack.resize),
+       .min = 0,
+       .max = job::kImageEdgeMax},
+      {.name = "inter-method",
+       .aliases = {"--inter_method"},
+       .value = "N",
+       .help = "how to resize: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 cubic or area by size, 10 random",
+       .bind = DT_FIELD(Options, pack.inter_method),
+       .choices = {"0", "1", "2", "3", "4", "9", "10"},
+       .min = 0,
+       .max = 10},
+      {.name = "center-crop",
+       .aliases = {"--center_crop"},
+       .help = "crop the central square before resizing",
+       .bind = DT_FIELD(Options, pack.center_crop)},
+      {.name = "quality",
+       .value = "N",
+       .help = "quality of JPEG (1 to 100) or compression level of PNG (0 to 9)",
+       .bind = DT_FIELD(Options, pack.quality),
+       .default_text = "95",
+       .min = 0,
+       .max = 100},
+      {.name = "color",
+       .value = "1|0|-1",
+       .help = "channels of the images: 1 color, 0 gray, -1 as in the file",
+       .bind = DT_FIELD(Options, pack.color),
+       .min = -1,
+       .max = 1},
+      {.name = "encoding",
+       .value = ".jpg|.png",
+       .help = "format of the images in the records",
+       .bind = DT_FIELD(Options, pack.encoding),
+       .default_text = ".jpg"},
+      {.name = "restart-interval",
+       .aliases = {"--restart_interval"},
+       .value = "N",
+       .help = "write a restart marker after every N rows of a JPEG's blocks, so that a part of the picture can be "
+               "decoded without the rest; with --pass-through, the files are rewritten without loss",
+       .bind = DT_FIELD(Options, pack.restart_interval),
+       .default_text = "0: none",
+       .min = 0,
+       .max = 16384},
+      {.name = "raw",
+       .help = "store the pixels without encoding them: large files that need no decoding",
+       .bind = DT_FIELD(Options, pack.raw)},
+      {.name = "pass-through",
+       .aliases = {"--pass_through", "--unchanged"},
+       .help = "copy the image files unchanged into the records",
+       .bind = DT_FIELD(Options, pack.pass_through)},
+      {.name = "pack-label",
+       .aliases = {"--pack_label"},
+       .help = "store all labels of an image, instead of only the first",
+       .bind = DT_FIELD(Options, pack.pack_label)},
+  };
+}
+
 job::FlagTable<Options> flags() {
-  return {{
-              {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Options, list)},
-              {.name = "recursive",
-               .help = "also take the images in the directories below ROOT, one class for each directory",
-               .bind = DT_FIELD(Options, recursive)},
-              {.name = "no-shuffle", .help = "keep the images in the order of their names", .bind = no_shuffle()},
-              {.name = "exts",
-               .value = ".A,.B",
-               .help = "file name extensions of the images to take",
-               .bind = DT_FIELD(Options, extensions)},
-              {.name = "num-thread",
-               .aliases = {"--num_thread", "--threads"},
-               .value = "N",
-               .help = "number of threads that encode images",
-               .bind = DT_FIELD(Options, pack.threads),
-               .min = 1,
-               .max = job::kThreadsMax},
-              {.name = "resize",
-               .value = "N",
-               .help = "resize images to a shorter edge of N pixels; 0 keeps the size",
-               .bind = DT_FIELD(Options, pack.resize),
-               .min = 0,
-               .max = job::kImageEdgeMax},
-              {.name = "center-crop",
-               .aliases = {"--center_crop"},
-               .help = "crop the central square before resizing",
-               .bind = DT_FIELD(Options, pack.center_crop)},
-              {.name = "quality",
-               .value = "N",
-               .help = "quality of JPEG (1 to 100) or compression level of PNG (0 to 9)",
-               .bind = DT_FIELD(Options, pack.quality),
-               .min = 0,
-               .max = 100},
-              {.name = "color",
-               .value = "1|0|-1",
-               .help = "channels of the images: 1 color, 0 gray, -1 as in the file",
-               .bind = DT_FIELD(Options, pack.color),
-               .min = -1,
-               .max = 1},
-              {.name = "encoding",
-               .value = ".jpg|.png",
-               .help = "format of the images in the records",
-               .bind = DT_FIELD(Options, pack.encoding)},
-              {.name = "pass-through",
-               .help = "copy the image files unchanged into the records",
-               .bind = DT_FIELD(Options, pack.pass_through)},
-              {.name = "pack-label",
-               .aliases = {"--pack_label"},
-               .help = "store all labels of an image, instead of only the first",
-               .bind = DT_FIELD(Options, pack.pack_label)},
-          },
-          {later({"--chunks", "--train-ratio", "--train_ratio", "--test-ratio"})}};
+  std::vector<job::FlagRow<Options>> rows = list_rows();
+  rows.push_back({.name = "num-thread",
+                  .aliases = {"--num_thread", "--threads"},
+                  .value = "N",
+                  .help = "number of threads that encode images",
+                  .bind = DT_FIELD(Options, pack.threads),
+                  .min = 1,
+                  .max = job::kThreadsMax});
+  for (job::FlagRow<Options>& row : picture_rows()) rows.push_back(std::move(row));
+  return {std::move(rows)};
 }
 
 constexpr const char* kUsage = "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
 
+bool is_switch(const std::string& spelling) {
+  for (const job::Spellings& row : flags().spellings()) {
+    for (const job::Spelling& known : row) {
+      if (known.text == spelling) return known.boolean;
+    }
+  }
+  return false;
+}
+
+// MXNet's spellings that other tools of dtrain do not have: `--exts .jpg .png`, and before 1.1 `--recursive True`.
+std::vector<std::string> with_own_spellings(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  bool in_extensions = false;
+  for (const std::string& word : arguments) {
+    const bool is_extension = word.starts_with('.') && word.size() > 1 && word.find('/') == std::string::npos;
+    if (in_extensions && is_extension && words.back() != "--exts") {
+      words.back() += "," + word;
+      continue;
+    }
+    in_extensions = word == "--exts" || (in_extensions && is_extension);
+    const bool after_switch = !words.empty() && is_switch(words.back());
+    const bool yes = word == "True" || word == "true", no = word == "False" || word == "false";
+    words.push_back(after_switch && yes ? "1" : after_switch && no ? "0" : word);
+  }
+  return words;
+}
+
 }  // namespace
 
 Result<int> im2rec(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 2, 32));
+  Call own = call;
+  own.arguments = with_own_spellings(call.arguments);
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, own, 2, 32));
   if (line.help) return 0;
-  const Log log = Log::to_stderr("im2rec");
   const std::vector<std::string>& words = line.positionals;
   for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(tools::apply_im2rec_key(words[i], line.options));
-  DT_TRY_VOID(words.size() == 2 ? tools::im2rec_prefix(words[0], words[1], line.options, log)
-                                : tools::im2rec_list(words[0], words[1], words[2], line.options, log));
+  const SignalThread signals;
+  const Log log = Log::to_stderr("im2rec", 0, call.environment("TERM").value_or(""));
+  const tools::Im2recHost host{.print = [](const std::string& text) { std::puts(text.c_str()); },
+                               .stop = &signals.signals().stop};
+  DT_TRY_VOID(words.size() == 2 ? tools::im2rec_prefix(words[0], words[1], line.options, log, host)
+                                : tools::im2rec_list(words[0], words[1], words[2], line.options, log, host));
   return 0;
 }
 

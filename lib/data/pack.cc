@@ -1,78 +1,18 @@
 #include "data/pack.h"
 
 #include <algorithm>
-#include <chrono>
+#include <bit>
+#include <filesystem>
+#include <thread>
 
-#include "base/file.h"
+#include "base/printable.h"
 #include "base/thread.h"
 #include "data/image.h"
-#include "data/image_record.h"
-#include "data/record_writer.h"
+#include "data/pack_progress.h"
+#include "data/reorder_window.h"
 
 namespace dtrain::data {
-
-Result<> check(const PackOptions& options) {
-  if (options.color < -1 || options.color > 1) return fail(Code::kUsage, "color {}: must be 1, 0 or -1", options.color);
-  if (options.encoding != ".jpg" && options.encoding != ".png") {
-    return fail(Code::kUsage, "encoding '{}': must be .jpg or .png", options.encoding);
-  }
-  if (options.quality < 0 || options.quality > 100) {
-    return fail(Code::kUsage, "quality {}: must be from 0 to 100", options.quality);
-  }
-  constexpr int kEdgeMax = 16384;
-  if (options.resize < 0 || options.resize > kEdgeMax) {
-    return fail(Code::kUsage, "resize {}: must be from 0 (off) to {}", options.resize, kEdgeMax);
-  }
-  const PackOptions usual;
-  const bool changes_pictures = options.resize > 0 || options.center_crop || options.color != usual.color ||
-                                options.quality != usual.quality || options.encoding != usual.encoding;
-  if (options.pass_through && changes_pictures) {
-    return fail(
-        Code::kUsage,
-        "--pass-through (unchanged=1) packs the files unchanged: it cannot be combined with resize, center-crop, "
-        "color, quality or encoding");
-  }
-  if (options.threads < 1) return fail(Code::kUsage, "{} threads: must be at least 1", options.threads);
-  return {};
-}
-
 namespace {
-
-Result<Image> decode(Bytes file, int color) {
-  Image image;
-  ImageDecoder decoder;
-  if (color < 0) {
-    DT_TRY_VOID(decoder.decode_as_stored(file, image), "keeping the stored colors (color -1; 1 and 0 convert them)");
-  } else {
-    DT_TRY_VOID(decoder.decode(file, color == 0 ? 1 : 3, image));
-  }
-  return image;
-}
-
-Result<std::vector<uint8_t>> encode_again(Bytes file, const PackOptions& options) {
-  DT_TRY(Image image, decode(file, options.color));
-  if (options.center_crop) image = central_square(image);
-  if (options.resize > 0) {
-    DT_TRY(image, resize_shorter_edge(std::move(image), options.resize));
-  }
-  return encode_image(image, options.encoding, options.quality);
-}
-
-// Makes the payload of a record.
-Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::string& root, const PackOptions& options) {
-  const std::string path = root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
-  DT_TRY(const std::string file, read_file(path, kDataBytesMax));
-  if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
-  std::vector<uint8_t> payload;
-  const std::span<const float> labels(entry.labels.data(), options.pack_label ? entry.labels.size() : 1);
-  if (options.pass_through) {
-    append_image_record(payload, entry.id, labels, as_bytes(file));
-  } else {
-    DT_TRY(const std::vector<uint8_t> encoded, encode_again(as_bytes(file), options), "packing '{}'", path);
-    append_image_record(payload, entry.id, labels, encoded);
-  }
-  return payload;
-}
 
 void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& options, const Log& log) {
   if (options.pack_label) return;
@@ -83,63 +23,129 @@ void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& op
       several, entries.size());
 }
 
-class Progress {
+// FNV-1a over all that the records depend on.
+class ListHash {
  public:
-  Progress(int64_t total, const Log& log) : total_(total), log_(log) {}
-  void report(int64_t done) {
-    constexpr double kEverySeconds = 5.0;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    if (seconds < last_ + kEverySeconds) return;
-    last_ = seconds;
-    log_.info("packed {} of {} images, {:.0f} per second", done, total_, static_cast<double>(done) / seconds);
+  void add(std::string_view bytes) {
+    for (const char c : bytes) add_byte(static_cast<uint8_t>(c));
+    add_byte(0);
   }
+  void add(uint64_t value) {
+    for (int i = 0; i < 8; i++) add_byte(static_cast<uint8_t>(value >> (8 * i)));
+  }
+  [[nodiscard]] uint64_t value() const { return value_; }
 
  private:
-  int64_t total_;
-  const Log& log_;
-  double last_ = 0;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  void add_byte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
+  uint64_t value_ = 0xcbf29ce484222325;
 };
+
+// What a run must have in common with an earlier one to go on where that one was ended.
+std::string run_settings(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options) {
+  ListHash hash;
+  for (const ListEntry& entry : entries) {
+    hash.add(entry.id);
+    for (const float label : entry.labels) hash.add(std::bit_cast<uint32_t>(label));
+    hash.add(entry.path);
+  }
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(root.empty() ? "." : root, error);
+  return fmt::format("{} images={} list={:016x} root={}", settings_text(options), entries.size(), hash.value(),
+                     printable(folder.string(), folder.string().size()));
+}
+
+// The threads that make the records' payloads. They end with this object.
+class PackThreads {
+ public:
+  PackThreads(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options,
+              ReorderWindow& window)
+      : entries_(entries), root_(root), options_(options), window_(window) {
+    for (int i = 0; i < options.threads; i++) {
+      threads_.emplace_back([this, i] {
+        name_thread(fmt::format("im2rec-{}", i));
+        work();
+      });
+    }
+  }
+  ~PackThreads() {
+    window_.stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  PackThreads(const PackThreads&) = delete;
+  PackThreads& operator=(const PackThreads&) = delete;
+
+ private:
+  void work() {
+    PicturePacker packer(options_, root_);
+    while (const std::optional<size_t> place = window_.take()) {
+      std::vector<uint8_t> payload;
+      const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
+                                       "an image, its pixels and its record");
+      window_.put(*place, packed ? Result<std::vector<uint8_t>>(std::move(payload)) : tl::unexpected(packed.error()));
+    }
+  }
+
+  const std::vector<ListEntry>& entries_;
+  const std::string& root_;
+  const PackOptions& options_;
+  ReorderWindow& window_;
+  std::vector<std::thread> threads_;
+};
+
+// Writes the records in order until all are written or `stop` is true.
+Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
+                        PackProgress& progress, const Log& log, const std::atomic<bool>* stop) {
+  constexpr std::chrono::milliseconds kPatience{100};
+  while (records.items() < static_cast<int64_t>(entries.size()) && (stop == nullptr || !*stop)) {
+    progress.show(records.items(), records.left_out());
+    const auto payload = window.next(kPatience);
+    if (!payload) continue;
+    if (*payload) {
+      DT_TRY_VOID(records.append(entries[static_cast<size_t>(records.items())].id, **payload));
+    } else {
+      log.warn("skipped an image: {}", payload->error().line());
+      DT_TRY_VOID(records.leave_out());
+    }
+  }
+  return {};
+}
+
+// A window large enough for the slowest picture of a hundred ordinary ones, on many threads.
+constexpr size_t kWindowItems = 4096;
+constexpr size_t kWindowBytes = size_t{256} << 20;
 
 }  // namespace
 
 Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std::string& root, const std::string& out,
-                               const PackOptions& options, const Log& log) {
+                               const PackOptions& options, const Log& log, const PackRun& run) {
   DT_TRY_VOID(check(options));
   use_own_threads_only();
   warn_of_labels(entries, options, log);
-  DT_TRY(RecordWriter writer, RecordWriter::create(out));
-  ThreadPool pool(options.threads, "im2rec");
-  Progress progress(static_cast<int64_t>(entries.size()), log);
-  PackReport report;
-  // One block of images after another: encoded in parallel, written in order.
-  constexpr size_t kBlock = 256;
-  std::vector<Result<std::vector<uint8_t>>> payloads;
-  for (size_t first = 0; first < entries.size(); first += kBlock) {
-    payloads.assign(std::min(kBlock, entries.size() - first), {});
-    pool.parallel_for(static_cast<int64_t>(payloads.size()), [&](int64_t i) {
-      auto& payload = payloads[static_cast<size_t>(i)];
-      const Result<> caught = catching([&]() -> Result<> {
-        payload = make_payload(entries[first + static_cast<size_t>(i)], root, options);
-        return {};
-      });
-      if (!caught) payload = tl::unexpected(caught.error());
-    });
-    for (size_t i = 0; i < payloads.size(); i++) {
-      if (payloads[i]) {
-        DT_TRY_VOID(writer.append(entries[first + i].id, *payloads[i]));
-      } else {
-        log.warn("skipped an image: {}", payloads[i].error().line());
-        report.skipped++;
-      }
-    }
-    progress.report(static_cast<int64_t>(first + payloads.size()));
+  DT_TRY(PackedRecords records, PackedRecords::open(out, run_settings(entries, root, options), log));
+  const int64_t total = static_cast<int64_t>(entries.size()), before = records.items();
+  if (before > 0) {
+    log.info("'{}': an earlier run packed {} of {} images and skipped {}; this run continues after them", out,
+             records.records(), total, records.left_out());
   }
-  report.packed = writer.records();
-  if (report.packed == 0)
-    return fail(Code::kData, "'{}' was not written: none of {} images can be packed", out, entries.size());
-  DT_TRY_VOID(writer.commit());
-  return report;
+  {
+    ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
+    const PackThreads threads(entries, root, options, window);
+    PackProgress progress(std::filesystem::path(out).filename().string(), before, total, log);
+    DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));
+  }
+  if (records.items() < total) {
+    DT_TRY_VOID(records.sync());
+    return fail(Code::kPreempted,
+                "'{}' is not complete: stopped by a signal after {} of {} images. The same command continues there",
+                out, records.items(), total);
+  }
+  if (records.records() == 0) {
+    records.discard();
+    return fail(Code::kData, "'{}' was not written: none of {} images can be packed", out, total);
+  }
+  DT_TRY_VOID(records.commit());
+  if (!run.keeps_journal) PackedRecords::forget(out);
+  return PackReport{.packed = records.records(), .skipped = records.left_out()};
 }
 
 }  // namespace dtrain::data

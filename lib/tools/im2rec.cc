@@ -14,16 +14,21 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kListSuffix = ".lst";
 
-// All PREFIX*.lst, sorted by name.
+// The file that says that the lists are being made: an earlier run that was ended has made only some of them.
+constexpr std::string_view kUnfinished = ".lst.partial";
+
+// All PREFIX*.lst, sorted by name; all lists in PREFIX if it is a directory.
 std::vector<std::string> find_lists(const std::string& prefix) {
   const fs::path path(prefix);
-  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::vector<std::string> lists;
   std::error_code error;
+  const bool inside = fs::is_directory(path, error);
+  const fs::path directory = inside ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string begin = inside ? "" : path.filename().string();
+  std::vector<std::string> lists;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(path.filename().string()) || !name.ends_with(kListSuffix)) continue;
-    lists.push_back((path.has_parent_path() ? directory / name : fs::path(name)).string());
+    if (!name.starts_with(begin) || !name.ends_with(kListSuffix) || !entry.is_regular_file(error)) continue;
+    lists.push_back((inside || path.has_parent_path() ? directory / name : fs::path(name)).string());
   }
   std::ranges::sort(lists);
   return lists;
@@ -38,47 +43,126 @@ std::vector<data::ListEntry> in_order(std::vector<data::ListEntry> entries, bool
   return shuffled;
 }
 
-// Makes PREFIX.lst from the images in `root`.
-Result<std::string> make_list(const std::string& prefix, const std::string& root, const Im2recOptions& options,
-                              const Log& log) {
+Result<> write_lists(const std::string& prefix, const std::string& root, const std::vector<data::NamedList>& lists,
+                     const Log& log) {
+  for (const data::NamedList& list : lists) {
+    const std::string path = prefix + list.suffix + std::string(kListSuffix);
+    DT_TRY_VOID(write_file_atomic(path, data::list_text(list.entries)));
+    log.info("listed {} images of {} in '{}'", list.entries.size(), root, path);
+  }
+  return {};
+}
+
+// Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
+Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
+                    const Im2recHost& host) {
   DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
-  for (const auto& [directory, label] : folder.labels) log.info("{} {}", directory, label);
+  for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
   if (folder.entries.empty()) {
     return fail(Code::kNotFound, "{}: no images ({}){}", root, fmt::join(options.extensions, " "),
                 options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
   }
-  const std::string path = prefix + std::string(kListSuffix);
-  const size_t count = folder.entries.size();
-  DT_TRY_VOID(write_file_atomic(path, data::list_text(in_order(std::move(folder.entries), options.shuffle))));
-  log.info("listed {} images of {} in '{}'", count, root, path);
-  return path;
+  const std::string directory = fs::path(prefix).parent_path().string();
+  if (!directory.empty()) DT_TRY_VOID(make_directories(directory));
+  const auto lists = data::divide_list(in_order(std::move(folder.entries), options.shuffle), options.division);
+  if (lists.size() == 1) return write_lists(prefix, root, lists, log);
+  const std::string mark = prefix + std::string(kUnfinished);
+  DT_TRY_VOID(write_file_atomic(mark, options.list ? "list" : "pack"));
+  DT_TRY_VOID(write_lists(prefix, root, lists, log));
+  std::error_code absent;
+  fs::remove(mark, absent);
+  return {};
 }
 
-}  // namespace
+// The lists to pack; makes them if there are none.
+Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const std::string& root,
+                                               const Im2recOptions& options, const Log& log, const Im2recHost& host) {
+  std::error_code error;
+  const std::string mark = prefix + std::string(kUnfinished);
+  const bool unfinished = fs::exists(mark, error);
+  if (unfinished && read_file(mark).value_or("") == "list") {
+    return fail(Code::kUsage,
+                "some of the lists {}*.lst are missing: the run with --list that made them was ended; repeat it, then "
+                "pack them (or remove '{}', if the lists are complete)",
+                prefix, mark);
+  }
+  if (unfinished || find_lists(prefix).empty()) DT_TRY_VOID(make_lists(prefix, root, options, log, host));
+  return find_lists(prefix);
+}
 
-Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
-                     const Im2recOptions& options, const Log& log) {
+// Without slashes at the end, which Python's abspath() removes too.
+std::string trimmed(std::string prefix) {
+  while (prefix.size() > 1 && prefix.ends_with('/')) prefix.pop_back();
+  return prefix;
+}
+
+std::string out_name(const std::string& out, const Im2recOptions& options) {
+  return options.nsplit > 1 ? fmt::format("{}.part{:03}", out, options.part) : out;
+}
+
+Result<> pack_list(const std::string& list, const std::string& root, const std::string& out,
+                   const Im2recOptions& options, const Log& log, const data::PackRun& run) {
   DT_TRY(const std::string text, read_file(list, kDataBytesMax));
-  const std::vector<data::ListEntry> entries = data::parse_list(text, list, log);
+  const std::string_view lines = data::part_of_lines(text, options.part, options.nsplit);
+  std::vector<data::ListEntry> entries;
+  if (options.label_width > 0) {
+    DT_TRY(entries, data::parse_list_of_width(lines, list, options.label_width, log));
+  } else {
+    entries = data::parse_list(lines, list, log);
+  }
   if (entries.empty()) return fail(Code::kData, "{}: the list contains no images", list);
-  DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log), "packing '{}'", list);
+  DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log, run), "packing '{}'",
+         list);
   log.info("packed {} images of '{}' into '{}', skipped {}", report.packed, list, out, report.skipped);
   return {};
 }
 
-Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options,
-                       const Log& log) {
+}  // namespace
+
+Result<> check(const Im2recOptions& options) {
   DT_TRY_VOID(data::check(options.pack));
-  std::vector<std::string> lists = options.list ? std::vector<std::string>() : find_lists(prefix);
-  if (lists.empty()) {
-    DT_TRY(const std::string list, make_list(prefix, root, options, log));
-    if (options.list) return {};
-    lists.push_back(list);
+  DT_TRY_VOID(data::check(options.division));
+  constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // three digits in the names
+  if (options.label_width < 0 || options.label_width > kLabelsMax) {
+    return fail(Code::kUsage, "label-width {}: must be from 1 to {}", options.label_width, kLabelsMax);
   }
+  if (options.pack.pack_label && options.label_width == 1) {
+    return fail(Code::kUsage, "pack-label has no effect with label-width 1; give the number of labels in the list");
+  }
+  if (options.nsplit < 1 || options.nsplit > kPartsMax) {
+    return fail(Code::kUsage, "nsplit {}: must be from 1 to {}", options.nsplit, kPartsMax);
+  }
+  if (options.part < 0 || options.part >= options.nsplit) {
+    return fail(Code::kUsage, "part {}: must be from 0 to nsplit - 1, which is {}", options.part, options.nsplit - 1);
+  }
+  return {};
+}
+
+Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
+                     const Im2recOptions& options, const Log& log, const Im2recHost& host) {
+  DT_TRY_VOID(check(options));
+  return pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop});
+}
+
+Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root, const Im2recOptions& given,
+                       const Log& log, const Im2recHost& host) {
+  DT_TRY_VOID(check(given));
+  Im2recOptions options = given;
+  options.pack.label_in_header = false;  // as im2rec.py
+  const std::string prefix = trimmed(given_prefix);
+  if (options.list) return make_lists(prefix, root, options, log, host);
+  DT_TRY(const std::vector<std::string> lists, prepare_lists(prefix, root, options, log, host));
+  std::vector<std::string> names;
   for (const std::string& list : lists) {
-    const std::string out = list.substr(0, list.size() - kListSuffix.size()) + ".rec";
-    DT_TRY_VOID(im2rec_list(list, root, out, options, log));
+    std::error_code error;
+    if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // a small set has nothing for testing, for instance
+      log.warn("{}: the list is empty; nothing is packed from it", list);
+      continue;
+    }
+    names.push_back(out_name(list.substr(0, list.size() - kListSuffix.size()) + ".rec", options));
+    DT_TRY_VOID(pack_list(list, root, names.back(), options, log, {.stop = host.stop, .keeps_journal = true}));
   }
+  for (const std::string& name : names) data::PackedRecords::forget(name);
   return {};
 }
 
@@ -98,38 +182,59 @@ Result<bool> parse_switch(std::string_view key, std::string_view text) {
   return text == "1";
 }
 
+struct SwitchKey {
+  std::string_view name;
+  bool& (*value)(Im2recOptions&);
+};
+constexpr SwitchKey kSwitchKeys[] = {
+    {"center_crop", [](Im2recOptions& options) -> bool& { return options.pack.center_crop; }},
+    {"pack_label", [](Im2recOptions& options) -> bool& { return options.pack.pack_label; }},
+    {"raw", [](Im2recOptions& options) -> bool& { return options.pack.raw; }},
+    {"unchanged", [](Im2recOptions& options) -> bool& { return options.pack.pass_through; }},
+};
+
+struct NumberKey {
+  std::string_view name;
+  void (*set)(Im2recOptions&, int);
+};
+constexpr NumberKey kNumberKeys[] = {
+    {"color", [](Im2recOptions& options, int value) { options.pack.color = value; }},
+    {"inter_method", [](Im2recOptions& options, int value) { options.pack.inter_method = value; }},
+    {"label_width", [](Im2recOptions& options, int value) { options.label_width = value == 0 ? -1 : value; }},
+    {"nsplit", [](Im2recOptions& options, int value) { options.nsplit = value; }},
+    {"num_thread", [](Im2recOptions& options, int value) { options.pack.threads = value; }},
+    {"part", [](Im2recOptions& options, int value) { options.part = value; }},
+    {"quality", [](Im2recOptions& options, int value) { options.pack.quality = value; }},
+    // MXNet's im2rec uses -1 for off.
+    {"resize", [](Im2recOptions& options, int value) { options.pack.resize = std::max(value, 0); }},
+    {"restart_interval", [](Im2recOptions& options, int value) { options.pack.restart_interval = value; }},
+};
+
 }  // namespace
 
 Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
   const size_t sign = std::min(key_value.find('='), key_value.size());
   const std::string_view key = key_value.substr(0, sign);
   const std::string_view value = key_value.substr(std::min(sign + 1, key_value.size()));
+  std::vector<std::string_view> known = {"encoding"};
   if (key == "encoding") {
     options.pack.encoding = value;
-  } else if (key == "unchanged") {
-    DT_TRY(options.pack.pass_through, parse_switch(key, value));
-  } else if (key == "center_crop") {
-    DT_TRY(options.pack.center_crop, parse_switch(key, value));
-  } else if (key == "pack_label") {
-    DT_TRY(options.pack.pack_label, parse_switch(key, value));
-  } else if (key == "color") {
-    DT_TRY(options.pack.color, parse_int(key, value));
-  } else if (key == "quality") {
-    DT_TRY(options.pack.quality, parse_int(key, value));
-  } else if (key == "num_thread") {
-    DT_TRY(options.pack.threads, parse_int(key, value));
-  } else if (key == "resize") {
-    DT_TRY(const int edge, parse_int(key, value));
-    options.pack.resize = std::max(edge, 0);  // MXNet's im2rec uses -1 for off
-  } else {
-    return fail(Code::kUsage,
-                "'{}': unknown argument; use color, resize, center_crop, quality, encoding, unchanged, pack_label and "
-                "num_thread, "
-                "each with "
-                "=VALUE",
-                key_value);
+    return {};
   }
-  return data::check(options.pack);
+  for (const SwitchKey& row : kSwitchKeys) {
+    known.push_back(row.name);
+    if (row.name != key) continue;
+    DT_TRY(row.value(options), parse_switch(key, value));
+    return {};
+  }
+  for (const NumberKey& row : kNumberKeys) {
+    known.push_back(row.name);
+    if (row.name != key) continue;
+    DT_TRY(const int number, parse_int(key, value));
+    row.set(options, number);
+    return {};
+  }
+  return fail(Code::kUsage, "'{}': unknown argument; use {}, each with =VALUE", key_value, fmt::join(known, ", "));
 }
 
 }  // namespace dtrain::tools

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "data/open.h"
+#include "data/pack_progress.h"
 #include "data/record_source.h"
 #include "data/record_writer.h"
 #include "make_images.h"
@@ -129,7 +130,7 @@ TEST_CASE("the central square is also cut without resizing", "[data]") {
   CHECK(image.width == 10);
 }
 
-TEST_CASE("pictures of 16 bits are left out and named if colors are kept as stored", "[data]") {
+TEST_CASE("pictures of 16 bits are left out and named if JPEG is to keep their colors as stored", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 1);
   test::write_text(dir.path("deep.pgm"), "P5 2 1 65535\n\x80\x01\x40\x02");
@@ -194,7 +195,32 @@ TEST_CASE("values out of range are usage errors", "[data]") {
   CHECK(refused({.encoding = ".gif"}));
   CHECK(refused({.quality = 101}));
   CHECK(refused({.threads = 0}));
-  CHECK(check({}));
+  CHECK(check(PackOptions()));
+}
+
+TEST_CASE("one slow picture does not change the order, and a stopped run is continued", "[data]") {
+  const test::TempDir dir;
+  auto entries = write_images(dir, 40);
+  test::write_bytes(dir.path("5.jpg"), must(encode_image(test::gradient_image(900, 900, 3, 5), ".jpg", 90)));
+  must(pack_images(entries, dir.path(), dir.path("whole.rec"), {}, Log::silent()));
+  const std::atomic<bool> stop = true;
+  const auto stopped =
+      pack_images(entries, dir.path(), dir.path("new/out.rec"), {.threads = 3}, Log::silent(), {.stop = &stop});
+  REQUIRE(!stopped);
+  CHECK(stopped.error().code == Code::kPreempted);
+  CHECK_THAT(stopped.error().message, Catch::Contains("The same command continues there"));
+  CHECK(!std::filesystem::exists(dir.path("new/out.rec")));
+  must(pack_images(entries, dir.path(), dir.path("new/out.rec"), {.threads = 3}, Log::silent()));
+  CHECK(test::read_bytes(dir.path("new/out.rec")) == test::read_bytes(dir.path("whole.rec")));
+  CHECK(test::read_bytes(dir.path("new/out.idx")) == test::read_bytes(dir.path("whole.idx")));
+}
+
+TEST_CASE("progress is a bar with the rate and the time that is left", "[data]") {
+  CHECK(progress_text("a.rec", {.done = 0, .total = 10}) == "a.rec [>                   ] 0 %, 0 of 10 images");
+  CHECK(progress_text("a.rec", {.done = 450, .total = 1000, .skipped = 2, .seconds = 4, .done_before = 50}) ==
+        "a.rec [=========>          ] 45 %, 450 of 1000 images, 100 per second, 0:06 left, 2 skipped");
+  CHECK(progress_text("a.rec", {.done = 1, .total = 10801, .seconds = 1}).ends_with("1 per second, 3:00:00 left"));
+  CHECK(progress_text("a.rec", {.done = 10, .total = 10}) == "a.rec [====================] 100 %, 10 of 10 images");
 }
 
 TEST_CASE("a record file and its index appear together or not at all", "[data]") {

@@ -102,11 +102,96 @@ TEST_CASE("im2rec accepts the keys of MXNet's im2rec.cc", "[tools][data]") {
   CHECK(count_records(dir.path("out.rec")) == 1);
   must(apply_im2rec_key("resize=-1", options));
   CHECK(options.pack.resize == 0);
-  for (const char* key : {"nsplit=2", "resize", "resize=x", "unchanged=2", "encoding=.gif", "quality=1000", "=", ""}) {
+  for (const char* key : {"resize", "resize=x", "unchanged=2", "nsplit=", "colour=1", "=", ""}) {
     INFO(key);
     CHECK(apply_im2rec_key(key, options).error().code == Code::kUsage);
-    options = Im2recOptions();
   }
+  for (const char* key : {"encoding=.gif", "quality=1000", "nsplit=0", "nsplit=1001", "part=1", "label_width=0",
+                          "inter_method=7", "color=2", "num_thread=0"}) {
+    INFO(key);
+    options = Im2recOptions();
+    must(apply_im2rec_key(key, options));
+    CHECK(check(options).error().code == Code::kUsage);
+  }
+  options = Im2recOptions();
+  for (const char* key : {"part=2", "nsplit=3", "inter_method=10", "label_width=2", "pack_label=1", "raw=1"})
+    must(apply_im2rec_key(key, options));
+  must(check(options));
+  options.label_width = 1;
+  CHECK(check(options).error().code == Code::kUsage);
+}
+
+TEST_CASE("im2rec divides the list into sets and packs them all", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 5);
+  Im2recOptions options;
+  options.recursive = true;
+  options.division = {.train_ratio = 0.7, .test_ratio = 0.05};  // no image is for testing
+  std::vector<std::string> table;
+  const Im2recHost host{.print = [&](const std::string& line) { table.push_back(line); }};
+  must(im2rec_prefix(dir.path("new/set"), dir.path("images"), options, Log::silent(), host));
+  CHECK(table == std::vector<std::string>{"cat 0", "dog 1"});
+  CHECK(must(read_file(dir.path("new/set_test.lst"))).empty());
+  CHECK(count_records(dir.path("new/set_train.rec")) == 7);
+  CHECK(count_records(dir.path("new/set_val.rec")) == 3);
+  CHECK(!std::filesystem::exists(dir.path("new/set_test.rec")));
+  CHECK(must(read_file(dir.path("new/set_train.lst")))
+            .starts_with("4\t0.000000\tcat/4.jpg\n0\t0.000000\tcat/0.jpg\n5\t1.000000\tdog/0.jpg\n"));
+  for (const auto& file : std::filesystem::directory_iterator(dir.path("new")))
+    CHECK(!file.path().string().ends_with(".partial"));
+}
+
+TEST_CASE("lists of a run that was ended while it wrote them are made again", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 2);
+  Im2recOptions options;
+  options.recursive = true;
+  options.division.chunks = 2;
+  must(write_file_atomic(dir.path("set.lst.partial"), "pack"));
+  must(write_file_atomic(dir.path("set_0.lst"), "7\t0\tcat/0.jpg\n"));
+  must(im2rec_prefix(dir.path("set"), dir.path("images"), options, Log::silent()));
+  CHECK(count_records(dir.path("set_0.rec")) == 2);
+  CHECK(count_records(dir.path("set_1.rec")) == 2);
+  CHECK(!std::filesystem::exists(dir.path("set.lst.partial")));
+  must(write_file_atomic(dir.path("set.lst.partial"), "list"));
+  const auto refused = im2rec_prefix(dir.path("set"), dir.path("images"), options, Log::silent());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("--list"));
+}
+
+TEST_CASE("the parts of a list together have its records", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 4);
+  Im2recOptions options;
+  options.recursive = options.list = true;
+  options.pack.pass_through = true;
+  must(im2rec_prefix(dir.path("a"), dir.path("images"), options, Log::silent()));
+  must(im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("all.rec"), options, Log::silent()));
+  std::string parts;
+  options.nsplit = 3;
+  for (options.part = 0; options.part < 3; options.part++) {
+    must(im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("out.rec"), options, Log::silent()));
+    const std::string name = dir.path(fmt::format("out.rec.part00{}", options.part));
+    CHECK(count_records(name) > 0);
+    parts += must(read_file(name));
+  }
+  CHECK(parts == must(read_file(dir.path("all.rec"))));
+}
+
+TEST_CASE("a list with blanks has as many labels as label_width says", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  must(write_file_atomic(dir.path("a.lst"), "0 1 2 3 cat/0.jpg\n"));
+  Im2recOptions options;
+  for (const char* key : {"label_width=3", "pack_label=1", "unchanged=1"}) must(apply_im2rec_key(key, options));
+  must(im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("out.rec"), options, Log::silent()));
+  const std::string bytes = must(read_file(dir.path("out.rec")));
+  CHECK(bytes[8] == 3);  // the flag, behind the head of the record
+  options.label_width = 4;
+  const auto refused = im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("b.rec"), options, Log::silent());
+  REQUIRE(!refused);
+  CHECK_THAT(refused.error().message, Catch::Contains("line 1 does not have 4 labels"));
 }
 
 TEST_CASE("im2rec without images says what it looked for", "[tools][data]") {
