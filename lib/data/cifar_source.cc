@@ -97,11 +97,11 @@ class CifarSource : public ImageSource {
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
-                                                      size_t label_width) {
+                                                      size_t label_width, const Log& log) {
   DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of a picture of CIFAR", label_width);
   auto source = std::make_shared<CifarSource>(kind, label_width);
   for (const std::string& path : paths) {
-    DT_TRY(RecordFile file, RecordFile::open(path));
+    DT_TRY(RecordFile file, RecordFile::open(path, log));
     DT_TRY_VOID(source->add(std::move(file)));
   }
   return source;

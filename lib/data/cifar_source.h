@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/image_source.h"
 
 namespace dtrain::data {
@@ -21,6 +22,6 @@ constexpr size_t cifar_labels(Cifar kind) {
 // the fine one. Code::kNotFound; kData: a file has no pictures or a wrong size, or a label is out of range, as in a file
 // of another kind.
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
-                                                      size_t label_width = 1);
+                                                      size_t label_width = 1, const Log& log = Log::silent());
 
 }  // namespace dtrain::data

@@ -59,7 +59,7 @@ class ImageDataset : public Dataset {
 
   template <class T>
   Result<T> place_named(int64_t index, Result<T> result) const {
-    if (!result) return fail(Code::kData, "{}: {}", describe(index), result.error().message);
+    if (!result) return fail(result.error().code, "{}: {}", describe(index), result.error().message);
     return result;
   }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "base/thread.h"
@@ -18,6 +19,7 @@ struct Sums {
   std::vector<uint64_t> sum;
   std::vector<float> picture;
   int64_t count = 0;
+  std::optional<Error> fault;  // of the disk; broken pictures are left out
 };
 
 AugmentOptions not_normalised(const Shape& image, const Distortion& distortion) {
@@ -32,7 +34,11 @@ void add_pictures(const Dataset& pictures, int64_t begin, int64_t end, Sums& sum
   RandomStream unused(0, Use::kAugment);
   std::vector<float> labels(pictures.label_width());
   for (int64_t i = begin; i < end; i++) {
-    if (!pictures.load(i, unused, sums.picture, labels)) continue;
+    if (const Result<> loaded = pictures.load(i, unused, sums.picture, labels); !loaded) {
+      if (loaded.error().code == Code::kData) continue;
+      sums.fault = loaded.error();
+      return;
+    }
     for (size_t k = 0; k < sums.sum.size(); k++) sums.sum[k] += static_cast<uint64_t>(sums.picture[k]);
     sums.count++;
   }
@@ -54,6 +60,9 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
       add_pictures(pictures, first + count * t / threads, first + count * (t + 1) / threads,
                    sums[static_cast<size_t>(t)]);
     });
+    for (const Sums& part : sums) {
+      if (part.fault) return tl::unexpected(*part.fault);
+    }
     log.info("{} images processed, {:.0f} sec elapsed", first + count, seconds_since(begin));
   }
   int64_t count = 0;

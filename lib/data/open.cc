@@ -30,11 +30,12 @@ Result<> check_label_width(const std::string& files, size_t labels, size_t wante
               labels == 1 ? "" : "s");
 }
 
-Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files, size_t label_width) {
+Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files, size_t label_width,
+                                                          const Log& log) {
   DT_TRY(const std::string name, recognize_cifar(files));
   const Cifar kind = name == "cifar10" ? Cifar::k10 : Cifar::k100;
   DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), label_width));
-  return open_cifar(kind, files, label_width);
+  return open_cifar(kind, files, label_width, log);
 }
 
 Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
@@ -50,7 +51,7 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
       return fail(Code::kUsage, "{}: the images have 3 channels, but --image-shape has {}", files.cifar.front(),
                   channels);
     }
-    return open_cifar_set(files.cifar, options.label_width);
+    return open_cifar_set(files.cifar, options.label_width, log);
   }
   if (!files.folder.empty()) {
     DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));

@@ -10,6 +10,7 @@
 #include "data/image_list.h"
 #include "data/recognize.h"
 #include "data/record_source.h"
+#include "data/retrying_file.h"
 
 namespace dtrain::data {
 namespace {
@@ -95,15 +96,33 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
   }
   if (is_idx) return open_idx(name, "");
   DT_TRY(const std::string kind, recognize_cifar({name}));
-  return open_cifar(kind == "cifar10" ? Cifar::k10 : Cifar::k100, {name});
+  return open_cifar(kind == "cifar10" ? Cifar::k10 : Cifar::k100, {name}, 1, log);
+}
+
+}  // namespace
+
+namespace {
+
+// A file that is missing or too large is a broken picture. A fault of the disk is not.
+Result<> read_picture_file(const std::string& path, std::string& bytes) {
+  const auto file = RetryingFile::open(path, Log::silent());
+  if (!file) {
+    const bool is_fault = file.error().code == Code::kDevice;
+    return fail(is_fault ? Code::kDevice : Code::kData, "{}", file.error().message);
+  }
+  const auto size = static_cast<uint64_t>((*file)->size());
+  if (size > kPictureBytesMax) {
+    return fail(Code::kData, "{}: the file is larger than {} MiB, the limit for such files", path,
+                kPictureBytesMax >> 20U);
+  }
+  bytes.resize(size);
+  return (*file)->read_at(0, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
 
 Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch) {
-  Result<std::string> file = read_file(path, kPictureBytesMax);
-  if (!file) return fail(Code::kData, "{}", file.error().message);
-  scratch.file = std::move(*file);
+  DT_TRY_VOID(read_picture_file(path, scratch.file));
   const Result<> opened = scratch.open(as_bytes(scratch.file), channels);
   if (!opened) return fail(Code::kData, "{}: {}", path, opened.error().message);
   return {};

@@ -1,11 +1,6 @@
 #include "data/record_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -13,37 +8,9 @@
 
 namespace dtrain::data {
 
-Result<RecordFile> RecordFile::open(std::string path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
-                errno == ENOENT ? "no such file" : std::strerror(errno));
-  }
-  RecordFile file(std::move(path), fd, 0);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return fail(Code::kData, "{}: {}", file.path_, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fail(Code::kUsage, "{}: not a file", file.path_);
-  file.size_ = status.st_size;
-  return file;
-}
-
-RecordFile::RecordFile(RecordFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
-
-RecordFile::~RecordFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Result<> RecordFile::read_at(int64_t offset, std::span<uint8_t> out) const {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(fd_, out.data(), out.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Code::kData, "{}: offset {}: {}", path_, offset, std::strerror(errno));
-    if (got == 0) return fail(Code::kData, "{}: offset {}: the file ends here", path_, offset);
-    out = out.subspan(static_cast<size_t>(got));
-    offset += got;
-  }
-  return {};
+Result<RecordFile> RecordFile::open(std::string path, const Log& log, FileCalls calls) {
+  DT_TRY(std::unique_ptr<RetryingFile> file, RetryingFile::open(std::move(path), log, std::move(calls)));
+  return RecordFile(std::move(file));
 }
 
 // A record that is being read: `buffer` contains the file's bytes from `offset` on.
@@ -56,7 +23,7 @@ struct RecordFile::Reading {
   // Reads until `buffer` has at least `bytes` bytes.
   Result<> need(int64_t bytes) {
     if (bytes <= have) return {};
-    if (bytes > file.size_ - offset) return broken("it runs beyond the end of the file");
+    if (bytes > file.size() - offset) return broken("it runs beyond the end of the file");
     if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
     DT_TRY_VOID(file.read_at(offset + have,
                              std::span(buffer).subspan(static_cast<size_t>(have), static_cast<size_t>(bytes - have))));
@@ -67,7 +34,7 @@ struct RecordFile::Reading {
     return parse_part_header(Bytes(buffer).subspan(static_cast<size_t>(at)));
   }
   [[nodiscard]] tl::unexpected<Error> broken(const char* reason) const {
-    return fail(Code::kData, "{}: record at offset {}: {}", file.path_, offset, reason);
+    return fail(Code::kData, "{}: record at offset {}: {}", file.path(), offset, reason);
   }
 };
 
@@ -75,7 +42,7 @@ Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>
   // An index may leave records out. `end` is then far away, and only the record itself should be read.
   constexpr int64_t kReadAheadMax = 1 << 20;
   Reading reading{*this, offset, buffer};
-  DT_TRY_VOID(reading.need(std::clamp(std::min(end, size_) - offset, PartHeader::kBytes, kReadAheadMax)));
+  DT_TRY_VOID(reading.need(std::clamp(std::min(end, size()) - offset, PartHeader::kBytes, kReadAheadMax)));
   PartHeader part = reading.header(0);
   if (!part.begins_record()) return reading.broken("no record begins here");
   DT_TRY_VOID(reading.need(PartHeader::kBytes + part.length));

@@ -87,7 +87,7 @@ class RecordSource : public ImageSource {
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log) {
   auto source = std::make_shared<RecordSource>(options);
   for (const std::string& path : options.paths) {
-    DT_TRY(RecordFile file, RecordFile::open(path));
+    DT_TRY(RecordFile file, RecordFile::open(path, log, options.calls));
     DT_TRY_VOID(check_is_record_file(file));
     const auto known = options.known.find(path);
     std::vector<int64_t> offsets;

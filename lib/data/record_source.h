@@ -21,6 +21,7 @@ struct RecordSourceOptions {
   // If not null, records are labeled by this list, which must have label_width labels for each id, and not by their
   // own labels. Reading a record that it lacks is Code::kUsage.
   std::shared_ptr<const LabelList> labels = nullptr;
+  FileCalls calls = FileCalls::of_system();
 };
 // Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "data/folder_source.h"
@@ -67,12 +68,12 @@ void add_label(float label, Survey& survey) {
 }
 
 // The first record at or after `from`; the size of the file if there is none within 1 MiB.
-int64_t record_at_or_after(const RecordFile& file, int64_t from) {
+Result<int64_t> record_at_or_after(const RecordFile& file, int64_t from) {
   constexpr int64_t kWindow = 32 << 10;
   std::vector<uint8_t> window;
   for (int64_t at = from; at < std::min(from + (1 << 20), file.size()); at += kWindow) {
     window.resize(static_cast<size_t>(std::min(kWindow + PartHeader::kBytes, file.size() - at)));
-    if (!file.read_at(at, window)) break;
+    DT_TRY_VOID(file.read_at(at, window));
     const int64_t start = find_record_start(window, 0);
     if (start < std::ssize(window)) return at + start;
   }
@@ -80,10 +81,11 @@ int64_t record_at_or_after(const RecordFile& file, int64_t from) {
 }
 
 // Reads the label of the record at `offset`. Returns where the next part begins; nullopt if no record begins here.
-std::optional<int64_t> read_label(const RecordFile& file, int64_t offset, Survey& survey) {
+Result<std::optional<int64_t>> read_label(const RecordFile& file, int64_t offset, Survey& survey) {
   std::array<uint8_t, PartHeader::kBytes + ImageRecord::kHeaderBytes + 4> bytes{};
   const auto size = static_cast<size_t>(std::min<int64_t>(bytes.size(), file.size() - offset));
-  if (size < PartHeader::kBytes || !file.read_at(offset, std::span(bytes).first(size))) return std::nullopt;
+  if (size < PartHeader::kBytes) return std::nullopt;
+  DT_TRY_VOID(file.read_at(offset, std::span(bytes).first(size)));
   const PartHeader header = parse_part_header(bytes);
   if (header.begins_record() && header.length >= ImageRecord::kHeaderBytes) {
     const uint32_t count = load_u32(bytes.data() + PartHeader::kBytes);
@@ -96,32 +98,39 @@ std::optional<int64_t> read_label(const RecordFile& file, int64_t offset, Survey
 }
 
 // Reads the labels of a file. Returns the offsets of the records.
-std::vector<int64_t> read_labels(const RecordFile& file, bool whole, Survey& survey) {
+Result<std::vector<int64_t>> read_labels(const RecordFile& file, bool whole, Survey& survey) {
   std::vector<int64_t> offsets;
   if (whole) {
     for (int64_t at = 0; at < file.size();) {
-      const std::optional<int64_t> next = read_label(file, at, survey);
-      if (next) offsets.push_back(at);
-      at = next ? *next : record_at_or_after(file, at + 4);
+      DT_TRY(const std::optional<int64_t> next, read_label(file, at, survey));
+      if (next) {
+        offsets.push_back(at);
+        at = *next;
+      } else {
+        DT_TRY(at, record_at_or_after(file, at + 4));
+      }
     }
     return offsets;
   }
   for (int64_t i = 0; i < kPlaces; i++) {
-    const int64_t at = record_at_or_after(file, file.size() / kPlaces * i / 4 * 4);
-    if (at < file.size() && read_label(file, at, survey)) offsets.push_back(at);
+    DT_TRY(const int64_t at, record_at_or_after(file, file.size() / kPlaces * i / 4 * 4));
+    DT_TRY(const std::optional<int64_t> next, read_label(file, at, survey));
+    if (next) offsets.push_back(at);
   }
   return offsets;
 }
 
-void look_at_records(const RecordFile& file, const std::vector<int64_t>& offsets, Sizes& sizes) {
+Result<> look_at_records(const RecordFile& file, const std::vector<int64_t>& offsets, Sizes& sizes) {
   std::vector<uint8_t> buffer;
   for (const int64_t i : spread(std::ssize(offsets), kPicturesPerFile)) {
     const int64_t offset = offsets[static_cast<size_t>(i)];
     const Result<Bytes> payload = file.read(offset, 0, buffer);
+    if (!payload && payload.error().code != Code::kData) return tl::unexpected(payload.error());
     if (!payload) continue;
     const Result<ImageRecord> record = parse_image_record(*payload);
     if (record) sizes.look_at(record->image);
   }
+  return {};
 }
 
 }  // namespace
@@ -153,7 +162,10 @@ Result<Survey> survey_records(const std::vector<std::string>& paths) {
   }
   Survey survey{.complete = bytes <= kWholeFilesMax, .labels = {}, .image = {}, .sizes = {}};
   Sizes sizes;
-  for (const RecordFile& file : files) look_at_records(file, read_labels(file, survey.complete, survey), sizes);
+  for (const RecordFile& file : files) {
+    DT_TRY(const std::vector<int64_t> offsets, read_labels(file, survey.complete, survey));
+    DT_TRY_VOID(look_at_records(file, offsets, sizes));
+  }
   sizes.tell(survey);
   return survey;
 }

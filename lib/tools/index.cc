@@ -6,7 +6,7 @@
 namespace dtrain::tools {
 
 Result<> index_records(const std::string& path, const Log& log) {
-  DT_TRY(const data::RecordFile file, data::RecordFile::open(path));
+  DT_TRY(const data::RecordFile file, data::RecordFile::open(path, log));
   DT_TRY_VOID(data::check_is_record_file(file));
   DT_TRY(const data::RecordScan scan, data::scan_records(file));
   for (const data::RecordScan::Broken& broken : scan.broken) {

@@ -101,7 +101,7 @@ Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& 
 // Shares the offsets of one file. `known` gets them unless this worker now finds an index beside its file.
 Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing& indexing, data::KnownOffsets& known) {
   job::Coordinator& job = indexing.coordinator;
-  DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
+  DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path, indexing.log));
   DT_TRY_VOID(data::check_is_record_file(file));
   SharedIndex index(file, named, number, indexing);
   std::string packed;
