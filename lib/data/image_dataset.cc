@@ -16,6 +16,11 @@ class ImageDataset : public Dataset {
   [[nodiscard]] const Shape& image() const override { return augmenter_.options().image; }
   [[nodiscard]] size_t label_width() const override { return source_->label_width(); }
   [[nodiscard]] std::string describe(int64_t index) const override { return source_->describe(index); }
+  [[nodiscard]] int64_t stored_bytes(int64_t index) const override {
+    const int64_t bytes = source_->stored_bytes(index);
+    return bytes > 0 ? bytes : Dataset::stored_bytes(index);
+  }
+  void will_load(std::span<const int64_t> records) const override { source_->will_read(records); }
 
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
     return augmenter_.normalisation();

@@ -51,6 +51,10 @@ class ImageSource {
   // Reads picture `index`, which `scratch` then is, and its labels, label_width() of them. The picture itself is decoded
   // when its pixels are asked for. Code::kData with file, place and reason.
   virtual Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const = 0;
+  // The size of a picture where it is stored; 0 if it is not known.
+  [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }
+  // These pictures will be read soon, in this order: the source may have the system read them ahead.
+  virtual void will_read(std::span<const int64_t> /*pictures*/) const {}
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const = 0;
 };

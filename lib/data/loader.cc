@@ -1,16 +1,15 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <atomic>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/thread.h"
+#include "data/batch_ring.h"
 #include "data/batch_rows.h"
+#include "data/epoch_order.h"
+#include "data/row_reader.h"
 
 namespace dtrain::data {
 
@@ -19,8 +18,11 @@ Result<bool> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_
   return false;
 }
 
-// A ring of batches. Decoders take runs of rows from it in order and fill them. The consumer holds one batch, while up
-// to `prefetch` more are being filled. Memory is allocated once.
+int64_t Dataset::stored_bytes(int64_t /*index*/) const {
+  return element_count(image());
+}
+
+// Decoder threads take runs of rows from the ring and fill them. Memory is allocated once.
 class Loader::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
@@ -29,7 +31,8 @@ class Loader::Impl {
   void start(int64_t epoch, int64_t first);
   Result<const LoadedBatch*> next();
   const LoadedBatch* peek();
-  [[nodiscard]] int64_t bad_records() const;
+  void set_threads(int threads);
+  [[nodiscard]] int64_t bad_records() const { return reader_.bad_records(); }
   [[nodiscard]] int64_t batches() const { return options_.batches; }
 
  private:
@@ -39,46 +42,24 @@ class Loader::Impl {
     std::vector<uint8_t> broken;   // by row, in validation: 1 if left out
     LoadedBatch batch = {};
   };
-  // How far the decoders are with a slot.
-  struct Filling {
-    int64_t missing = 0;  // rows that are not filled yet
-    std::optional<Error> error;
-  };
-  // Rows [begin, end) of one batch.
-  struct Run {
-    int64_t batch = 0, begin = 0, end = 0;
-  };
 
-  void serve();
-  std::optional<Run> take_run() DT_EXCLUDES(mutex_);
-  void finish_run(const Run& run, Result<> result) DT_EXCLUDES(mutex_);
-  void fail_next_batch(const Error& error) DT_EXCLUDES(mutex_);
-
-  Result<> fill(const Run& run);
+  void serve(int decoder);
+  Result<> fill(const BatchRing::Run& run);
   Result<> fill_training_row(Slot& slot, int64_t row, int64_t place);
   Result<> fill_validation_row(Slot& slot, int64_t row, int64_t place);
-  // True if the row was filled; false if the record is broken, as found now or before.
-  Result<bool> load(Slot& slot, int64_t row, int64_t record);
-  Result<> note_broken(int64_t record, const Error& error) DT_EXCLUDES(mutex_);
-  bool known_broken(int64_t record) const DT_EXCLUDES(mutex_);
-  Result<> load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels);
-  Result<> set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record);
-  Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
-  Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) {
-    return filling_[static_cast<size_t>(batch) % filling_.size()];
-  }
+  Result<bool> read(Slot& slot, int64_t row, int64_t record);
+  void announce(int64_t batch) const;
+  [[nodiscard]] bool is_training() const { return options_.mode == LoaderOptions::Mode::kTraining; }
+  Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(ring_.slot_of(batch))]; }
   void set_batch(Slot& slot);
   void make_order();
-  void prepare(int64_t batch) DT_REQUIRES(mutex_);
-  Result<Slot*> take_batch() DT_EXCLUDES(mutex_);
-  bool await(const Filling& filling) DT_REQUIRES(mutex_);
 
   const std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
-  const Log log_;
-  int64_t run_rows_ = 1;  // few enough that all threads have work, many enough that the lock costs nothing
+  RowReader reader_;
+  BatchRing ring_;
 
-  // Written by start() while no run is in flight, as is options_.share. Decoders read them while they hold a run.
+  // Written by start() while the ring is paused, as is options_.share. Decoders read them while they hold a run.
   std::vector<int64_t> order_;  // record numbers in this epoch's order
   int64_t epoch_ = -1;
   // A row is written by the decoder that holds its run. The caller's thread may use a slot once no row is missing.
@@ -87,153 +68,119 @@ class Loader::Impl {
   uint64_t serial_ = 0;  // of the batch that next() returned last
   bool failed_ = false;  // an error was returned
 
-  mutable Mutex mutex_;
-  ConditionVariable work_, ready_;
-  std::vector<Filling> filling_ DT_GUARDED_BY(mutex_);  // of each slot
-  int64_t next_ DT_GUARDED_BY(mutex_) = 0;              // the batch that next() returns
-  Run cursor_ DT_GUARDED_BY(mutex_);                    // the next run begins at row `begin` of `batch`
-  bool running_ DT_GUARDED_BY(mutex_) = false;          // runs may be taken
-  int64_t in_flight_ DT_GUARDED_BY(mutex_) = 0;         // runs taken and not finished
-  int64_t finished_ DT_GUARDED_BY(mutex_) = 0;          // runs finished
-  bool stop_ DT_GUARDED_BY(mutex_) = false;
-  std::set<int64_t> broken_ DT_GUARDED_BY(mutex_);
-  std::atomic<bool> any_broken_ = false;
   std::vector<std::thread> threads_;
 };
 
-Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
-    : dataset_(std::move(dataset)), options_(std::move(options)), log_(std::move(log)) {
-  DT_CHECK(options_.batch_size > 0 && options_.threads > 0, "batch size {}, threads {}", options_.batch_size,
-           options_.threads);
-  DT_CHECK(
-      0 <= options_.share.begin && options_.share.begin <= options_.share.end && options_.share.end <= dataset_->size(),
-      "share [{}, {}) of {} records", options_.share.begin, options_.share.end, dataset_->size());
-  DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "the data set cannot return pixels");
-  for (const BatchLabel& label : options_.labels) {
-    DT_CHECK(label.position < dataset_->label_width(), "label {} of {}", label.position, dataset_->label_width());
-  }
-  if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
+namespace {
+
+LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
+  const Share& share = options.share;
+  DT_CHECK(options.batch_size > 0 && options.threads > 0, "batch size {}, threads {}", options.batch_size,
+           options.threads);
+  DT_CHECK(0 <= share.begin && share.begin <= share.end && share.end <= dataset.size(), "share [{}, {}) of {} records",
+           share.begin, share.end, dataset.size());
+  if (options.batches == 0) options.batches = batches_per_epoch(share.size(), options.batch_size);
+  options.threads_max = std::max(options.threads_max, options.threads);
+  return options;
+}
+
+// Runs have few enough rows that all threads have work, and so many that the lock costs nothing.
+BatchRing::Options ring_options(const LoaderOptions& options) {
   constexpr int64_t kRunRowsMax = 32;
-  run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
+  return {.slots = std::max<int64_t>(options.prefetch, 1) + 1,
+          .batch_size = options.batch_size,
+          .batches = options.batches,
+          .run_rows = std::clamp<int64_t>(options.batch_size / (int64_t{4} * options.threads_max), 1, kRunRowsMax),
+          .decoders = options.threads,
+          .wait_max = options.wait_max};
+}
+
+RowReader::Options reader_options(const LoaderOptions& options) {
+  return {.labels = options.labels,
+          .pixels = options.pixels,
+          .seed = options.seed,
+          .max_bad_records = options.max_bad_records};
+}
+
+}  // namespace
+
+Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
+    : dataset_(std::move(dataset)),
+      options_(checked(std::move(options), *dataset_)),
+      reader_(dataset_, reader_options(options_), std::move(log)),
+      ring_(ring_options(options_)) {
   const auto rows = static_cast<size_t>(options_.batch_size);
   const BatchRows::Form form{.rows = rows,
                              .image_elements = static_cast<size_t>(element_count(dataset_->image())),
                              .labels = options_.labels.size(),
                              .pixels = options_.pixels};
-  for (int64_t i = 0; i < std::max<int64_t>(options_.prefetch, 1) + 1; i++) {
+  for (int64_t i = 0; i < ring_options(options_).slots; i++) {
     slots_.push_back({.rows = BatchRows(form, options_.allocate),
                       .records = std::vector<int64_t>(rows),
                       .broken = std::vector<uint8_t>(rows)});
   }
-  filling_.resize(slots_.size());
-  for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
+  for (int i = 0; i < options_.threads_max; i++) threads_.emplace_back([this, i] { serve(i); });
 }
 
 Loader::Impl::~Impl() {
-  {
-    const MutexLock lock(mutex_);
-    stop_ = true;
-  }
-  work_.notify_all();
+  ring_.stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void Loader::Impl::start(int64_t epoch, int64_t first) {
-  const MutexLock lock(mutex_);
-  running_ = false;
-  const bool ended =
-      ready_.wait_for(mutex_, options_.wait_max, [this]() DT_REQUIRES(mutex_) { return in_flight_ == 0; });
-  DT_CHECK(ended, "a decoder thread did not finish its images within the time limit");
+  ring_.pause();
   if (epoch_ != epoch) {
     epoch_ = epoch;
     if (options_.share_in) options_.share = options_.share_in(epoch);
     make_order();
   }
-  next_ = first;
   serial_++;  // next() will not return what peek() returned
-  cursor_ = {.batch = first};
-  prepare(first);
   failed_ = false;
-  running_ = true;
-  work_.notify_all();
+  for (int64_t batch = first; batch < first + static_cast<int64_t>(slots_.size()) - 1; batch++) announce(batch);
+  ring_.resume(first);
 }
 
 void Loader::Impl::make_order() {
-  const Share share = options_.share;
-  if (options_.mode == LoaderOptions::Mode::kTraining && options_.shuffle) {
-    RandomStream random(options_.seed, Use::kShuffle, static_cast<uint64_t>(epoch_),
-                        static_cast<uint64_t>(share.begin));
-    order_ = permutation(share.size(), random);
-    for (int64_t& record : order_) record += share.begin;
-  } else {
-    order_.resize(static_cast<size_t>(share.size()));
-    std::iota(order_.begin(), order_.end(), share.begin);
-  }
+  const EpochOrder order{
+      .shuffle = is_training() && options_.shuffle, .seed = options_.seed, .chunk_bytes = options_.shuffle_chunk_bytes};
+  order_ = records_in_order(options_.share, epoch_, order,
+                            [this](int64_t record) { return dataset_->stored_bytes(record); });
 }
 
-void Loader::Impl::prepare(int64_t batch) {
-  filling_of(batch) = {.missing = options_.batch_size, .error = std::nullopt};
+// Tells the data set the records of a batch, if its places are in the order; those after its end were told before.
+void Loader::Impl::announce(int64_t batch) const {
+  const int64_t places = static_cast<int64_t>(order_.size());
+  const int64_t begin = std::min(batch * options_.batch_size, places);
+  const int64_t end = std::min(begin + options_.batch_size, places);
+  if (batch >= options_.batches || begin == end) return;
+  dataset_->will_load(std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
 }
 
-void Loader::Impl::serve() {
+void Loader::Impl::serve(int decoder) {
   name_thread("decode");
   flush_denormals();
   const Result<> served = catching([&]() -> Result<> {
-    while (const std::optional<Run> run = take_run()) finish_run(*run, catching([&] { return fill(*run); }));
+    while (const std::optional<BatchRing::Run> run = ring_.take_run(decoder)) {
+      ring_.finish_run(*run, catching([&] { return fill(*run); }));
+    }
     return {};
   });
-  if (!served) fail_next_batch(served.error());
+  if (!served) ring_.fail_next_batch(served.error());
 }
 
-void Loader::Impl::fail_next_batch(const Error& error) {
-  const MutexLock lock(mutex_);
-  filling_of(next_).error = error;
-  running_ = false;
-  ready_.notify_all();
-}
-
-std::optional<Loader::Impl::Run> Loader::Impl::take_run() {
-  const MutexLock lock(mutex_);
-  work_.wait(mutex_, [this]() DT_REQUIRES(mutex_) {
-    const int64_t limit = std::min(next_ + static_cast<int64_t>(slots_.size()) - 1, options_.batches);
-    return stop_ || (running_ && cursor_.batch < limit);
-  });
-  if (stop_) return std::nullopt;
-  if (cursor_.begin == 0) prepare(cursor_.batch);
-  const Run run{cursor_.batch, cursor_.begin, std::min(cursor_.begin + run_rows_, options_.batch_size)};
-  cursor_.begin = run.end;
-  if (run.end == options_.batch_size) cursor_ = {.batch = run.batch + 1};
-  in_flight_++;
-  return run;
-}
-
-void Loader::Impl::finish_run(const Run& run, Result<> result) {
-  const MutexLock lock(mutex_);
-  Filling& filling = filling_of(run.batch);
-  filling.missing -= run.end - run.begin;
-  if (!result && !filling.error) {
-    filling.error = std::move(result.error());
-    running_ = false;  // earlier batches are already taken by decoders, later ones will not be returned
-  }
-  in_flight_--;
-  finished_++;
-  if (filling.missing == 0 || filling.error || in_flight_ == 0) ready_.notify_all();
-}
-
-Result<> Loader::Impl::fill(const Run& run) {
+Result<> Loader::Impl::fill(const BatchRing::Run& run) {
+  if (run.begin == 0) announce(run.batch + static_cast<int64_t>(slots_.size()) - 1);
   Slot& slot = slot_of(run.batch);
   for (int64_t row = run.begin; row < run.end; row++) {
     const int64_t place = run.batch * options_.batch_size + row;
-    DT_TRY_VOID(options_.mode == LoaderOptions::Mode::kTraining ? fill_training_row(slot, row, place)
-                                                                : fill_validation_row(slot, row, place));
+    DT_TRY_VOID(is_training() ? fill_training_row(slot, row, place) : fill_validation_row(slot, row, place));
   }
   return {};
 }
 
 Result<> Loader::Impl::fill_training_row(Slot& slot, int64_t row, int64_t place) {
   for (size_t i = 0; i < order_.size(); i++) {
-    const int64_t record = order_[(static_cast<size_t>(place) + i) % order_.size()];
-    DT_TRY(const bool filled, load(slot, row, record));
+    DT_TRY(const bool filled, read(slot, row, order_[(static_cast<size_t>(place) + i) % order_.size()]));
     if (filled) return {};
   }
   return fail(Code::kData, "none of the records {} to {}, this worker's share, can be read", options_.share.begin,
@@ -243,121 +190,37 @@ Result<> Loader::Impl::fill_training_row(Slot& slot, int64_t row, int64_t place)
 Result<> Loader::Impl::fill_validation_row(Slot& slot, int64_t row, int64_t place) {
   bool filled = false;
   if (place < static_cast<int64_t>(order_.size())) {
-    DT_TRY(filled, load(slot, row, order_[static_cast<size_t>(place)]));
+    DT_TRY(filled, read(slot, row, order_[static_cast<size_t>(place)]));
   }
   slot.broken[static_cast<size_t>(row)] = filled ? 0 : 1;
   if (!filled) slot.rows.clear(row);
   return {};
 }
 
-Result<> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels) {
-  RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
-  if (!options_.pixels) return dataset_->load(record, random, slot.rows.numbers(row), labels);
-  DT_TRY(const bool mirrored, dataset_->load_pixels(record, random, slot.rows.pixels(row), labels));
-  slot.rows.set_mirrored(row, mirrored);
-  return {};
-}
-
-Result<> Loader::Impl::set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record) {
-  const std::span<float> labels = slot.rows.labels(row);
-  for (size_t i = 0; i < labels.size(); i++) {
-    const BatchLabel& label = options_.labels[i];
-    labels[i] = of_record[label.position];
-    if (labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes)) continue;
-    return fail(Code::kData, "{}: label {}{} is not in the range 0 to {}; check --num-classes",
-                dataset_->describe(record), labels[i], labels.size() == 1 ? "" : fmt::format(" for '{}'", label.name),
-                label.classes - 1);
-  }
-  return {};
-}
-
-Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
-  if (any_broken_ && known_broken(record)) return false;
-  std::vector<float> of_record(dataset_->label_width());
-  if (const Result<> loaded = load_image(slot, row, record, of_record); !loaded) {
-    if (loaded.error().code != Code::kData) return tl::unexpected(loaded.error());
-    DT_TRY_VOID(note_broken(record, loaded.error()));
-    return false;
-  }
-  DT_TRY_VOID(set_labels(slot, row, record, of_record));
-  slot.records[static_cast<size_t>(row)] = record;
-  RandomStream keys(options_.seed, Use::kDropout, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
-  slot.rows.set_key(row, keys.next());
-  return true;
-}
-
-bool Loader::Impl::known_broken(int64_t record) const {
-  const MutexLock lock(mutex_);
-  return broken_.contains(record);
-}
-
-Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
-  int64_t count = 0;
-  {
-    const MutexLock lock(mutex_);
-    if (!broken_.insert(record).second) return {};  // another thread found it at the same time
-    count = static_cast<int64_t>(broken_.size());
-    any_broken_ = true;
-  }
-  if (options_.max_bad_records == 0) {
-    return fail(Code::kData, "{} (--max-bad-records N leaves out up to N that cannot be read)", error.message);
-  }
-  log_.warn("skipped broken record {} (--max-bad-records {}): {}", count, options_.max_bad_records, error.message);
-  if (count > options_.max_bad_records) {
-    return fail(Code::kData, "found {} broken records, more than --max-bad-records {}; the last one: {}", count,
-                options_.max_bad_records, error.message);
-  }
-  return {};
-}
-
-// Waits until the slot of `filling` is full or has failed. False if nothing made progress for wait_max.
-bool Loader::Impl::await(const Filling& filling) {
-  while (filling.missing > 0 && !filling.error) {
-    const int64_t before = finished_;
-    if (ready_.wait_for(mutex_, options_.wait_max) == std::cv_status::timeout && finished_ == before) return false;
-  }
-  return true;
-}
-
-// Waits for the slot of the next batch and lets decoders begin one more. Null at the end of the epoch.
-Result<Loader::Impl::Slot*> Loader::Impl::take_batch() {
-  const MutexLock lock(mutex_);
-  if (next_ >= options_.batches) return nullptr;
-  const Filling& filling = filling_of(next_);
-  if (!await(filling)) {
-    failed_ = true;
-    return fail(Code::kData, "no image could be read for {} s; check that the disk with the data responds",
-                options_.wait_max.count());
-  }
-  if (filling.error) {
-    failed_ = true;
-    return tl::unexpected(*filling.error);
-  }
-  Slot& slot = slot_of(next_);
-  next_++;
-  // If no decoder has begun batch next_ yet, all its rows are marked as missing here.
-  if (next_ == cursor_.batch && cursor_.begin == 0) prepare(next_);
-  return &slot;
+Result<bool> Loader::Impl::read(Slot& slot, int64_t row, int64_t record) {
+  DT_TRY(const bool filled, reader_.read(slot.rows, row, epoch_, record));
+  if (filled) slot.records[static_cast<size_t>(row)] = record;
+  return filled;
 }
 
 Result<const LoadedBatch*> Loader::Impl::next() {
   DT_CHECK(epoch_ >= 0 && !failed_, "next() before start(), or after an error");
-  DT_TRY(Slot* const slot, take_batch());
-  if (slot == nullptr) return nullptr;
-  work_.notify_all();
-  set_batch(*slot);
-  slot->batch.serial = ++serial_;
-  return &slot->batch;
+  const Result<std::optional<int64_t>> batch = ring_.take_batch();
+  failed_ = !batch;
+  if (!batch) return tl::unexpected(batch.error());
+  if (!*batch) return nullptr;
+  Slot& slot = slot_of(**batch);
+  set_batch(slot);
+  slot.batch.serial = ++serial_;
+  return &slot.batch;
 }
 
 // There are at least two slots, so that this is not the one of the batch that next() returned last.
 const LoadedBatch* Loader::Impl::peek() {
-  const MutexLock lock(mutex_);
-  DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "peek() is for training batches only");
-  if (next_ >= options_.batches || cursor_.batch <= next_) return nullptr;
-  const Filling& filling = filling_of(next_);
-  if (filling.missing > 0 || filling.error) return nullptr;
-  Slot& slot = slot_of(next_);
+  DT_CHECK(is_training(), "peek() is for training batches only");
+  const std::optional<int64_t> batch = ring_.complete_batch();
+  if (!batch) return nullptr;
+  Slot& slot = slot_of(*batch);
   set_batch(slot);
   slot.batch.serial = serial_ + 1;
   return &slot.batch;
@@ -366,7 +229,7 @@ const LoadedBatch* Loader::Impl::peek() {
 // Sets slot.batch. In validation, moves the rows that count to the front.
 void Loader::Impl::set_batch(Slot& slot) {
   int64_t count = options_.batch_size;
-  if (options_.mode == LoaderOptions::Mode::kValidation) {
+  if (!is_training()) {
     count = 0;
     for (int64_t row = 0; row < options_.batch_size; row++) {
       if (slot.broken[static_cast<size_t>(row)] != 0) continue;
@@ -380,9 +243,9 @@ void Loader::Impl::set_batch(Slot& slot) {
   slot.batch = {slot.rows.view(), count, slot.records, 0};
 }
 
-int64_t Loader::Impl::bad_records() const {
-  const MutexLock lock(mutex_);
-  return static_cast<int64_t>(broken_.size());
+void Loader::Impl::set_threads(int threads) {
+  DT_CHECK(1 <= threads && threads <= options_.threads_max, "{} decoder threads of {}", threads, options_.threads_max);
+  ring_.set_decoders(threads);
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
@@ -396,6 +259,9 @@ Result<const LoadedBatch*> Loader::next() {
 }
 const LoadedBatch* Loader::peek() {
   return impl_->peek();
+}
+void Loader::set_threads(int threads) {
+  impl_->set_threads(threads);
 }
 int64_t Loader::bad_records() const {
   return impl_->bad_records();

@@ -23,6 +23,13 @@
 
 namespace dtrain::data {
 
+// A cache of decoded pictures (picture_cache.h).
+struct CacheUse {
+  int64_t hits = 0, misses = 0;     // pictures that it had, and that it did not have, since the start
+  int64_t pictures = 0, bytes = 0;  // that it keeps
+  bool operator==(const CacheUse&) const = default;
+};
+
 // Labeled images in a fixed order, with random access. Threads may share a data set.
 class Dataset {
  public:
@@ -42,8 +49,14 @@ class Dataset {
                                    std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+  // The size of a record where it is stored; that of the image's pixels if it is not known.
+  [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;
+  // These records will be loaded soon, in this order: the data set may have the system read them ahead.
+  virtual void will_load(std::span<const int64_t> /*records*/) const {}
   // The times of some of the records that were loaded so far; none if there are no pictures to read.
   [[nodiscard]] virtual Stages stages() const { return {}; }
+  // How often a cache of decoded pictures had what was needed; zeros if there is none.
+  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
 };
 
 // One label of the batches: which one of a record's labels it is, and its values, which are in [0, classes).
@@ -65,9 +78,12 @@ struct LoaderOptions {
   std::vector<BatchLabel> labels = {};  // a value that is no class: Code::kData at once, naming the record
   bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of numbers
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
-  bool shuffle = true;  // training: a new permutation of the share in every epoch, from (seed, epoch)
+  bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
+  int64_t shuffle_chunk_bytes =
+      0;  // shuffle chunks of about this size, and the records in each (epoch_order.h); 0: all
   uint64_t seed = 0;
   int threads = 1;                     // decoder threads
+  int threads_max = 0;                 // what set_threads() may choose; 0: `threads`
   int64_t prefetch = 4;                // batches kept ahead
   int64_t max_bad_records = 100;       // skipped, each counted once however often it is met; one more is an error
   std::chrono::seconds wait_max{600};  // next() fails if no decoder makes progress for this long
@@ -102,6 +118,9 @@ class Loader {
   // nullptr if it is not complete yet. It stays unchanged until that call, and the batch that next() returned last
   // stays valid.
   const LoadedBatch* peek();
+  // Changes the number of decoder threads, from 1 to threads_max, at any time between the other calls. Batches do not
+  // depend on it.
+  void set_threads(int threads);
   [[nodiscard]] int64_t bad_records() const;  // skipped so far
   [[nodiscard]] int64_t batches() const;      // per epoch
 

@@ -36,6 +36,11 @@ class RecordSource : public ImageSource {
     return {};
   }
 
+  [[nodiscard]] int64_t stored_bytes(int64_t index) const override {
+    const Place& place = places_[static_cast<size_t>(index)];
+    return place.end - place.offset;
+  }
+
   [[nodiscard]] std::string describe(int64_t index) const override {
     const Place& place = places_[static_cast<size_t>(index)];
     const int64_t before = place.file == 0 ? 0 : first_[place.file - 1];

@@ -43,6 +43,7 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
   return {.share = {0, images.size()},
           .batch_size = flags.job.batch_size,
           .shuffle = flags.job.augment.shuffle,
+          .shuffle_chunk_bytes = flags.job.augment.shuffle_chunk << 20,
           .seed = flags.job.seed.value_or(0),
           .threads = decoder_threads(flags),
           .prefetch = flags.data.prefetch_buffer,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -37,6 +38,17 @@ class Numbers : public Dataset {
     return {};
   }
 
+  void will_load(std::span<const int64_t> records) const override {
+    const std::lock_guard lock(mutex);
+    announced.insert(announced.end(), records.begin(), records.end());
+  }
+  size_t announced_count() const {
+    const std::lock_guard lock(mutex);
+    return announced.size();
+  }
+
+  mutable std::mutex mutex;
+  mutable std::vector<int64_t> announced;
   std::set<int64_t> broken;
   int64_t classes = 10;
   bool throws = false;
@@ -71,15 +83,16 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
+Row row_of(const LoadedBatch& batch, size_t i) {
+  return {batch.images().numbers[2 * i], batch.images().numbers[2 * i + 1], batch.labels[i], batch.keys[i]};
+}
+
 // The rows of an epoch, batch after batch. Of validation batches only those that count, without padding.
 std::vector<Row> epoch_rows(Loader& loader, int64_t epoch, int64_t first = 0) {
   std::vector<Row> rows;
   loader.start(epoch, first);
   while (const LoadedBatch* batch = must(loader.next())) {
-    for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) {
-      rows.push_back(
-          {batch->images().numbers[2 * i], batch->images().numbers[2 * i + 1], batch->labels[i], batch->keys[i]});
-    }
+    for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) rows.push_back(row_of(*batch, i));
   }
   return rows;
 }
@@ -138,6 +151,48 @@ TEST_CASE("batches do not depend on the number of threads or on how many are pre
         CHECK(rows == expected);
       }
     }
+  }
+}
+
+TEST_CASE("batches do not depend on threads that come and go", "[data]") {
+  auto numbers = std::make_shared<Numbers>(301);
+  numbers->broken = {3, 50, 51, 99};
+  LoaderOptions options = training(301, 8);
+  Loader one(numbers, options, Log::silent());
+  const std::vector<Row> expected = epoch_rows(one, 3);
+  options.threads = 2;
+  options.threads_max = 7;
+  Loader loader(numbers, options, Log::silent());
+  RandomStream random(1, Use::kTest);
+  std::vector<Row> rows;
+  loader.start(3);
+  while (const LoadedBatch* batch = must(loader.next())) {
+    for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) rows.push_back(row_of(*batch, i));
+    loader.set_threads(1 + static_cast<int>(random.below(7)));
+  }
+  CHECK(rows == expected);
+  CHECK_THROWS_AS(loader.set_threads(0), CheckFailed);
+  CHECK_THROWS_AS(loader.set_threads(8), CheckFailed);
+}
+
+TEST_CASE("the data set hears of the records of an epoch in their order, before they are loaded", "[data]") {
+  const auto numbers = std::make_shared<Numbers>(100);
+  LoaderOptions options = training(100, 8);
+  options.threads = 3;
+  Loader loader(numbers, options, Log::silent());
+  for (const int64_t first : {0, 5}) {
+    numbers->announced.clear();
+    std::vector<int64_t> read;
+    loader.start(1, first);
+    CHECK(numbers->announced_count() >= 8);
+    while (const LoadedBatch* batch = must(loader.next())) {
+      read.insert(read.end(), batch->records.begin(), batch->records.end());
+      CHECK(numbers->announced_count() >= std::min<size_t>(read.size(), 100 - 8 * static_cast<size_t>(first)));
+    }
+    read.resize(100 - 8 * static_cast<size_t>(first));  // the last batch is filled up from the start of the order
+    std::ranges::sort(read);
+    std::ranges::sort(numbers->announced);
+    CHECK(numbers->announced == read);
   }
 }
 

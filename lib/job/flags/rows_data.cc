@@ -116,6 +116,14 @@ std::vector<Row> reading_rows() {
        .help = "read the training records in a new random order in each epoch",
        .bind = DT_FIELD(Flags, job.augment.shuffle),
        .scope = Scope::kJob},
+      {.name = "shuffle-chunk-size",
+       .value = "MB",
+       .help = "with --shuffle, read chunks of this many MiB of consecutive records, in random order, and shuffle the "
+               "records of each; for disks that are slow at small reads; 0: shuffle all records",
+       .bind = DT_FIELD(Flags, job.augment.shuffle_chunk),
+       .min = 0,
+       .max = 1e6,
+       .scope = Scope::kJob},
       {.name = "data-nthreads",
        .value = "N|auto",
        .help = "number of threads that decode images; auto: start with the default, and measure while the run trains "

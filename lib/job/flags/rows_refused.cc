@@ -44,7 +44,7 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--trace"}, {"0"}),
+      later({"--replicas", "--slice-elements", "--trace"}, {"0"}),
       later({"--p3", "--recompute", "--backward-mirror", "--memonger"}, {"0"}, true),
       later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),

@@ -19,6 +19,7 @@ data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec
   options.batches = spec.batches[rank];
   options.labels = std::move(labels);
   options.shuffle = job.augment.shuffle && !job.augment.benchmark;
+  options.shuffle_chunk_bytes = job.augment.shuffle_chunk << 20;
   options.seed = job.seed.value();
   options.threads = plan_threads(flags).decode;
   options.pixels = data.normalisation() != nullptr;
