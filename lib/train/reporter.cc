@@ -20,7 +20,8 @@ Reporter::Reporter(ReporterParts parts)
       pace_(parts_.spec.batch_size),
       batch_times_(parts_.spec.time_batches_after),
       training_times_(parts_.spec.log_time_to),
-      validation_times_(parts_.spec.log_time_to) {}
+      validation_times_(parts_.spec.log_time_to),
+      decoders_(parts_.spec.decoders) {}
 
 Result<> Reporter::prepare() {
   DT_TRY(training_metrics_, Metrics::create(parts_.spec.metrics));
@@ -89,7 +90,7 @@ Result<> Reporter::end_step(double checkpoint_s) {
       pace_.report(parts_.clock.own_steps(), std::chrono::steady_clock::now());
   if (progress) {
     const DataUse use = data_use();
-    const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), parts_.spec.decoders);
+    const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), decoders_);
     progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
     progress->checkpoint_s = checkpoint_s;
     parts_.coordinator.report(*progress);
@@ -164,8 +165,8 @@ Result<> Reporter::end_epoch() {
     parts_.log.info("{}", metric_line(epoch, "Train", metric));
   }
   parts_.log.info("{}", time_line(epoch, pace_.totals().seconds - at_epoch_.seconds));
-  const DataLimit data = data_limit(data_use() - data_at_epoch_, parts_.spec.decoders);
-  parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, parts_.spec.decoders));
+  const DataLimit data = data_limit(data_use() - data_at_epoch_, decoders_);
+  parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, decoders_));
   warn_if_at_chance();
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
   DT_TRY_VOID(report_epoch(data));
@@ -179,7 +180,7 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
       {"lr", rate_},
       {"bad_records", static_cast<double>(parts_.training_data.bad_records())},
       {"wait_data_share", data.wait_share},
-      {"decode_threads", parts_.spec.decoders.threads}};
+      {"decode_threads", decoders_.threads}};
   if (data.decoders_busy) values.emplace_back("decoders_busy_share", *data.decoders_busy);
   for (auto& stage : stage_ms(data.stages, "_ms")) values.push_back(std::move(stage));
   return write_metrics(std::move(values));
@@ -231,7 +232,7 @@ TrainOutcome Reporter::outcome() const {
   outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
   outcome.wait_data_share = share(totals.wait_data_s, totals);
   outcome.wait_network_share = share(totals.wait_network_s, totals);
-  outcome.data_limit = data_limit(data_use() - data_at_begin_, parts_.spec.decoders);
+  outcome.data_limit = data_limit(data_use() - data_at_begin_, decoders_);
   outcome.bad_records = parts_.training_data.bad_records();
   return outcome;
 }

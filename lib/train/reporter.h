@@ -66,6 +66,8 @@ class Reporter {
   // All workers call it when the last epoch has ended. Writes the times of the batches, if they were asked for.
   Result<> end_run();
 
+  void set_decode_threads(int threads) { decoders_.threads = threads; }
+
   // Accumulate over the current epoch, and over the last validation.
   [[nodiscard]] Metrics& training_metrics() { return training_metrics_; }
   [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }
@@ -95,6 +97,7 @@ class Reporter {
   SteadyTime began_;      // when every worker had the initial weights
   PaceTotals at_window_;  // pace_'s totals when the last window began
   PaceTotals at_epoch_;   // pace_'s totals when the epoch began
+  Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   TrainOutcome outcome_;
 };

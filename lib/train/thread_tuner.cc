@@ -100,7 +100,8 @@ void ThreadTuner::end_block() {
 
 void ThreadTuner::end_comparison() {
   std::vector<double> ratios;
-  for (size_t pair = 0; pair < kPairs; pair++) ratios.push_back(other_ms_[pair] / kept_ms_[pair]);
+  for (size_t pair = 0; pair < kPairs; pair++)
+    ratios.push_back(kept_ms_[pair] > 0 ? other_ms_[pair] / kept_ms_[pair] : 1);
   const double ratio = median(ratios);
   const bool better = ratio < kBetter && std::ranges::count_if(ratios, [](double r) { return r < 1; }) >=
                                              static_cast<int64_t>(kPairsBetter);

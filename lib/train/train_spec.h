@@ -15,6 +15,7 @@
 #include "train/metrics.h"
 #include "train/regroup.h"
 #include "train/start.h"
+#include "train/thread_tuner.h"
 
 namespace dtrain::train {
 
@@ -57,8 +58,10 @@ struct TrainSpec {
   PlateauSpec plateau = {};
   int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
 
-  Decoders decoders = {};  // of the training data
-  int64_t monitor = 0;     // on rank 0, prints the size of all tensors of one step in so many; 0: never
+  Decoders decoders = {};  // of the training data, at the beginning
+  std::optional<ThreadTuner::Options> tune_decoders =
+      std::nullopt;     // --data-nthreads auto; nullopt: their number stays
+  int64_t monitor = 0;  // on rank 0, prints the size of all tensors of one step in so many; 0: never
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
   // metrics.jsonl, appended to; empty: none. Requests for another learning rate lie beside it. All workers have one, or

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/thread.h"
@@ -10,6 +11,7 @@
 #include "train/reporter.h"
 #include "train/saver.h"
 #include "train/step.h"
+#include "train/thread_tuner.h"
 #include "train/validation.h"
 
 namespace dtrain::train {
@@ -31,6 +33,7 @@ class Trainer::Impl {
   Result<const data::LoadedBatch*> next_batch();
   Result<> pace();
   Result<> step();
+  void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait);
   Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
   Result<> end_epoch();
@@ -53,8 +56,10 @@ class Trainer::Impl {
   Saver saver_;
   Regrouper regrouper_;
   Monitor monitor_;
-  bool is_reading_ = false;  // a pass over the data is in progress
-  SteadyTime step_began_;    // when the last step began
+  std::optional<ThreadTuner> tuner_;
+  double network_wait_s_ = 0;  // so far, when tuner_ was told of the last step
+  bool is_reading_ = false;    // a pass over the data is in progress
+  SteadyTime step_began_;      // when the last step began
   bool stopped_ = false;
 };
 
@@ -95,7 +100,9 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
-      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {}
+      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
+  if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
+}
 
 Result<Start> Trainer::Impl::own_start() {
   if (parts_.coordinator.rank() != 0) return Start{};
@@ -202,10 +209,26 @@ Result<> Trainer::Impl::step() {
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
   reporter_.time_step(begin, data_wait, applied ? static_cast<int64_t>(batch->count) : 0);
+  tune_decoders(asked_for_data, data_wait);
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return monitor_.print(step, parts_.training);
+}
+
+// What a step waits for other processes says nothing about its own threads.
+void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait) {
+  if (!tuner_) return;
+  const double network_s = parts_.store.times().wait_s;
+  const double others_s = network_s - std::exchange(network_wait_s_, network_s);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - asked_for_data;
+  const int threads = tuner_->threads();
+  tuner_->step(std::max(0.0, spent.count() - others_s), std::chrono::duration<double>(data_wait).count());
+  if (tuner_->threads() != threads) {
+    parts_.training_data.set_threads(tuner_->threads());
+    reporter_.set_decode_threads(tuner_->threads());
+  }
+  if (const auto decision = tuner_->take_decision()) parts_.log.info("--data-nthreads auto: {}", *decision);
 }
 
 // --inject step-ms: the wait stands for computation, which lies between fetching the weights and pushing the gradients.

@@ -92,4 +92,15 @@ TEST_CASE("--test-io in a job reads the share of each worker", "[cmd]") {
   CHECK(json_of(dir, "run/summary.json")["samples"] == 64);
 }
 
+TEST_CASE("--data-nthreads auto logs its decision once", "[cmd]") {
+  const TempDir dir;
+  const Ended ended =
+      test::in_folder(dir, {"--network", "mlp", "--benchmark", "1", "--num-batches", "600", "--batch-size", "8",
+                            "--num-epochs", "1", "--threads", "1", "--data-nthreads", "auto", "--run-dir", "run"});
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK_THAT(ended.output,
+             Contains("--data-nthreads auto: 1 thread decodes: ") && Contains("there is no other number to try"));
+}
+
 }  // namespace dtrain

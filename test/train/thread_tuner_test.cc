@@ -85,6 +85,17 @@ TEST_CASE("a direction that helps is followed to its end", "[train]") {
   CHECK_THAT(decisions[0], Contains("5.50 ms with 16 (1.100)"));
 }
 
+// Steps that take next to no time end their blocks by number.
+TEST_CASE("the search ends for steps of any length", "[train]") {
+  for (const double ms : {0.0, 1e-3, 60'000.0}) {
+    INFO(ms << " ms");
+    ThreadTuner tuner({.threads = 1, .threads_max = 2});
+    Machine machine{.ms = {{1, ms}, {2, ms}}};
+    CHECK(machine.run(tuner, 6000).size() == 1);
+    CHECK(tuner.threads() == 1);
+  }
+}
+
 TEST_CASE("one thread on one core leaves nothing to try", "[train]") {
   ThreadTuner tuner({.threads = 1, .threads_max = 1});
   Machine machine{.ms = {{1, 10}}};

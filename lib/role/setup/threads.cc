@@ -22,6 +22,7 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   plan.device = std::max(1, plan.compute / static_cast<int>(device_count(flags)));
   plan.decode =
       static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, threads / 2));
+  plan.decode_max = flags.data.data_threads_auto ? std::max(plan.decode, plan.compute) : plan.decode;
   return plan;
 }
 

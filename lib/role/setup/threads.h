@@ -9,7 +9,8 @@ namespace dtrain::role {
 // processes of the job on it.
 struct ThreadPlan {
   int compute = 1, decode = 1;
-  int device = 1;  // of `compute`, per device
+  int decode_max = 1;  // with --data-nthreads auto more threads may decode, at most as many as compute
+  int device = 1;      // of `compute`, per device
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 

@@ -21,7 +21,9 @@ data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec
   options.shuffle = job.augment.shuffle && !job.augment.benchmark;
   options.shuffle_chunk_bytes = job.augment.shuffle_chunk << 20;
   options.seed = job.seed.value();
-  options.threads = plan_threads(flags).decode;
+  const ThreadPlan threads = plan_threads(flags);
+  options.threads = threads.decode;
+  options.threads_max = threads.decode_max;
   options.pixels = data.normalisation() != nullptr;
   options.prefetch = flags.data.prefetch_buffer;
   options.max_bad_records = flags.data.max_bad_records;

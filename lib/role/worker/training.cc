@@ -162,6 +162,10 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.eval_batches_interval = job.eval_batches_interval;
   const ThreadPlan threads = plan_threads(flags);
   spec.decoders = {.threads = threads.decode, .cores = threads.compute};
+  if (threads.decode_max > threads.decode || flags.data.data_threads_auto) {
+    spec.tune_decoders = {
+        .threads = threads.decode, .threads_max = threads.decode_max, .settle_steps = flags.data.prefetch_buffer + 1};
+  }
   spec.monitor = monitors() ? flags.loop.monitor : 0;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
