@@ -18,10 +18,8 @@ constexpr std::string_view kListSuffix = ".lst";
 constexpr std::string_view kUnfinished = ".lst.partial";
 
 // All PREFIX*.lst, sorted by name; all lists in PREFIX if it is a directory.
-std::vector<std::string> find_lists(const std::string& prefix) {
-  const fs::path path(prefix);
+std::vector<std::string> lists_at(const fs::path& path, bool inside) {
   std::error_code error;
-  const bool inside = fs::is_directory(path, error);
   const fs::path directory = inside ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
   const std::string begin = inside ? "" : path.filename().string();
   std::vector<std::string> lists;
@@ -32,6 +30,17 @@ std::vector<std::string> find_lists(const std::string& prefix) {
   }
   std::ranges::sort(lists);
   return lists;
+}
+
+// A folder's own lists come first. If it has none, the prefix means the lists beside it, such as pictures.lst for a
+// folder `pictures`.
+std::vector<std::string> find_lists(const std::string& prefix) {
+  std::error_code ignored;
+  if (fs::is_directory(prefix, ignored)) {
+    std::vector<std::string> inside = lists_at(prefix, true);
+    if (!inside.empty()) return inside;
+  }
+  return lists_at(prefix, false);
 }
 
 std::vector<data::ListEntry> in_order(std::vector<data::ListEntry> entries, bool shuffle) {
