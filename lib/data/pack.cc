@@ -58,8 +58,8 @@ std::string run_settings(const std::vector<ListEntry>& entries, const std::strin
 class PackThreads {
  public:
   PackThreads(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options,
-              ReorderWindow& window)
-      : entries_(entries), root_(root), options_(options), window_(window) {
+              const ReadPicture& read, ReorderWindow& window)
+      : entries_(entries), root_(root), options_(options), read_(read), window_(window) {
     for (int i = 0; i < options.threads; i++) {
       threads_.emplace_back([this, i] {
         name_thread(fmt::format("im2rec-{}", i));
@@ -76,7 +76,7 @@ class PackThreads {
 
  private:
   void work() {
-    PicturePacker packer(options_, root_);
+    PicturePacker packer(options_, root_, read_);
     while (const std::optional<size_t> place = window_.take()) {
       std::vector<uint8_t> payload;
       const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
@@ -88,6 +88,7 @@ class PackThreads {
   const std::vector<ListEntry>& entries_;
   const std::string& root_;
   const PackOptions& options_;
+  const ReadPicture& read_;
   ReorderWindow& window_;
   std::vector<std::thread> threads_;
 };
@@ -129,7 +130,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
   }
   {
     ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
-    const PackThreads threads(entries, root, options, window);
+    const PackThreads threads(entries, root, options, run.read, window);
     PackProgress progress(std::filesystem::path(out).filename().string(), before, total, log);
     DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));
   }

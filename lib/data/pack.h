@@ -21,6 +21,7 @@ struct PackRun {
   // Keep the journal, so that a later run with the same options finds that `out` is complete, until
   // PackedRecords::forget().
   bool keeps_journal = false;
+  ReadPicture read = nullptr;  // null: the files are below the root
 };
 // Writes `out` and the index beside it, with the records in the order of `entries`, and makes their directory if it does
 // not exist. Goes on where an earlier run with the same entries and options was ended; the files are then those of one

@@ -128,7 +128,7 @@ bool has_more_than_8_bits(Bytes file) {
 
 Result<> PicturePacker::pack(const ListEntry& entry, size_t place, std::vector<uint8_t>& payload) {
   const std::string path = root_.empty() || root_.ends_with('/') ? root_ + entry.path : root_ + '/' + entry.path;
-  DT_TRY(const std::string file, read_file(path, kDataBytesMax));
+  DT_TRY(const std::string file, read_ ? read_(entry) : read_file(path, kDataBytesMax));
   if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
   payload.clear();
   const std::span<const float> labels(entry.labels.data(), options_.pack_label ? entry.labels.size() : 1);

@@ -1,6 +1,7 @@
 // Makes the payload of one record from an image file, as im2rec's options say.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,11 +33,16 @@ Result<> check(const PackOptions& options);
 // All options that the records depend on, on one line: "color=1 center_crop=0 ...".
 std::string settings_text(const PackOptions& options);
 
+// Reads the file of an entry from another place than its path below the root, such as an archive. Threads may call it at
+// the same time.
+using ReadPicture = std::function<Result<std::string>(const ListEntry& entry)>;
+
 // Keeps its memory from picture to picture. Used by one thread at a time.
 class PicturePacker {
  public:
-  // `options` must be checked.
-  PicturePacker(PackOptions options, std::string root) : options_(std::move(options)), root_(std::move(root)) {}
+  // `options` must be checked. `read` may be null.
+  PicturePacker(PackOptions options, std::string root, ReadPicture read = nullptr)
+      : options_(std::move(options)), root_(std::move(root)), read_(std::move(read)) {}
 
   // Replaces `payload` by the one for `entry`, which has this place in its list. Code::kData or kNotFound, with the
   // file and the reason, if the picture cannot be read or not be stored in the format that is asked for.
@@ -51,6 +57,7 @@ class PicturePacker {
 
   PackOptions options_;
   std::string root_;
+  ReadPicture read_;
   ImageDecoder decoder_;
   JpegEncoder encoder_;
   Image image_, other_;
