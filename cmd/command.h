@@ -21,7 +21,9 @@ struct Call {
 Result<int> train(const Call& call);
 Result<int> info(const Call& call);
 Result<int> im2rec(const Call& call);
+Result<int> data_stat(const Call& call);
 Result<int> data_synth(const Call& call);
+Result<int> data_get(const Call& call);
 Result<int> data_index(const Call& call);
 Result<int> bench_train(const Call& call);
 Result<int> bench_kv(const Call& call);

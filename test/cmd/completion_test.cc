@@ -49,7 +49,7 @@ TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   const Bash bash;
   CHECK_THAT(bash.offers("dtrain ''"), Contains("train\n") && Contains("bench\n") && Contains("man\n"));
   CHECK(bash.offers("dtrain si") == "simulate\n");
-  CHECK(bash.offers("dtrain data ''") == "synth\nindex\n");
+  CHECK(bash.offers("dtrain data ''") == "synth\nindex\nget\nstat\n");
   CHECK(bash.offers("dtrain bench k") == "kv\n");
   CHECK(bash.offers("dtrain completion ''") == "bash\nzsh\n");
   CHECK(bash.offers("dtrain --num-w") == "--num-workers\n");

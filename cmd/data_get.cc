@@ -1,0 +1,88 @@
+#include "tools/data_get.h"
+
+#include <thread>
+
+#include "signal_thread.h"
+#include "tool.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+using Options = tools::DataGetOptions;
+
+job::FlagTable<Options> flags() {
+  return {{
+      {.name = "out",
+       .value = "DIR",
+       .help = "folder for the data set",
+       .bind = DT_FIELD(Options, out),
+       .default_text = "data/NAME"},
+      {.name = "url",
+       .value = "ADDRESS",
+       .help = "address of the folder with the published files: http, https, or file:///FOLDER",
+       .bind = DT_FIELD(Options, url),
+       .default_text = "that of the data set's authors; imagenet has none"},
+      {.name = "checksums",
+       .help = "refuse files whose checksums are not those of the published ones",
+       .bind = DT_FIELD(Options, checks)},
+      {.name = "resize",
+       .value = "N",
+       .help = "imagenet: resize training pictures to a shorter edge of N pixels; 0 keeps the size",
+       .bind = DT_FIELD(Options, resize),
+       .min = 0,
+       .max = job::kImageEdgeMax},
+      {.name = "val-resize",
+       .value = "N",
+       .help = "imagenet: the same for validation pictures",
+       .bind = DT_FIELD(Options, val_resize),
+       .min = 0,
+       .max = job::kImageEdgeMax},
+      {.name = "quality",
+       .value = "N",
+       .help = "imagenet: quality of the JPEGs, 1 to 100",
+       .bind = DT_FIELD(Options, quality),
+       .min = 1,
+       .max = 100},
+      {.name = "num-thread",
+       .aliases = {"--num_thread", "--threads"},
+       .value = "N",
+       .help = "number of threads that encode pictures",
+       .bind = DT_FIELD(Options, threads),
+       .default_text = "cores of the host",
+       .min = 1,
+       .max = job::kThreadsMax},
+  }};
+}
+
+constexpr const char* kUsage =
+    "dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"
+    "Downloads a data set, checks it, and leaves the files that --data-dir takes. A\n"
+    "download that was ended is continued by the same command. FLAGS are:";
+
+// The command that trains with the data set, for the last line.
+std::string training_command(const std::string& name, const std::string& folder) {
+  const std::string network = name == "mnist"      ? "lenet"
+                              : name == "imagenet" ? "resnet --num-layers 50"
+                                                   : "inception-bn-28-small";
+  return fmt::format("dtrain --preset {} --network {} --data-dir {}", name, network, folder);
+}
+
+}  // namespace
+
+Result<int> data_get(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 1, 1));
+  if (line.help) return 0;
+  const std::string& name = line.positionals[0];
+  Options& options = line.options;
+  DT_TRY(const tools::PublishedSet set, tools::published_set(name));
+  if (options.out.empty()) options.out = "data/" + name;
+  if (options.threads == 0) options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const SignalThread signals;
+  options.stop = &signals.signals().stop;
+  DT_TRY_VOID(tools::get_data(set, options, Log::to_stderr("data", 0, call.environment("TERM").value_or(""))));
+  fmt::print("{}\n", training_command(name, options.out));
+  return 0;
+}
+
+}  // namespace dtrain::cmd

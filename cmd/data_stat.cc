@@ -1,0 +1,92 @@
+#include "tools/data_stat.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "data/record_source.h"
+#include "tool.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  tools::DataStatOptions stat;
+  bool json = false;
+  int64_t sheet = 0;
+  std::string out = "sheet.png";
+};
+
+job::FlagTable<Options> flags() {
+  return {{
+      {.name = "decode",
+       .help = "decode every picture, to find damage behind the headers",
+       .bind = DT_FIELD(Options, stat.decodes)},
+      {.name = "sheet",
+       .value = "N",
+       .help = "write the first N training pictures of an epoch as one PNG, changed as TRAINING-FLAGS say; instead of "
+               "the statistics",
+       .bind = DT_FIELD(Options, sheet, "0"),
+       .default_text = "off",
+       .min = 1,
+       .max = 10'000},
+      {.name = "out", .value = "FILE", .help = "with --sheet: the PNG file", .bind = DT_FIELD(Options, out)},
+      {.name = "json", .help = "print JSON instead of the report", .bind = DT_FIELD(Options, json)},
+  }};
+}
+
+constexpr const char* kUsage =
+    "dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"
+    "Prints how many records, labels, sizes and formats record files have, and which\n"
+    "records are broken. With --sheet, draws training pictures as TRAINING-FLAGS (dtrain\n"
+    "--help) change them, among them --image-shape and --seed. FLAGS are:";
+
+// The words before the first flag.
+std::vector<std::string> take_names(std::vector<std::string>& arguments) {
+  const auto first = std::ranges::find_if(arguments, [](const std::string& word) { return word.starts_with('-'); });
+  std::vector<std::string> names(arguments.begin(), first);
+  arguments.erase(arguments.begin(), first);
+  return names;
+}
+
+Result<int> print_stat(const std::vector<std::string>& names, Options options, const Log& log) {
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    DT_TRY(const std::vector<std::string> found, data::list_record_files(name));
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  options.stat.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  DT_TRY(const tools::DataStat stat, tools::data_stat(files, options.stat, log));
+  fmt::print("{}", options.json ? stat.json() + "\n" : stat.text());
+  return 0;
+}
+
+}  // namespace
+
+Result<int> data_stat(const Call& call) {
+  const job::FlagTable<Options> table = flags();
+  if (job::asks_for_help(call.arguments)) {
+    show_help(call, kUsage, table.flag_helps());
+    return 0;
+  }
+  std::vector<std::string> arguments = call.arguments;
+  const std::vector<std::string> names = take_names(arguments);
+  if (names.empty()) return fail(Code::kUsage, "usage: {}", std::string_view(kUsage).substr(0, 61));
+  DT_TRY(const MixedLine<Options> line, read_mixed_line(table, arguments));
+  const Log log = Log::to_stderr("stat", 0, call.environment("TERM").value_or(""));
+  if (line.options.sheet == 0) {
+    if (!line.job.empty())
+      return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N", line.job[0]);
+    return print_stat(names, line.options, log);
+  }
+  std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
+  job.insert(job.end(), line.job.begin(), line.job.end());
+  DT_TRY(const job::Parsed parsed, job::parse_flags(job, call.environment));
+  for (const std::string& text : parsed.notes) fmt::print(stderr, "note: {}\n", text);
+  DT_TRY_VOID(tools::write_sheet(parsed.flags, line.options.sheet, line.options.out, log));
+  fmt::print("{}\n", line.options.out);
+  return 0;
+}
+
+}  // namespace dtrain::cmd
