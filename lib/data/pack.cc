@@ -78,7 +78,7 @@ class PackThreads {
   void work() {
     PicturePacker packer(options_, root_, read_);
     while (const std::optional<size_t> place = window_.take()) {
-      std::vector<uint8_t> payload;
+      std::vector<uint8_t> payload = window_.spare();
       const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
                                        "an image, its pixels and its record");
       window_.put(*place, packed ? Result<std::vector<uint8_t>>(std::move(payload)) : tl::unexpected(packed.error()));
@@ -99,10 +99,11 @@ Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& wi
   constexpr std::chrono::milliseconds kPatience{100};
   while (records.items() < static_cast<int64_t>(entries.size()) && (stop == nullptr || !*stop)) {
     progress.show(records.items(), records.left_out());
-    const auto payload = window.next(kPatience);
+    auto payload = window.next(kPatience);
     if (!payload) continue;
     if (*payload) {
       DT_TRY_VOID(records.append(entries[static_cast<size_t>(records.items())].id, **payload));
+      window.reuse(std::move(**payload));
     } else {
       log.warn("skipped an image: {}", payload->error().line());
       DT_TRY_VOID(records.leave_out());

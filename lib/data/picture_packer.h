@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/bilinear.h"
 #include "data/image.h"
 #include "data/image_list.h"
 #include "data/jpeg_encoder.h"
@@ -52,6 +53,7 @@ class PicturePacker {
   Result<> append_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
   Result<> decode(Bytes file);
   Result<> resize(size_t place);
+  void resize_bilinear(const ImageSize& to);
   Result<> encode(std::vector<uint8_t>& payload);
   Result<> append_deep_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
 
@@ -60,7 +62,9 @@ class PicturePacker {
   ReadPicture read_;
   ImageDecoder decoder_;
   JpegEncoder encoder_;
+  BilinearMemory bilinear_;
   Image image_, other_;
+  std::vector<uint8_t> file_;
 };
 
 }  // namespace dtrain::data

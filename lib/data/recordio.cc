@@ -1,5 +1,7 @@
 #include "data/recordio.h"
 
+#include <cstring>
+
 namespace dtrain::data {
 namespace {
 
@@ -10,6 +12,24 @@ void append_part(std::vector<uint8_t>& out, uint32_t flag, Bytes payload) {
   out.insert(out.end(), header, header + sizeof header);
   out.insert(out.end(), payload.begin(), payload.end());
   while (out.size() % 4 != 0) out.push_back(0);
+}
+
+// The first place at or after `from`, both multiples of 4, at which the payload has the magic; else its size. Looks at 64
+// words at a time, because that is a loop without branches.
+size_t find_magic(Bytes payload, size_t from) {
+  constexpr size_t kWords = 64;
+  const auto matches = [&](size_t at) { return load_u32(payload.data() + at) == kRecordMagic; };
+  for (; from + 4 * kWords <= payload.size(); from += 4 * kWords) {
+    uint32_t words[kWords];
+    std::memcpy(words, payload.data() + from, sizeof words);
+    uint32_t found = 0;
+    for (const uint32_t word : words) found |= static_cast<uint32_t>(word == kRecordMagic);
+    if (found != 0) break;
+  }
+  for (; from + 4 <= payload.size(); from += 4) {
+    if (matches(from)) return from;
+  }
+  return payload.size();
 }
 
 }  // namespace
@@ -25,8 +45,7 @@ Result<> append_record(std::vector<uint8_t>& out, Bytes payload) {
   }
   size_t begin = 0;
   uint32_t flag = 0;
-  for (size_t i = 0; i + 4 <= payload.size(); i += 4) {
-    if (load_u32(payload.data() + i) != kRecordMagic) continue;
+  for (size_t i = find_magic(payload, 0); i < payload.size(); i = find_magic(payload, begin)) {
     flag = begin == 0 && flag == 0 ? 1 : 2;
     append_part(out, flag, payload.subspan(begin, i - begin));
     begin = i + 4;

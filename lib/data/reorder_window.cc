@@ -43,6 +43,20 @@ std::optional<Result<ReorderWindow::Bytes>> ReorderWindow::next(std::chrono::mil
   return result;
 }
 
+ReorderWindow::Bytes ReorderWindow::spare() {
+  const MutexLock lock(mutex_);
+  if (spare_.empty()) return {};
+  Bytes memory = std::move(spare_.back());
+  spare_.pop_back();
+  return memory;
+}
+
+void ReorderWindow::reuse(Bytes memory) {
+  constexpr size_t kSpareMax = 64, kBytesMax = 1 << 20;  // what is larger is rare and goes back to the system
+  const MutexLock lock(mutex_);
+  if (spare_.size() < kSpareMax && memory.capacity() <= kBytesMax) spare_.push_back(std::move(memory));
+}
+
 void ReorderWindow::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;

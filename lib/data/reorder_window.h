@@ -30,6 +30,10 @@ class ReorderWindow {
   // For the thread that uses the results: that of the next item in order. nullopt: it is not there after this time.
   std::optional<Result<Bytes>> next(std::chrono::milliseconds limit) DT_EXCLUDES(mutex_);
 
+  // Memory for a result: that of one that has been used, so that the threads need not ask the system for it again.
+  Bytes spare() DT_EXCLUDES(mutex_);
+  void reuse(Bytes memory) DT_EXCLUDES(mutex_);
+
   // From now on, no item is handed out.
   void stop() DT_EXCLUDES(mutex_);
 
@@ -44,6 +48,7 @@ class ReorderWindow {
   size_t first_ DT_GUARDED_BY(mutex_);  // the item whose result is returned next; results_[0] is its place
   size_t bytes_ DT_GUARDED_BY(mutex_) = 0;
   std::deque<std::optional<Result<Bytes>>> results_ DT_GUARDED_BY(mutex_);
+  std::vector<Bytes> spare_ DT_GUARDED_BY(mutex_);
   bool stopped_ DT_GUARDED_BY(mutex_) = false;
 };
 
