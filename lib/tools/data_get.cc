@@ -301,7 +301,8 @@ Result<> convert_cifar(const PublishedSet& set, const DataGetOptions& options, c
   DT_TRY_VOID(unpack(archive, all, files.bytes_max, folder));
   const auto convert = [&](const std::vector<std::string>& names, const std::string& out) -> Result<> {
     std::vector<std::string> paths;
-    for (const std::string& name : names) paths.push_back(folder + "/" + name);
+    paths.reserve(names.size());
+    for (const std::string& name : names) paths.push_back(fmt::format("{}/{}", folder, name));
     DT_TRY(const auto source, data::open_cifar(files.kind, paths));
     DT_TRY(const int64_t count, write_records(*source, out, options), "writing '{}'", out);
     log.info("wrote {} pictures to '{}'", count, out);
