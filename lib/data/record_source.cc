@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "data/image_record.h"
 
@@ -39,6 +40,22 @@ class RecordSource : public ImageSource {
   [[nodiscard]] int64_t stored_bytes(int64_t index) const override {
     const Place& place = places_[static_cast<size_t>(index)];
     return place.end - place.offset;
+  }
+
+  // In the order of the files, and as one piece where records follow each other.
+  void will_read(std::span<const int64_t> pictures) const override {
+    std::vector<Place> places;
+    places.reserve(pictures.size());
+    for (const int64_t index : pictures) places.push_back(places_[static_cast<size_t>(index)]);
+    std::ranges::sort(places, {}, [](const Place& place) { return std::pair(place.file, place.offset); });
+    for (size_t begin = 0, end = 0; begin < places.size(); begin = end) {
+      int64_t until = places[begin].end;
+      for (end = begin + 1; end < places.size() && places[end].file == places[begin].file; end++) {
+        if (places[end].offset > until) break;
+        until = std::max(until, places[end].end);
+      }
+      files_[places[begin].file].will_read(places[begin].offset, until - places[begin].offset);
+    }
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override {

@@ -41,7 +41,9 @@ FileCalls FileCalls::of_system() {
           .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
             return ::pread(fd, out, bytes, offset);
           },
-          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }};
+          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+          .will_read = [](int fd, int64_t offset,
+                          int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
 }
 
 // The tries of one read, or of opening the file.
@@ -151,7 +153,11 @@ Result<> RetryingFile::read_at(int64_t offset, std::span<uint8_t> out) const {
 }
 
 void RetryingFile::will_read(int64_t offset, int64_t bytes) const {
-  ::posix_fadvise(fd_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+  // Linux reads no more for one call than the device's read-ahead, which is 128 KiB by default, and drops the rest.
+  constexpr int64_t kPieceBytes = 128 << 10;
+  for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    calls_.will_read(fd_.get(), offset + at, std::min(kPieceBytes, bytes - at));
+  }
 }
 
 }  // namespace dtrain::data

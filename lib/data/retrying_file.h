@@ -21,6 +21,7 @@ struct FileCalls {
   std::function<int(const char* path)> open;                                     // as ::open for reading
   std::function<int64_t(int fd, void* out, size_t bytes, int64_t offset)> read;  // as ::pread
   std::function<void(std::chrono::milliseconds)> pause;
+  std::function<void(int fd, int64_t offset, int64_t bytes)> will_read;  // reads ahead, and does not wait
   static FileCalls of_system();
 };
 

@@ -227,6 +227,8 @@ class FaultyRecords {
   FaultyDisk disk_;
 };
 
+using ByteRange = std::pair<int64_t, int64_t>;  // offset, bytes
+
 AugmentOptions small_pictures() {
   return {.image = {3, 4, 4}, .mean = std::vector<float>(3, 0.0f), .std = std::vector<float>(3, 1.0f)};
 }
@@ -264,4 +266,31 @@ TEST_CASE("a mean image is not made of the records that a failing disk returns",
   REQUIRE(!failed);
   CHECK(failed.error().code == Code::kDevice);
   CHECK_FALSE(std::filesystem::exists(dir.path("mean.bin")));
+}
+
+TEST_CASE("records are announced to the system in the order of the file, and in one piece where they follow each other",
+          "[data]") {
+  const test::TempDir dir;
+  const std::vector<int64_t> offsets = test::write_record_file(dir.path("a.rec"), 10, 4, 4, 3, 2);
+  (void)test::write_record_file(dir.path("b.rec"), 2, 4, 4, 3, 2);
+  std::vector<ByteRange> asked;
+  FileCalls calls = FileCalls::of_system();
+  calls.will_read = [&](int, int64_t offset, int64_t bytes) { asked.emplace_back(offset, bytes); };
+  const auto source =
+      must(open_records({.paths = {dir.path("a.rec"), dir.path("b.rec")}, .index = {}, .calls = calls}, Log::silent()));
+  source->will_read({});
+  CHECK(asked.empty());
+  source->will_read(std::vector<int64_t>{7, 10, 3, 0, 4, 5, 9});
+  const auto of = [&](int64_t from, int64_t to) { return ByteRange(from, to - from); };
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(dir.path("a.rec")));
+  REQUIRE(asked.size() == 5);
+  CHECK(asked[0] == of(0, offsets[1]));
+  CHECK(asked[1] == of(offsets[3], offsets[6]));
+  CHECK(asked[2] == of(offsets[7], offsets[8]));
+  CHECK(asked[3] == of(offsets[9], size));
+  CHECK(asked[4].first == 0);  // of b.rec
+
+  asked.clear();
+  must(RetryingFile::open(dir.path("a.rec"), Log::silent(), calls))->will_read(4, 300'000);
+  CHECK(asked == std::vector<ByteRange>{{4, 131'072}, {131'076, 131'072}, {262'148, 37'856}});
 }
