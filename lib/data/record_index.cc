@@ -35,7 +35,8 @@ std::string_view second_field(std::string_view line) {
 
 Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
   DT_TRY(const std::string text, read_file(path, kDataBytesMax));
-  std::vector<int64_t> offsets;
+  constexpr std::string_view kRemedy = "rebuild the index with 'dtrain data index', or remove it";
+  std::vector<std::pair<int64_t, int64_t>> found;  // offset, line
   int64_t line_number = 0;
   for (std::string_view rest = text; !rest.empty();) {
     const size_t line_end = std::min(rest.find('\n'), rest.size());
@@ -47,19 +48,24 @@ Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_by
     int64_t offset = 0;
     const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);
     if (field.empty() || parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) {
-      return fail(Code::kData, "{}: line {} is not 'key TAB offset'", path, line_number);
+      return fail(Code::kData, "{}: line {} is not 'key TAB offset'; {}", path, line_number, kRemedy);
     }
     if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
-      return fail(Code::kData,
-                  "{}: line {}: no record can begin at offset {}; rebuild the index with 'dtrain data index'", path,
-                  line_number, offset);
+      return fail(Code::kData, "{}: line {}: no record can begin at offset {} of a file of {} bytes; {}", path,
+                  line_number, offset, file_bytes, kRemedy);
     }
-    offsets.push_back(offset);
+    found.emplace_back(offset, line_number);
   }
-  std::sort(offsets.begin(), offsets.end());
-  if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) {
-    return fail(Code::kData, "{}: an offset is listed twice; rebuild the index with 'dtrain data index'", path);
+  std::ranges::sort(found);
+  const auto same_offset = [](const auto& a, const auto& b) { return a.first == b.first; };
+  const auto twice = std::ranges::adjacent_find(found, same_offset);
+  if (twice != found.end()) {
+    return fail(Code::kData, "{}: lines {} and {} both have the offset {}; {}", path, twice->second,
+                std::next(twice)->second, twice->first, kRemedy);
   }
+  std::vector<int64_t> offsets;
+  offsets.reserve(found.size());
+  for (const auto& [offset, line] : found) offsets.push_back(offset);
   return offsets;
 }
 

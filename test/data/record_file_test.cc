@@ -2,7 +2,11 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
+#include "data/image_dataset.h"
+#include "data/loader.h"
+#include "data/record_source.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 
@@ -45,4 +49,47 @@ TEST_CASE("a file that has only broken places is scanned to its end", "[data]") 
   const RecordScan scan = must(scan_records(must(RecordFile::open(dir.path("a.rec")))));
   CHECK(scan.offsets.empty());
   CHECK(scan.broken.size() == 100'000);
+}
+
+namespace {
+
+// Writes records of 1 MiB each: a small picture, and bytes after its end, which decoders ignore.
+void write_long_records(const std::string& path, int records) {
+  std::vector<uint8_t> picture = must(encode_image(test::gradient_image(8, 8, 3, 1), ".jpg", 95));
+  picture.resize(1 << 20);
+  std::vector<uint8_t> record;
+  must(append_record(record, test::image_payload(1, 1.0f, picture)));
+  std::ofstream out(path, std::ios::binary);
+  for (int i = 0; i < records; i++) {
+    out.write(reinterpret_cast<const char*>(record.data()), static_cast<std::streamsize>(record.size()));
+  }
+}
+
+int64_t resident_bytes() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * 4096;
+}
+
+}  // namespace
+
+TEST_CASE("the memory of an epoch does not grow with the size of the file", "[data]") {
+  const test::TempDir dir;
+  constexpr int kRecords = 64;
+  write_long_records(dir.path("a.rec"), kRecords);
+  const auto source = must(open_records({.paths = {dir.path("a.rec")}, .index = {}}, Log::silent()));
+  const AugmentOptions augment{
+      .image = {3, 8, 8}, .mean = std::vector<float>(3, 0.0f), .std = std::vector<float>(3, 1.0f)};
+  Loader loader(augmented(source, augment), {.share = {0, kRecords}, .batch_size = 4, .threads = 2}, Log::silent());
+  loader.start(0);
+  REQUIRE(must(loader.next()) != nullptr);
+  const int64_t before = resident_bytes();
+  int64_t most = before;
+  int batches = 1;
+  while (must(loader.next()) != nullptr) {
+    most = std::max(most, resident_bytes());
+    batches++;
+  }
+  CHECK(batches == kRecords / 4);
+  CHECK(most - before < (int64_t{16} << 20));
 }

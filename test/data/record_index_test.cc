@@ -32,10 +32,12 @@ TEST_CASE("the error of an impossible index names its line", "[data]") {
     const auto refused = read_index(path, 100);
     REQUIRE(!refused);
     CHECK(refused.error().code == Code::kData);
-    CHECK(refused.error().message.find("line 2") != std::string::npos);
+    CHECK_THAT(refused.error().message, Catch::Contains("line 2") && Catch::Contains("dtrain data index"));
   }
-  test::write_text(path, "0\t8\n1\t8\n");
-  CHECK(read_index(path, 100).error().code == Code::kData);
+  test::write_text(path, "0\t8\n1\t16\n2\t8\n");
+  const auto twice = read_index(path, 100);
+  CHECK(twice.error().code == Code::kData);
+  CHECK_THAT(twice.error().message, Catch::Contains("lines 1 and 3 both have the offset 8; rebuild the index"));
 }
 
 // Truncated and flipped: an index is text, so most of this is some other index; nothing may crash.
