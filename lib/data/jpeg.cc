@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 // jpeglib.h needs stdio.h before it, and jerror.h needs the configuration from jpeglib.h.
 #include <jpeglib.h>
@@ -25,6 +26,11 @@ struct JpegDecoder::State {
   int channels = 0;          // of the result; 0: as stored
   bool is_cmyk = false;
 
+  void create() {
+    decompress.client_data = this;  // which stays
+    jpeg_create_decompress(&decompress);
+    decompress.progress = &progress;
+  }
   static State& of(j_common_ptr info) { return *static_cast<State*>(info->client_data); }
   [[noreturn]] static void give_up(j_common_ptr info) {
     State& state = of(info);
@@ -59,9 +65,7 @@ JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
     std::snprintf(state.message, sizeof state.message, "the image has more than %d scans", kScansMax);
     std::longjmp(state.escape, 1);
   };
-  jpeg_create_decompress(&state.decompress);
-  state.decompress.client_data = &state;
-  state.decompress.progress = &state.progress;
+  state.create();
 }
 
 JpegDecoder::~JpegDecoder() {
@@ -106,12 +110,15 @@ void convert_cmyk(const std::vector<uint8_t>& cmyk, int channels, uint8_t* out) 
 Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   State& state = *state_;
   jpeg_decompress_struct* info = &state.decompress;
-  jpeg_abort_decompress(info);  // a picture that was opened and not read
   state.channels = channels;
   if (setjmp(state.escape) != 0) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
+  // The library keeps the tables of a picture for the next one. A damaged file that lacks its own would be decoded with
+  // those of the picture before it.
+  jpeg_destroy_decompress(info);
+  state.create();
   jpeg_mem_src(info, file.data(), file.size());
   jpeg_read_header(info, TRUE);
   DT_TRY_VOID(check_picture_size("JPEG", info->image_height, info->image_width));
@@ -119,13 +126,52 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   return ImageSize{info->image_height, info->image_width};
 }
 
+namespace {
+
+Window whole_of(jpeg_decompress_struct* info) {
+  return {.height = static_cast<int>(info->image_height), .width = static_cast<int>(info->image_width)};
+}
+
+// Whether a progressive file lacks scans, so that the library estimates its coefficients from those of the blocks
+// around them. Beside the border of a part it would estimate others than in the whole picture.
+bool lacks_coefficients(jpeg_decompress_struct* info) {
+  if (info->coef_bits == nullptr) return false;
+  for (int component = 0; component < info->num_components; component++) {
+    const auto& bits = info->coef_bits[component];
+    if (std::any_of(std::begin(bits), std::end(bits), [](int missing) { return missing != 0; })) return true;
+  }
+  return false;
+}
+
+// The pixels of the part, and the coefficients of the whole picture if they are spread over several scans.
+int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
+  int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
+  if (jpeg_has_multiple_scans(info) == 0) return bytes;
+  constexpr int64_t kBlockBytes = sizeof(JBLOCK);
+  for (int i = 0; i < info->num_components; i++) {
+    const jpeg_component_info& component = info->comp_info[i];
+    bytes += kBlockBytes * component.width_in_blocks * component.height_in_blocks;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 // Chooses the rows and columns to decode, and prepares `out` for them.
-Window JpegDecoder::start(const Window& wanted, Image& out) {
+Window JpegDecoder::start(Window wanted, Image& out) {
   State& state = *state_;
   jpeg_decompress_struct* info = &state.decompress;
   state.is_cmyk = info->num_components == 4;
   info->out_color_space = state.is_cmyk ? JCS_CMYK : state.channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
   jpeg_start_decompress(info);
+  if (lacks_coefficients(info)) {
+    wanted = whole_of(info);
+    if (decoding_bytes(info, wanted, state.channels) > kDecodingBytesMax) {
+      std::snprintf(state.message, sizeof state.message,
+                    "some scans are missing, and it is too large to be decoded without them");
+      std::longjmp(state.escape, 1);
+    }
+  }
   // A pixel's color is interpolated between the samples beside it, which are up to this many pixels away. At the border
   // of the part they must not be missing.
   const JDIMENSION margin = info->max_h_samp_factor;
@@ -166,22 +212,6 @@ void JpegDecoder::finish() {
   }
   jpeg_finish_decompress(info);
 }
-
-namespace {
-
-// The pixels of the part, and the coefficients of the whole picture if they are spread over several scans.
-int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
-  int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
-  if (jpeg_has_multiple_scans(info) == 0) return bytes;
-  constexpr int64_t kBlockBytes = sizeof(JBLOCK);
-  for (int i = 0; i < info->num_components; i++) {
-    const jpeg_component_info& component = info->comp_info[i];
-    bytes += kBlockBytes * component.width_in_blocks * component.height_in_blocks;
-  }
-  return bytes;
-}
-
-}  // namespace
 
 Result<Window> JpegDecoder::read(const Window& wanted, Image& out) {
   State& state = *state_;

@@ -8,7 +8,7 @@
 
 namespace dtrain::data {
 
-// Keeps the library's memory from picture to picture. Used by one thread at a time.
+// Used by one thread at a time. What it returns for a picture does not depend on the pictures before.
 class JpegDecoder {
  public:
   // A file with more scans is refused, because each scan goes over all pixels. Encoders write about ten.
@@ -26,7 +26,7 @@ class JpegDecoder {
 
  private:
   struct State;
-  Window start(const Window& wanted, Image& out);
+  Window start(Window wanted, Image& out);
   void read_rows(const Window& part, Image& out);
   void finish();
   std::unique_ptr<State> state_;
