@@ -74,7 +74,8 @@ PictureHeader webp_header(Bytes file, Fields& fields) {
   return header;
 }
 
-// Reads the numbers of a PNM header, which blanks and comments separate; nullopt if there is no number.
+// Reads the numbers of a PNM header, which blanks and comments separate; nullopt if there is no number, or no blank
+// behind it. OpenCV skips one byte behind a number, so that "5#9" is the numbers 5 and 9 for it, and not a comment.
 class PnmNumbers {
  public:
   explicit PnmNumbers(Bytes file) : rest_(file.subspan(2)) {}
@@ -87,6 +88,7 @@ class PnmNumbers {
       value = 10 * value + (rest_.front() - '0');
       if (value > INT32_MAX) return std::nullopt;
     }
+    if (rest_.empty() || std::isspace(rest_.front()) == 0) return std::nullopt;
     return value;
   }
 
@@ -119,7 +121,10 @@ PictureHeader pnm_header(Bytes file) {
   header.width = numbers.next().value_or(0);
   header.height = numbers.next().value_or(0);
   const bool has_largest_value = file[1] != '1' && file[1] != '4';
-  if (has_largest_value && numbers.next().value_or(0) > 255) header.bits = 16;
+  if (!has_largest_value) return header;
+  const std::optional<int64_t> largest_value = numbers.next();
+  if (!largest_value) header.height = 0;
+  if (largest_value.value_or(0) > 255) header.bits = 16;
   return header;
 }
 

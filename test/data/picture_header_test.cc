@@ -55,6 +55,14 @@ TEST_CASE("a picture's size is read from its header", "[data]") {
   CHECK(pgm.bits == 16);
 }
 
+// OpenCV reads the number behind "#" as the height, and would take memory for that many rows.
+TEST_CASE("a PNM header is refused if OpenCV would read other numbers in it", "[data]") {
+  for (const char* header : {"P5\n20000#20000\n1 255\n", "P5 20000x20000 255\n", "P5 1 1 65535#\n", "P4 1 1", "P6 1 1 "}) {
+    INFO(header);
+    CHECK_THAT(refusal(bytes_of(header), 3), Contains("PNM: the image has"));
+  }
+}
+
 TEST_CASE("a file that ends early is refused in every format, and with any bit flipped it is a picture or an error",
           "[data]") {
   ImageDecoder decoder;
