@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace dtrain::data {
 namespace {
@@ -44,13 +45,13 @@ std::string read_line(std::string_view line, size_t label_width, uint64_t& id, s
   }
   std::string_view rest = trimmed(line);
   const std::string_view first = next_field(rest, separators);
-  if (!read_number(first, id)) return fmt::format("'{}' is no id, which is a whole number", first);
+  if (!read_number(first, id)) return fmt::format("'{}' is no id, which is a whole number", printable(first));
   for (size_t i = 0; i < label_width; i++) {
     rest = trimmed(rest);
     const std::string_view field = next_field(rest, separators);
     if (field.empty()) return fmt::format("ends before label {} of {} (--label-width)", i + 1, label_width);
     if (!read_number(field, labels.emplace_back()) || !std::isfinite(labels.back())) {
-      return fmt::format("'{}' is no label, which is a number", field);
+      return fmt::format("'{}' is no label, which is a number", printable(field));
     }
   }
   if (trimmed(rest).empty()) return "has nothing after its labels, where the path should be";

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/printable.h"
 #include "base/words.h"
 
 namespace dtrain::data {
@@ -20,7 +21,7 @@ bool only_digits(std::string_view text) {
 }
 
 tl::unexpected<Error> no_number(std::string_view text) {
-  return fail(Code::kUsage, "'{}' is not a number from 0 to 1", text);
+  return fail(Code::kUsage, "'{}' is not a number from 0 to 1", printable(text));
 }
 
 // Removes the exponent from the end of `text` and returns it: 0 if there is none, nullopt if it is invalid.

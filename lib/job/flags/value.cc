@@ -56,7 +56,8 @@ Result<> parse_value(std::string_view text, int64_t& value) {
   std::string_view digits = trimmed(text);
   const auto factor = static_cast<int64_t>(take_unit(digits, {{"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}}));
   const std::optional<int64_t> parsed = whole<int64_t>(digits);
-  if (!parsed || std::abs(*parsed) > std::numeric_limits<int64_t>::max() / factor) {
+  const int64_t most = std::numeric_limits<int64_t>::max() / factor;
+  if (!parsed || *parsed > most || *parsed < -most) {
     return fail(Code::kUsage, "'{}' is not a whole number", printable(text));
   }
   value = *parsed * factor;

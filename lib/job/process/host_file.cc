@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "base/words.h"
 #include "job/flags/value.h"
 
@@ -31,7 +32,7 @@ bool is_v6(std::string_view text) {
 Result<int64_t> parse_port(std::string_view text) {
   int64_t port = 0;
   DT_TRY_VOID(parse_value(text, port));
-  if (port < 1 || port > 65535) return fail(Code::kUsage, "'{}' is not a port from 1 to 65535", text);
+  if (port < 1 || port > 65535) return fail(Code::kUsage, "'{}' is not a port from 1 to 65535", printable(text));
   return port;
 }
 
@@ -42,17 +43,18 @@ Result<> parse_host(std::string_view text, HostLine& line) {
     const size_t end = std::min(text.find(']'), text.size());
     host = text.substr(1, end - 1);
     rest = text.substr(std::min(end + 1, text.size()));
-    if (end == text.size() || !is_v6(host)) return fail(Code::kUsage, "'{}' is not an IPv6 address in brackets", text);
+    if (end == text.size() || !is_v6(host))
+      return fail(Code::kUsage, "'{}' is not an IPv6 address in brackets", printable(text));
   } else if (std::count(text.begin(), text.end(), ':') > 1) {
-    return fail(Code::kUsage, "an IPv6 address needs brackets: [{}]", text);
+    return fail(Code::kUsage, "an IPv6 address needs brackets: [{}]", printable(text));
   } else {
     host = text.substr(0, text.find(':'));
     rest = text.substr(host.size());
-    if (!is_name(host)) return fail(Code::kUsage, "'{}' is not the name or address of a host", host);
+    if (!is_name(host)) return fail(Code::kUsage, "'{}' is not the name or address of a host", printable(host));
   }
   line.host = host;
   if (rest.empty()) return {};
-  if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", rest);
+  if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", printable(rest));
   DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
   return {};
 }
@@ -60,7 +62,7 @@ Result<> parse_host(std::string_view text, HostLine& line) {
 Result<> parse_slots(std::string_view text, HostLine& line) {
   DT_TRY_VOID(parse_value(text, line.slots));
   if (*line.slots < 1)
-    return fail(Code::kUsage, "a host needs at least 1 slot, not {}; remove its line to leave it out", text);
+    return fail(Code::kUsage, "a host needs at least 1 slot, not {}; remove its line to leave it out", printable(text));
   return {};
 }
 
@@ -71,7 +73,7 @@ Result<> parse_gpus(std::string_view text, HostLine& line) {
   DT_TRY_VOID(parse_value(text, line.gpus));
   const std::set<int64_t> different(line.gpus.begin(), line.gpus.end());
   if (line.gpus.empty() || different.size() < line.gpus.size() || *different.begin() < 0) {
-    return fail(Code::kUsage, "'{}' is not a list of distinct GPUs, numbered from 0", text);
+    return fail(Code::kUsage, "'{}' is not a list of distinct GPUs, numbered from 0", printable(text));
   }
   return {};
 }
@@ -83,7 +85,7 @@ Result<> parse_role(std::string_view text, HostLine& line) {
 }
 
 Result<> parse_user(std::string_view text, HostLine& line) {
-  if (!is_name(text)) return fail(Code::kUsage, "'{}' is not the name of a user", text);
+  if (!is_name(text)) return fail(Code::kUsage, "'{}' is not the name of a user", printable(text));
   line.user = text;
   return {};
 }
@@ -104,11 +106,11 @@ Result<HostLine> parse_line(const WordLine& words) {
   for (size_t i = 1; i < words.words.size(); i++) {
     const std::string_view word = words.words[i];
     const size_t equals = word.find('=');
-    if (equals == std::string_view::npos) return fail(Code::kUsage, "'{}' is not KEY=VALUE", word);
+    if (equals == std::string_view::npos) return fail(Code::kUsage, "'{}' is not KEY=VALUE", printable(word));
     const std::string_view key = word.substr(0, equals);
-    if (!keys.insert(key).second) return fail(Code::kUsage, "{} is given twice", key);
+    if (!keys.insert(key).second) return fail(Code::kUsage, "{} is given twice", printable(key));
     const Result<> parsed = parse_key(key, word.substr(equals + 1), line);
-    if (!parsed) return fail(Code::kUsage, "{}: {}", key, parsed.error().message);
+    if (!parsed) return fail(Code::kUsage, "{}: {}", printable(key), parsed.error().message);
   }
   return line;
 }
@@ -195,8 +197,8 @@ Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, s
     const size_t all = shared.gpus.size(), parts = shared.workers.size();
     if (all == 0) continue;
     if (parts > all) {
-      return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers; each worker needs one", file.name, machine.first,
-                  all, parts);
+      return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers; each worker needs one", file.name,
+                  printable(machine.first), all, parts);
     }
     for (size_t i = 0; i < parts; i++) {
       workers[shared.workers[i]].gpus.assign(shared.gpus.begin() + static_cast<ptrdiff_t>(all * i / parts),
@@ -214,7 +216,7 @@ Result<> check_pack(const HostFile& file) {
   for (const HostLine& line : file.lines) {
     if (line.slots) continue;
     return fail(Code::kUsage, "{}:{}: --host-order pack needs slots=K for '{}', the number of processes that fill it",
-                file.name, line.number, line.host);
+                file.name, line.number, printable(line.host));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "base/printable.h"
 #include "base/words.h"
 #include "job/flags/value.h"
 
@@ -46,16 +47,26 @@ Result<Word> parse_word(std::string_view text) {
   return word;
 }
 
+// The name by which the file and messages call the worker's machine; empty if it has none.
+const std::string& name_of(const WorkerPlace& place) {
+  return place.host.empty() ? place.address : place.host;
+}
+
+// The ranks of the workers, by host and by address.
+std::map<std::string_view, std::vector<size_t>> ranks_by_place(const std::vector<WorkerPlace>& workers) {
+  std::map<std::string_view, std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < workers.size(); rank++) {
+    const WorkerPlace& place = workers[rank];
+    ranks_of[place.host].push_back(rank);
+    if (place.address != place.host) ranks_of[place.address].push_back(rank);
+  }
+  return ranks_of;
+}
+
 class GroupsReader {
  public:
   GroupsReader(const GroupsFile& file, const std::vector<WorkerPlace>& workers)
-      : file_(file), workers_(workers), group_(workers.size()) {
-    for (size_t rank = 0; rank < workers.size(); rank++) {
-      const WorkerPlace& place = workers[rank];
-      ranks_of_[place.host].push_back(rank);
-      if (place.address != place.host) ranks_of_[place.address].push_back(rank);
-    }
-  }
+      : file_(file), workers_(workers), group_(workers.size()), ranks_of_(ranks_by_place(workers)) {}
 
   Result<std::vector<int64_t>> read(Ungrouped ungrouped) {
     const std::vector<WordLine> lines = word_lines(file_.text);
@@ -75,10 +86,10 @@ class GroupsReader {
   Result<> take_line(const std::vector<std::string_view>& words, int64_t group, bool by_number) {
     for (const std::string_view text : words) {
       const Result<Word> word = parse_word(text);
-      if (!word) return fail(Code::kUsage, "'{}': {}", text, word.error().message);
+      if (!word) return fail(Code::kUsage, "'{}': {}", printable(text), word.error().message);
       if (word->number.has_value() != by_number) continue;
       DT_TRY(const size_t rank, find(*word));
-      if (group_[rank]) return fail(Code::kUsage, "'{}': {} is already in a group", text, describe(rank));
+      if (group_[rank]) return fail(Code::kUsage, "'{}': {} is already in a group", printable(text), describe(rank));
       group_[rank] = group;
     }
     return {};
@@ -87,26 +98,23 @@ class GroupsReader {
   Result<size_t> find(const Word& word) const {
     if (word.host.empty()) {
       if (*word.number < workers_.size()) return *word.number;
-      return fail(Code::kUsage, "there is no worker {}: the job has {} workers, numbered from 0", word.text,
+      return fail(Code::kUsage, "there is no worker {}: the job has {} workers, numbered from 0", printable(word.text),
                   workers_.size());
     }
     const auto found = ranks_of_.find(word.host);
     if (found == ranks_of_.end()) {
-      return fail(Code::kUsage, "no worker runs on '{}'; workers run on {}", word.host, fmt::join(places(), ", "));
+      return fail(Code::kUsage, "no worker runs on '{}'; workers run on {}", printable(word.host),
+                  fmt::join(places(), ", "));
     }
     const std::vector<size_t>& ranks = found->second;
     if (word.number && *word.number < ranks.size()) return ranks[*word.number];
     if (word.number) {
-      return fail(Code::kUsage, "there is no worker '{}': '{}' has {} workers, numbered from 0", word.text, word.host,
-                  ranks.size());
+      return fail(Code::kUsage, "there is no worker '{}': '{}' has {} workers, numbered from 0", printable(word.text),
+                  printable(word.host), ranks.size());
     }
     const auto free = std::find_if(ranks.begin(), ranks.end(), [this](size_t rank) { return !group_[rank]; });
     if (free != ranks.end()) return *free;
     return fail(Code::kUsage, "'{}' has {} workers, and all of them are already in a group", word.host, ranks.size());
-  }
-
-  static const std::string& name_of(const WorkerPlace& place) {
-    return place.host.empty() ? place.address : place.host;
   }
 
   [[nodiscard]] std::string describe(size_t rank) const {
@@ -153,16 +161,16 @@ Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vec
 }
 
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers) {
-  std::map<std::string_view, size_t> on_host;
-  std::vector<size_t> slots;
-  slots.reserve(workers.size());
-  for (const WorkerPlace& worker : workers) slots.push_back(on_host[worker.host]++);
+  const auto ranks_of = ranks_by_place(workers);
+  const bool on_one_host = std::ranges::adjacent_find(workers, std::ranges::not_equal_to(), name_of) == workers.end();
   const auto word = [&](size_t rank) {
-    const std::string& host = workers[rank].host;
-    if (on_host.size() == 1) return fmt::format("#{}", rank);
+    const std::string& host = name_of(workers[rank]);
+    if (on_one_host || host.empty()) return fmt::format("#{}", rank);
     const bool is_v6 = host.find(':') != std::string::npos;
     const std::string name = is_v6 ? "[" + host + "]" : host;
-    return on_host.at(host) == 1 ? name : fmt::format("{}:{}", name, slots[rank]);
+    const std::vector<size_t>& ranks = ranks_of.at(host);
+    if (ranks.size() == 1) return name;
+    return fmt::format("{}:{}", name, std::ranges::find(ranks, rank) - ranks.begin());
   };
   std::vector<std::string> lines;
   for (size_t rank = 0; rank < groups.size(); rank++) {
