@@ -119,7 +119,7 @@ class Walker {
   const ScanProgress& progress_;
   std::vector<uint8_t> window_;
   int64_t begin_ = 0, end_ = 0;
-  int64_t budget_ = 8 * file_.size() + (int64_t{256} << 20);  // bytes that may still be examined
+  int64_t budget_ = 8 * file_.size() + (int64_t{64} << 20);  // bytes that may still be examined
 };
 
 struct Step {
