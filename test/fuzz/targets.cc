@@ -1,81 +1,18 @@
 #include "fuzz/targets.h"
 
-#include <algorithm>
-#include <span>
-#include <utility>
-#include <variant>
-
-#include "graph/symbol/parse.h"
-#include "graph/symbol/read.h"
-#include "graph/symbol/write.h"
-#include "tensor/ndarray_file.h"
-
 namespace dtrain::fuzz {
 
-namespace {
-
-Result<graph::Graph> network_of(std::string_view bytes) {
-  DT_TRY(graph::SymbolFile file, graph::parse_symbol_file(bytes));
-  return graph::read_symbol(std::move(file));
-}
-
-bool is_trainable(const graph::Graph& graph) {
-  return std::ranges::all_of(graph.heads(), [&](graph::NodeId head) { return graph::is_loss(graph.node(head).op); });
-}
-
-std::string bytes_of(const std::vector<StoredArray>& arrays) {
-  std::vector<StoredArrayView> views;
-  for (const StoredArray& array : arrays) {
-    StoredArrayView& view = views.emplace_back(StoredArrayView{.name = array.name, .shape = array.shape, .values = {}});
-    std::visit([&](const auto& values) { view.values = std::span(values); }, array.values);
-  }
-  return to_ndarray_bytes(views);
-}
-
-bool is_message(const Error& error) {
-  return !error.message.empty() && error.message.size() < 10000;
-}
-
-}  // namespace
-
-bool read_symbol_bytes(std::string_view bytes) {
-  const Result<graph::Graph> graph = network_of(bytes);
-  if (!graph) {
-    DT_CHECK(is_message(graph.error()), "the message has {} bytes", graph.error().message.size());
-    return false;
-  }
-  const std::string written = graph::symbol_text(*graph);
-  const Result<graph::Graph> again = network_of(written);
-  DT_CHECK(again, "the written file is refused: {}", again.error().text());
-  DT_CHECK(graph::symbol_text(*again) == written, "the written file is read as another network");
-  if (!is_trainable(*graph)) return false;
-  const Result<graph::Shapes> shapes =
-      graph::infer_shapes(*graph, graph::stated_image(*graph).value_or(Shape{3, 224, 224}));
-  if (!shapes) {
-    DT_CHECK(is_message(shapes.error()), "the message has {} bytes", shapes.error().message.size());
-    return false;
-  }
-  DT_CHECK(shapes->labels.at(0).classes >= 1, "the network has {} classes", shapes->labels[0].classes);
-  DT_CHECK(graph::multiply_accumulates(*graph, *shapes) >= 0, "the number of operations is negative");
-  return true;
-}
-
-bool read_params_bytes(std::string_view bytes) {
-  const Result<std::vector<StoredArray>> arrays = parse_ndarray_bytes(bytes);
-  if (!arrays) {
-    DT_CHECK(is_message(arrays.error()), "the message has {} bytes", arrays.error().message.size());
-    return false;
-  }
-  const std::string written = bytes_of(*arrays);
-  const Result<std::vector<StoredArray>> again = parse_ndarray_bytes(written);
-  DT_CHECK(again, "the written arrays are refused: {}", again.error().text());
-  DT_CHECK(bytes_of(*again) == written, "the written arrays are read as others");
-  return true;
-}
-
 const std::vector<Target>& targets() {
+  // An array in sparse form and a JPEG with 190 scans are refused.
   static const std::vector<Target> all = {{"symbol", read_symbol_bytes, symbol_seeds},
-                                          {"params", read_params_bytes, params_seeds}};
+                                          {"params", read_params_bytes, params_seeds, 1},
+                                          {"records", read_records_bytes, records_seeds},
+                                          {"index", read_index_bytes, index_seeds},
+                                          {"list", read_list_bytes, list_seeds},
+                                          {"image", read_image_bytes, image_seeds, 1},
+                                          {"sharding", read_sharding_bytes, sharding_seeds},
+                                          {"hosts", read_hosts_bytes, hosts_seeds},
+                                          {"groups", read_groups_bytes, groups_seeds}};
   return all;
 }
 
