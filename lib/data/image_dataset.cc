@@ -20,6 +20,7 @@ class ImageDataset : public Dataset {
     const int64_t bytes = source_->stored_bytes(index);
     return bytes > 0 ? bytes : Dataset::stored_bytes(index);
   }
+  [[nodiscard]] CacheUse cache_use() const override { return source_->cache_use(); }
   void will_load(std::span<const int64_t> records) const override { source_->will_read(records); }
 
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
@@ -58,8 +59,15 @@ class ImageDataset : public Dataset {
   };
 
   Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
-    const StageTimer timer(scratch.read.stages == nullptr ? nullptr : &scratch.stages.read);
-    return source_->read(index, scratch.read, labels);
+    const bool is_timed = scratch.read.stages != nullptr;
+    Result<> read;
+    {
+      const StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
+      read = source_->read(index, scratch.read, labels);
+    }
+    // The source reads the header, and a cache decodes the picture.
+    if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
+    return read;
   }
 
   template <class T>
@@ -85,10 +93,9 @@ class ImageDataset : public Dataset {
     give_back(std::move(scratch));
     return result;
   }
-  // `times`: the header is in `read`, and the rows are what is left of `seconds`.
+  // The rows are what is left of `seconds`.
   void note_times(double seconds, Stages times) const DT_EXCLUDES(mutex_) {
     times.pictures = 1;
-    times.read -= times.header;
     times.rows = seconds - times.all();
     const MutexLock lock(mutex_);
     stages_ += times;

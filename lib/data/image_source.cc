@@ -7,6 +7,7 @@ Result<> ReadScratch::open(Bytes encoded, int channels) {
   DT_TRY(size_, decoder_.open(encoded, channels));
   channels_ = channels;
   is_encoded_ = true;
+  kept_ = nullptr;
   return {};
 }
 
@@ -15,11 +16,20 @@ Image& ReadScratch::open_pixels(int height, int width, int channels) {
   size_ = {height, width};
   channels_ = channels;
   is_encoded_ = false;
+  kept_ = nullptr;
   return image_;
 }
 
+void ReadScratch::open_image(const Image& image) {
+  size_ = {image.height, image.width};
+  channels_ = image.channels;
+  is_encoded_ = false;
+  kept_ = &image;
+}
+
 Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
-  PicturePart part{&image_, {.height = image_.height, .width = image_.width}};
+  const Image& image = kept_ != nullptr ? *kept_ : image_;
+  PicturePart part{&image, {.height = image.height, .width = image.width}};
   if (!is_encoded_) return part;
   const StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
   DT_TRY(part.at, decoder_.read(wanted, image_));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/cache_use.h"
 #include "data/image.h"
 #include "data/open_picture.h"
 #include "data/stages.h"
@@ -26,6 +27,8 @@ class ReadScratch : public OpenPicture {
   // picture: Code::kData as ImageDecoder::open. The second one returns an image for the source to fill.
   Result<> open(Bytes encoded, int channels);
   Image& open_pixels(int height, int width, int channels);
+  // Called by a source that keeps whole pictures. `image` must stay unchanged until the next picture.
+  void open_image(const Image& image);
 
   [[nodiscard]] ImageSize size() const override { return size_; }
   [[nodiscard]] int channels() const override { return channels_; }
@@ -39,6 +42,7 @@ class ReadScratch : public OpenPicture {
   ImageSize size_ = {};
   int channels_ = 0;
   bool is_encoded_ = false;
+  const Image* kept_ = nullptr;  // of open_image
 };
 
 // Threads may share a source, each with its own scratch.
@@ -55,6 +59,8 @@ class ImageSource {
   [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }
   // These pictures will be read soon, in this order: the source may have the system read them ahead.
   virtual void will_read(std::span<const int64_t> /*pictures*/) const {}
+  // How often a cache had the picture (picture_cache.h); zeros if there is none.
+  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const = 0;
 };

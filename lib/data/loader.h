@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "data/cache_use.h"
 #include "data/share.h"
 #include "data/stages.h"
 #include "tensor/batch.h"
@@ -22,13 +23,6 @@
 #include "tensor/shape.h"
 
 namespace dtrain::data {
-
-// A cache of decoded pictures (picture_cache.h).
-struct CacheUse {
-  int64_t hits = 0, misses = 0;     // pictures that it had, and that it did not have, since the start
-  int64_t pictures = 0, bytes = 0;  // that it keeps
-  bool operator==(const CacheUse&) const = default;
-};
 
 // Labeled images in a fixed order, with random access. Threads may share a data set.
 class Dataset {

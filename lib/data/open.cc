@@ -8,6 +8,7 @@
 #include "data/idx_source.h"
 #include "data/image_dataset.h"
 #include "data/mean_image.h"
+#include "data/picture_cache.h"
 #include "data/picture_source.h"
 #include "data/record_source.h"
 
@@ -178,6 +179,18 @@ Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& opti
   return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
 }
 
+// Idx files are in memory, and CIFAR's binary files are not encoded: they need no cache.
+std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource> source, const SetFiles& files,
+                                              const Distortion& distortion, const std::shared_ptr<CacheBudget>& budget,
+                                              const Log& log) {
+  const bool is_decoded = !files.records.empty() || !files.folder.empty();
+  if (budget->bytes() == 0 || !is_decoded) return source;
+  const bool is_random = distortion.interpolation == Interpolation::kRandom;
+  return cached(
+      std::move(source),
+      {.budget = budget, .resize = is_random ? 0 : distortion.resize, .interpolation = distortion.interpolation}, log);
+}
+
 Result<std::optional<DataType>> given_type(const DataOptions& options) {
   if (!options.data_type.empty()) {
     std::optional<DataType> type = find_data_type(options.data_type);
@@ -210,6 +223,7 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
   opening.labels = nullptr;
 
+  const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
     const Distortion cut = central_crop(options.training.resize, options.training.interpolation);
@@ -219,10 +233,10 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   if (located.validation.given()) {
     DT_TRY(const auto validation, open_set(located.validation, opening, log), "opening the validation data");
     augment.distortion = validation_crop(options);
-    sets.validation = augmented(validation, augment);
+    sets.validation = augmented(with_cache(validation, located.validation, augment.distortion, budget, log), augment);
   }
   augment.distortion = options.training;
-  sets.train = augmented(train, augment);
+  sets.train = augmented(with_cache(train, located.train, augment.distortion, budget, log), augment);
   return sets;
 }
 

@@ -27,6 +27,7 @@ struct DataOptions : DataFiles {
   Distortion training;          // for the training set; validation uses only its interpolation
   int val_resize = 0;           // Distortion::resize of the validation set
   int threads = 1;              // for making the mean image
+  int64_t cache_bytes = 0;      // of decoded pictures (picture_cache.h); 0: no cache
   KnownOffsets known = {};      // offsets of record files without an index
 };
 

@@ -76,6 +76,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   options.training = distortion_of(augment);
   options.val_resize = static_cast<int>(augment.val_resize);
   options.threads = plan_threads(flags).decode;
+  options.cache_bytes = flags.data.data_cache_bytes;
   return options;
 }
 
