@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/cache_use.h"
 #include "data/stages.h"
 #include "job/flags/flags.h"
 
@@ -24,6 +25,8 @@ struct BenchInputResult {
   double cpu_seconds = 0;  // of all threads of the process
   int64_t bad_records = 0;
   data::Stages stages;
+  data::CacheUse cache = {};   // at the end
+  double cache_hit_share = 0;  // of the images that were measured
 
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable

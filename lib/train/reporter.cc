@@ -59,12 +59,17 @@ DataUse Reporter::data_use() const {
           .cpu_s = process_cpu_s()};
 }
 
+data::CacheUse Reporter::cache_use() const {
+  return parts_.data == nullptr ? data::CacheUse{} : parts_.data->cache_use();
+}
+
 void Reporter::begin_epoch() {
   if (parts_.clock.position().step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
   speedometer_ = Speedometer(parts_.spec.disp_batches, parts_.spec.batch_size);
   at_epoch_ = at_window_ = pace_.totals();
   data_at_epoch_ = data_use();
+  cache_at_epoch_ = cache_use();
   batch_times_.begin_epoch(std::chrono::steady_clock::now());
 }
 
@@ -167,6 +172,10 @@ Result<> Reporter::end_epoch() {
   parts_.log.info("{}", time_line(epoch, pace_.totals().seconds - at_epoch_.seconds));
   const DataLimit data = data_limit(data_use() - data_at_epoch_, decoders_);
   parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, decoders_));
+  if (const data::CacheUse cache = cache_use(); cache.any()) {
+    parts_.log.info("Epoch[{}] {:.0f} % of the pictures were in the data cache, which has {} of them in {} MiB", epoch,
+                    100 * cache.hit_share(cache_at_epoch_), cache.pictures, cache.bytes >> 20);
+  }
   warn_if_at_chance();
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
   DT_TRY_VOID(report_epoch(data));
@@ -183,6 +192,10 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
       {"decode_threads", decoders_.threads}};
   if (data.decoders_busy) values.emplace_back("decoders_busy_share", *data.decoders_busy);
   for (auto& stage : stage_ms(data.stages, "_ms")) values.push_back(std::move(stage));
+  if (const data::CacheUse cache = cache_use(); cache.any()) {
+    values.emplace_back("cache_hit_share", cache.hit_share(cache_at_epoch_));
+    values.emplace_back("cache_bytes", static_cast<double>(cache.bytes));
+  }
   return write_metrics(std::move(values));
 }
 

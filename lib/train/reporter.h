@@ -82,6 +82,7 @@ class Reporter {
   [[nodiscard]] DataUse data_use() const;
   Result<> report_window(int64_t count, const Speed& speed);
   Result<> report_epoch(const DataLimit& data);
+  [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
   Result<> note_accuracy(bool validation, double accuracy);
   Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
@@ -99,6 +100,7 @@ class Reporter {
   PaceTotals at_epoch_;   // pace_'s totals when the epoch began
   Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
+  data::CacheUse cache_at_epoch_;
   TrainOutcome outcome_;
 };
 

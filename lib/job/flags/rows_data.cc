@@ -140,7 +140,7 @@ std::vector<Row> reading_rows() {
        .bind = DT_FIELD(Flags, data.data_cache_bytes),
        .default_text = "no cache",
        .min = 0,
-       .max = 1e15},
+       .max = 1e12},
       {.name = "prefetch-buffer",
        .value = "N",
        .help = "number of batches to prepare ahead",
