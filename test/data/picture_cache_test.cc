@@ -31,17 +31,17 @@ void write_pictures(const std::string& path) {
   must(writer.commit());
 }
 
-struct Loaded {
+struct LoadedPicture {
   std::vector<float> numbers;
   float label = -1;
-  bool operator==(const Loaded&) const = default;
+  bool operator==(const LoadedPicture&) const = default;
 };
 
 // Each picture in an epoch; empty if it is broken.
-std::vector<Loaded> load_all(const Dataset& dataset, uint64_t epoch) {
-  std::vector<Loaded> all;
+std::vector<LoadedPicture> load_all(const Dataset& dataset, uint64_t epoch) {
+  std::vector<LoadedPicture> all;
   for (int64_t i = 0; i < dataset.size(); i++) {
-    Loaded one{std::vector<float>(static_cast<size_t>(element_count(dataset.image())))};
+    LoadedPicture one{std::vector<float>(static_cast<size_t>(element_count(dataset.image())))};
     RandomStream random(4, Use::kAugment, epoch, static_cast<uint64_t>(i));
     if (!dataset.load(i, random, one.numbers, std::span(&one.label, 1))) one = {};
     all.push_back(std::move(one));
@@ -116,15 +116,15 @@ TEST_CASE("threads that read the same pictures at once keep each only once", "[d
   write_pictures(dir.path("a.rec"));
   const auto plain = must(open_dataset(cache_options(dir.path("a.rec"), 0), Log::silent())).train;
   const auto kept = must(open_dataset(cache_options(dir.path("a.rec"), 1 << 20), Log::silent())).train;
-  const std::vector<Loaded> expected = load_all(*plain, 0);
-  std::vector<std::vector<Loaded>> loaded(4);
+  const std::vector<LoadedPicture> expected = load_all(*plain, 0);
+  std::vector<std::vector<LoadedPicture>> loaded(4);
   std::vector<std::thread> threads;
-  for (std::vector<Loaded>& mine : loaded) {
+  for (std::vector<LoadedPicture>& mine : loaded) {
     threads.emplace_back([&mine, &kept] {
       for (int round = 0; round < 3; round++) mine = load_all(*kept, 0);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::vector<Loaded>& mine : loaded) CHECK(mine == expected);
+  for (const std::vector<LoadedPicture>& mine : loaded) CHECK(mine == expected);
   CHECK(kept->cache_use().pictures == kPictures - 2);
 }
