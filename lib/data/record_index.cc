@@ -6,8 +6,10 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 
 namespace dtrain::data {
@@ -80,15 +82,45 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLogInterval{10};
 
-void write_index_beside(const RecordFile& file, const RecordScan& scan, const Log& log) {
+// In `folder`. Files of one name in several folders are told apart by their paths.
+std::string kept_path(const RecordFile& file, const std::string& folder) {
+  std::error_code ignored;
+  const std::string path = std::filesystem::absolute(file.path(), ignored).string();
+  return fmt::format("{}/{}-{:08x}{}", folder, std::filesystem::path(path).stem().string(),
+                     crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
+}
+
+// The offsets that were kept in `folder`; nullopt if there are none of this file.
+std::optional<std::vector<int64_t>> kept_offsets(const RecordFile& file, const std::string& folder, const Log& log) {
+  if (folder.empty()) return std::nullopt;
+  const std::string path = kept_path(file, folder);
+  const Result<std::string> packed = read_file(path, kDataBytesMax);
+  if (!packed) return std::nullopt;
+  Result<std::vector<int64_t>> offsets = unpack_offsets(file, *packed);
+  if (!offsets) return std::nullopt;
+  log.info("{}: took the offsets of {} records from '{}'", file.path(), offsets->size(), path);
+  return std::move(*offsets);
+}
+
+Result<> keep_offsets(const RecordFile& file, const std::vector<int64_t>& offsets, const std::string& path) {
+  DT_TRY(const std::string packed, pack_offsets(file, offsets));
+  return write_file_atomic(path, packed);
+}
+
+void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, const Log& log,
+                 const std::string& folder) {
   std::vector<IndexEntry> entries;
-  for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
+  for (const int64_t offset : offsets) entries.push_back({entries.size(), offset});
   const std::string path = index_path(file.path());
-  if (const auto written = write_file_atomic(path, index_text(entries)); !written) {
-    log.info("{}: indexed {} records in memory only: {}", file.path(), entries.size(), written.error().message);
-  } else {
+  const Result<> written = write_file_atomic(path, index_text(entries));
+  if (written) {
     log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
+    return;
   }
+  const std::string kept = folder.empty() ? "" : kept_path(file, folder);
+  const bool is_kept = !kept.empty() && keep_offsets(file, offsets, kept);
+  log.info("{}: indexed {} records {}: {}", file.path(), entries.size(),
+           is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
 }
 
 double megabytes(int64_t bytes) {
@@ -113,12 +145,14 @@ bool lacks_index(const IndexedFile& file) {
   return file.index.empty() && !std::filesystem::exists(index_path(file.path), ignored);
 }
 
-Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress) {
+Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress,
+                                        const std::string& folder) {
+  if (std::optional<std::vector<int64_t>> kept = kept_offsets(file, folder, log)) return std::move(*kept);
   log.info("{}: the index '{}' does not exist; indexing {:.1f} MB", file.path(), index_path(file.path()),
            megabytes(file.size()));
   DT_TRY(RecordScan scan, scan_records(file, with_log(file, log, progress)), "indexing '{}'", file.path());
   if (scan.broken.empty()) {
-    write_index_beside(file, scan, log);
+    write_index(file, scan.offsets, log, folder);
     return std::move(scan.offsets);
   }
   // The index is not written: with the broken places in it, it would be useless to other readers; without them, the

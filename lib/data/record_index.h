@@ -35,9 +35,13 @@ struct IndexedFile {
 // Whether there is no index, so that one must be made. An index that the user names is never made.
 bool lacks_index(const IndexedFile& file);
 
-// Scans the file and logs its progress every ten seconds. Writes the offsets to the index beside the file, if that is
-// possible and nothing was broken. Broken places are among the offsets, so that readers count them.
-Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr);
+// Scans the file and logs its progress every ten seconds. If nothing was broken, writes the offsets to the index beside
+// the file, or keeps them in `folder`, if there is one, where the next call finds them as long as the file is the same.
+// Broken places are among the offsets, so that readers count them.
+Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
+                                        const std::string& folder = {});
+// How the names of the files in which make_index keeps offsets end.
+inline constexpr std::string_view kKeptOffsetsSuffix = ".offsets";
 
 // The offsets of `file`'s records: from the index at `index`, or the one beside the file, or else by make_index.
 Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);

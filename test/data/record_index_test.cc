@@ -186,6 +186,36 @@ TEST_CASE("a scan reports its progress, and ends when it is told to", "[data]") 
   CHECK(stopped.error().code == Code::kPreempted);
 }
 
+TEST_CASE("offsets are kept in another folder if no index can be written beside the file", "[data]") {
+  const test::TempDir dir;
+  const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
+  std::filesystem::create_directories(dir.path("a.idx"));  // stands in for a folder that cannot be written to
+  std::filesystem::create_directories(dir.path("kept"));
+  int64_t windows = 0;
+  const auto count = [&](int64_t) -> Result<> {
+    windows++;
+    return {};
+  };
+  const auto make = [&] {
+    windows = 0;
+    return must(make_index(must(RecordFile::open(dir.path("a.rec"))), Log::silent(), count, dir.path("kept")));
+  };
+  CHECK(make() == offsets);
+  CHECK(windows > 0);
+  const std::filesystem::path kept = std::filesystem::directory_iterator(dir.path("kept"))->path();
+  CHECK_THAT(kept.filename().string(), Catch::StartsWith("a-") && Catch::EndsWith(".offsets"));
+  CHECK(make() == offsets);
+  CHECK(windows == 0);
+  std::filesystem::resize_file(kept, 30);  // damaged
+  CHECK(make() == offsets);
+  CHECK(windows > 0);
+  std::vector<uint8_t> longer = test::read_bytes(dir.path("a.rec"));
+  must(append_record(longer, std::vector<uint8_t>(5)));
+  test::write_bytes(dir.path("a.rec"), longer);  // another file
+  CHECK(make().size() == offsets.size() + 1);
+  CHECK(windows > 0);
+}
+
 TEST_CASE("record files of a data set are listed once each, and which of them lack an index", "[data]") {
   const test::TempDir dir;
   for (const char* name : {"train.rec", "val.rec"}) (void)test::write_record_file(dir.path(name), 2, 4, 4, 3, 2);

@@ -110,6 +110,19 @@ TEST_CASE("only worker 0 indexes, and workers with their own copies receive the 
   }
 }
 
+TEST_CASE("a process that trains alone indexes only the files without an index", "[role]") {
+  const test::TempDir dir;
+  const std::vector<data::IndexedFile> files = {{dir.path("train.rec"), ""}, {dir.path("val.rec"), ""}};
+  const std::vector<int64_t> offsets = test::write_record_file(files[0].path, 9, 6, 6, 3, 2);
+  (void)test::write_record_file(files[1].path, 3, 6, 6, 3, 2);
+  test::write_text(dir.path("val.idx"), "0\t0\n");
+  const data::KnownOffsets known = must(make_indexes(files, dir.path(), Log::silent()));
+  REQUIRE(known.size() == 1);
+  CHECK(known.at(files[0].path) == offsets);
+  CHECK(std::filesystem::exists(dir.path("train.idx")));
+  CHECK(must(make_indexes(files, dir.path(), Log::silent())).empty());
+}
+
 TEST_CASE("workers that share worker 0's files read the index that it has written", "[role]") {
   const test::TempDir dir;
   const std::vector<data::IndexedFile> shared = {{dir.path("train.rec"), ""}};

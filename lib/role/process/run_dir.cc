@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "data/record_index.h"
 #include "job/resolve/network_file.h"
 #include "train/checkpoint.h"
 
@@ -65,7 +66,8 @@ void remove_run(const std::string& directory) {
     const std::string name = entry.path().filename().string();
     const bool known =
         name == job::kJobSpecFile || name == kMetricsFile || name == "summary.json" || name == kClassNamesFile;
-    if (known || is_log(name) || (spec && is_checkpoint(name, network))) files.push_back(entry.path());
+    if (known || is_log(name) || name.ends_with(data::kKeptOffsetsSuffix) || (spec && is_checkpoint(name, network)))
+      files.push_back(entry.path());
   }
   for (const fs::path& file : files) fs::remove(file, ignored);
 }

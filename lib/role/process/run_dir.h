@@ -4,6 +4,7 @@
 //   ROLE-RANK.log       a log of each process
 //   metrics.jsonl       made when training begins; summary.json
 //   synset.txt          the names of the classes, if the data are class folders
+//   *.offsets           where records begin in a file without an index, if no index can be written beside it
 //   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
 #pragma once
 

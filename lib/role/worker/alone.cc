@@ -13,6 +13,7 @@
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
+#include "role/worker/indexing.h"
 #include "role/worker/stores.h"
 #include "role/worker/test_io.h"
 #include "role/worker/training.h"
@@ -95,7 +96,9 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   process.log.info("start with arguments {}", job::describe(process.flags));
   DT_TRY(const Network network, build_network(process.flags.job));
   DT_TRY_VOID(batch_labels(process.flags.job.augment, network.shapes));
-  DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
+  DT_TRY(const std::vector<data::IndexedFile> files, record_files(process.flags), "opening the data");
+  DT_TRY(data::KnownOffsets known, make_indexes(files, process.run_dir.path(), process.log), "opening the data");
+  DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log, std::move(known)), "opening the data");
   if (!process.flags.device.check.empty()) return check(process, network, data);
   job::JobSpec spec = job::requested(process.flags);
   DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));

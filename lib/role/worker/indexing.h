@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +20,8 @@ struct Indexing {
   Waits& waits;
   const Log& log;
   Pacer& pacer;  // makes a scan last longer (--inject, for tests)
+  // Where worker 0 keeps the offsets of a file beside which it cannot write an index; empty: nowhere.
+  std::string folder = {};
   // How often worker 0 tells the others how far it has come.
   std::chrono::milliseconds report_interval{1'000};
 };
@@ -29,5 +32,9 @@ struct Indexing {
 // that this worker has received or made. Code::kUsage: the workers have different numbers of files. kData: a worker has
 // a different file; the error names path and worker.
 Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& files, const Indexing& indexing);
+
+// The same for a process that trains alone: makes the indexes that are missing, or finds them in `folder`.
+Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& folder,
+                                        const Log& log);
 
 }  // namespace dtrain::role

@@ -81,10 +81,11 @@ class OwnData {
     DT_TRY_VOID(process.take_rank(rank));
     Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, rank).index_ms), connection.waits);
     const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
-    DT_TRY(data::KnownOffsets known,
-           share_indexes(
-               files_,
-               {.coordinator = *connection.control, .waits = connection.waits, .log = process.log, .pacer = pacer}));
+    DT_TRY(data::KnownOffsets known, share_indexes(files_, {.coordinator = *connection.control,
+                                                            .waits = connection.waits,
+                                                            .log = process.log,
+                                                            .pacer = pacer,
+                                                            .folder = process.run_dir.path()}));
     if (lacks_index_) DT_TRY_VOID(open(process, std::move(known)));
     return records();
   }
