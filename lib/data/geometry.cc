@@ -8,10 +8,6 @@
 namespace dtrain::data {
 namespace {
 
-Window whole(const ImageSize& size) {
-  return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
-}
-
 // Whether BilinearRows resizes so. OpenCV takes averages of areas instead if both edges become half as long.
 bool is_plain_bilinear(const ImageSize& from, const Resize& resize) {
   const bool halves = from.height == 2 * resize.size.height && from.width == 2 * resize.size.width;
@@ -29,7 +25,7 @@ std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps,
   const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
   if (resize == nullptr || !is_plain_bilinear(from, *resize)) return std::nullopt;
   const Cut* cut = steps.size() < 2 ? nullptr : std::get_if<Cut>(&steps[1]);
-  if (cut == nullptr) return PartialResize{*resize, whole(resize->size), 1};
+  if (cut == nullptr) return PartialResize{*resize, whole_picture(resize->size), 1};
   return PartialResize{*resize, cut->part, 2};
 }
 
@@ -137,10 +133,10 @@ Result<> Geometry::carry_out(const Cut& cut) {
 }  // namespace
 
 Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from) {
-  if (steps.empty()) return whole(from);
+  if (steps.empty()) return whole_picture(from);
   if (const Cut* cut = std::get_if<Cut>(&steps[0])) return cut->part;
   const auto partial = partial_resize(steps, from);
-  return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole(from);
+  return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole_picture(from);
 }
 
 Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory) {

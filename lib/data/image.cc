@@ -7,6 +7,7 @@
 
 #include "data/jpeg.h"
 #include "data/mat.h"
+#include "data/orientation.h"
 #include "data/picture_header.h"
 #include "data/raw_picture.h"
 
@@ -79,60 +80,89 @@ Result<> decode_with_opencv(Bytes file, int color, Image& out) {
   }
 }
 
-class ImageDecoder::Jpeg : public JpegDecoder {};
+struct ImageDecoder::State {
+  JpegDecoder jpeg;
+  // The opened picture.
+  Bytes file;
+  int channels = 0;
+  Orientation orientation;
+  ImageSize size = {};  // after turning
+  Image stored;         // memory for pixels that are to be turned
+};
 
-ImageDecoder::ImageDecoder() : jpeg_(std::make_unique<Jpeg>()) {}
+ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
 ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 ImageDecoder::~ImageDecoder() = default;
 
 Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
   DT_TRY(const ImageSize size, open(file, channels));
-  DT_TRY_VOID(read({.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)}, out));
+  DT_TRY_VOID(read(whole_picture(size), out));
   return {};
 }
 
 Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
-  opened_ = file;
-  opened_channels_ = channels;
-  if (is_jpeg(file)) return jpeg_->open(file, channels == 4 ? 0 : channels);
-  DT_TRY(const PictureHeader header, read_picture_header(file));
-  DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
-  // OpenCV decodes into memory of its own, which is then copied.
-  DT_TRY_VOID(check_decoding_bytes(header.format, 2 * header.height * header.width * channels));
-  return ImageSize{header.height, header.width};
+  State& state = *state_;
+  state.file = file;
+  state.channels = channels;
+  state.orientation = channels == 4 ? Orientation() : read_orientation(file);
+  if (is_jpeg(file)) {
+    DT_TRY(state.size, state.jpeg.open(file, channels == 4 ? 0 : channels));
+  } else {
+    DT_TRY(const PictureHeader header, read_picture_header(file));
+    DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+    // OpenCV decodes into memory of its own, which is then copied.
+    const int copies = is_raw_picture(file) ? 1 : 2;
+    DT_TRY_VOID(check_decoding_bytes(header.format, copies * header.height * header.width * channels));
+    state.size = {header.height, header.width};
+  }
+  state.size = state.orientation.turned(state.size);
+  return state.size;
 }
 
 Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
+  const Orientation& orientation = state_->orientation;
+  if (!orientation.turns()) return read_stored(wanted, out);
+  DT_TRY_VOID(check_decoding_bytes("turned", int64_t{2} * wanted.height * wanted.width * state_->channels));
+  Image& stored = state_->stored;
+  DT_TRY(const Window part, read_stored(orientation.stored_part(wanted, state_->size), stored));
+  orientation.turn(stored, out);
+  return orientation.turned_part(part, state_->size);
+}
+
+// The part is one of the picture before it is turned.
+Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
+  const Bytes file = state_->file;
+  const int channels = state_->channels;
   Window part;
-  if (is_jpeg(opened_)) {
-    DT_TRY(part, jpeg_->read(wanted, out));
-  } else if (is_raw_picture(opened_)) {
-    DT_TRY(const RawPicture raw, parse_raw_picture(opened_));
-    DT_TRY_VOID(copy_raw_picture(raw, wanted, opened_channels_, out));
-    return wanted;
-  } else if (opened_channels_ == 4) {
-    DT_TRY_VOID(decode_as_stored(opened_, out));
+  if (is_jpeg(file)) {
+    DT_TRY(part, state_->jpeg.read(wanted, out));
+  } else if (is_raw_picture(file)) {
+    DT_TRY(const RawPicture raw, parse_raw_picture(file));
+    DT_TRY_VOID(copy_raw_picture(raw, wanted, channels, out));
+    part = wanted;
   } else {
-    DT_TRY_VOID(decode_with_opencv(opened_, opened_channels_ == 1 ? 0 : 1, out));
+    DT_TRY_VOID(channels == 4 ? decode_as_stored(file, out) : decode_with_opencv(file, channels == 1 ? 0 : 1, out));
+    part = whole_picture(out.size());
   }
-  if (out.channels != opened_channels_)
-    return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, opened_channels_);
-  return is_jpeg(opened_) ? part : Window{.height = out.height, .width = out.width};
+  if (out.channels != channels) {
+    return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, channels);
+  }
+  return part;
 }
 
 Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
   if (is_jpeg(file)) {
-    DT_TRY(const ImageSize size, jpeg_->open(file, 0));
-    DT_TRY_VOID(jpeg_->read({.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)}, out));
+    DT_TRY(const ImageSize size, state_->jpeg.open(file, 0));
+    DT_TRY_VOID(state_->jpeg.read(whole_picture(size), out));
     return {};
-  }
-  if (is_raw_picture(file)) {
-    DT_TRY(const RawPicture raw, parse_raw_picture(file));
-    return copy_raw_picture(raw, {.height = raw.height, .width = raw.width}, raw.channels, out);
   }
   DT_TRY(const PictureHeader header, read_picture_header(file));
   DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+  if (is_raw_picture(file)) {
+    DT_TRY(const RawPicture raw, parse_raw_picture(file));
+    return copy_raw_picture(raw, whole_picture({header.height, header.width}), raw.channels, out);
+  }
   if (header.bits > 8) {
     return fail(Code::kData, "{}: the image has {} bits per channel; only images with 8 can keep their stored colors",
                 header.format, header.bits);

@@ -1,7 +1,7 @@
 // Pictures in memory, and how to decode, resize and encode them.
 //
 // Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), as
-// in OpenCV and MXNet's augmenters. The orientation tag of EXIF is ignored.
+// in OpenCV and MXNet's augmenters.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,11 @@
 
 namespace dtrain::data {
 
+struct ImageSize {
+  int64_t height, width;
+  bool operator==(const ImageSize&) const = default;
+};
+
 // Reusing an image keeps its memory.
 struct Image {
   int height = 0, width = 0, channels = 0;
@@ -26,15 +31,11 @@ struct Image {
     channels = new_channels;
     pixels.resize(static_cast<size_t>(height) * width * channels);
   }
+  [[nodiscard]] ImageSize size() const { return {height, width}; }
   [[nodiscard]] uint8_t* at(int y, int x) { return pixels.data() + (static_cast<size_t>(y) * width + x) * channels; }
   [[nodiscard]] const uint8_t* at(int y, int x) const {
     return pixels.data() + (static_cast<size_t>(y) * width + x) * channels;
   }
-};
-
-struct ImageSize {
-  int64_t height, width;
-  bool operator==(const ImageSize&) const = default;
 };
 
 // A part of a picture.
@@ -43,6 +44,9 @@ struct Window {
   int height = 0, width = 0;
   bool operator==(const Window&) const = default;
 };
+inline Window whole_picture(const ImageSize& size) {
+  return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
+}
 
 // Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, copies raw pictures, and decodes other formats
 // (picture_header.h) with OpenCV.
@@ -54,24 +58,26 @@ class ImageDecoder {
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
   ~ImageDecoder();
 
-  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Code::kData with the reason. A
-  // file whose data end early or do not decode is an error; garbage between the segments of a JPEG is not.
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are turned
+  // by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file whose
+  // data end early or do not decode is an error; garbage between the segments of a JPEG is not.
   Result<> decode(Bytes file, int channels, Image& out);
-  // Decodes with the file's own channels: 1, 3 or 4. Code::kData also if they have more than 8 bits.
+  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the picture. Code::kData also if they have more
+  // than 8 bits.
   Result<> decode_as_stored(Bytes file, Image& out);
 
   // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
   // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
-  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels that decode()
-  // gives. It does not see damage outside of the part, except that the file ends early.
+  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels
+  // that decode() gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);
 
  private:
-  class Jpeg;
-  std::unique_ptr<Jpeg> jpeg_;
-  Bytes opened_;
-  int opened_channels_ = 0;
+  Result<Window> read_stored(const Window& wanted, Image& out);
+
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // OpenCV's imdecode; `color` is its flag: 1 color, 0 gray, -1 as stored (Code::kData unless that is 8 bits per

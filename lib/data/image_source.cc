@@ -29,7 +29,7 @@ void ReadScratch::open_image(const Image& image) {
 
 Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
   const Image& image = kept_ != nullptr ? *kept_ : image_;
-  PicturePart part{&image, {.height = image.height, .width = image.width}};
+  PicturePart part{&image, whole_picture(image.size())};
   if (!is_encoded_) return part;
   const StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
   DT_TRY(part.at, decoder_.read(wanted, image_));
@@ -37,8 +37,7 @@ Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
 }
 
 Result<const Image*> ReadScratch::decode() {
-  const Window whole{.height = static_cast<int>(size_.height), .width = static_cast<int>(size_.width)};
-  DT_TRY(const PicturePart part, pixels(whole));
+  DT_TRY(const PicturePart part, pixels(whole_picture(size_)));
   return part.image;
 }
 

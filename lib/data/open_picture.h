@@ -26,10 +26,10 @@ class OpenPicture {
 class WholePicture : public OpenPicture {
  public:
   explicit WholePicture(const Image& image) : image_(image) {}
-  [[nodiscard]] ImageSize size() const override { return {image_.height, image_.width}; }
+  [[nodiscard]] ImageSize size() const override { return image_.size(); }
   [[nodiscard]] int channels() const override { return image_.channels; }
   Result<PicturePart> pixels(const Window& /*wanted*/) override {
-    return PicturePart{&image_, {.height = image_.height, .width = image_.width}};
+    return PicturePart{&image_, whole_picture(image_.size())};
   }
 
  private:

@@ -28,16 +28,6 @@ void check_equal_to_opencv(Bytes file, int channels) {
   REQUIRE(ours.pixels == theirs.pixels);
 }
 
-// Inserts an EXIF block that means "rotate by 90 degrees" after the JPEG's first marker.
-std::vector<uint8_t> with_orientation(const std::vector<uint8_t>& jpeg) {
-  const std::vector<uint8_t> exif = {0xff, 0xe1, 0x00, 0x22, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
-                                     0,    1,    0x01, 0x12, 0,   3,   0,   0,   0, 1, 0,   6,   0, 0,  0, 0, 0, 0};
-  std::vector<uint8_t> out(jpeg.begin(), jpeg.begin() + 2);
-  out.insert(out.end(), exif.begin(), exif.end());
-  out.insert(out.end(), jpeg.begin() + 2, jpeg.end());
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("JPEGs decode to the same pixels as OpenCV's, in color and in gray", "[data]") {
@@ -112,16 +102,6 @@ TEST_CASE("PNGs decode without loss", "[data]") {
     must(decoder.decode(must(encode_image(image, ".png", 95)), channels, decoded));
     CHECK(decoded.pixels == image.pixels);
   }
-}
-
-TEST_CASE("the orientation tag of EXIF is ignored", "[data]") {
-  const Image image = test::gradient_image(8, 16, 3, 1);
-  const auto jpeg = with_orientation(must(encode_image(image, ".jpg", 95)));
-  check_equal_to_opencv(jpeg, 3);
-  ImageDecoder decoder;
-  Image decoded;
-  must(decoder.decode(jpeg, 3, decoded));
-  CHECK(decoded.height == 8);
 }
 
 TEST_CASE("an image with the wrong number of channels is an error if decoding cannot convert it", "[data]") {

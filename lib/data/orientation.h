@@ -1,0 +1,40 @@
+// How a camera held a picture: the orientation tag of EXIF, in a JPEG or a PNG. A picture is turned as OpenCV's
+// imdecode turns it.
+#pragma once
+
+#include "data/image.h"
+#include "data/recordio.h"
+
+namespace dtrain::data {
+
+// First the edges of the stored picture are swapped, then it is mirrored and put upside down, or some of these.
+struct Orientation {
+  bool transposed = false;
+  bool mirrored = false;     // the columns in reverse order
+  bool upside_down = false;  // the rows in reverse order
+
+  [[nodiscard]] bool turns() const { return transposed || mirrored || upside_down; }
+  [[nodiscard]] ImageSize turned(const ImageSize& stored) const {
+    return transposed ? ImageSize{stored.width, stored.height} : stored;
+  }
+  // The same part in the coordinates of the stored and of the turned picture. `size` is that of the turned picture.
+  [[nodiscard]] Window stored_part(const Window& turned, const ImageSize& size) const;
+  [[nodiscard]] Window turned_part(const Window& stored, const ImageSize& size) const;
+  // Turns the pixels.
+  void turn(const Image& stored, Image& out) const;
+
+  bool operator==(const Orientation&) const = default;
+};
+
+// By the value of the tag, 1 to 8. Any other value turns nothing.
+Orientation orientation_of_tag(int value);
+
+// By the tag in the first directory of an EXIF block, which begins with the byte order. A block that is damaged before or
+// at the tag, or has none, turns nothing.
+Orientation exif_orientation(Bytes exif);
+
+// Looks for an EXIF block in the segments of a JPEG before its pixels, or in the chunks of a PNG. Turns nothing if there
+// is none, or if the file has another format.
+Orientation read_orientation(Bytes file);
+
+}  // namespace dtrain::data
