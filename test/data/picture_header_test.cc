@@ -57,7 +57,8 @@ TEST_CASE("a picture's size is read from its header", "[data]") {
 
 // OpenCV reads the number behind "#" as the height, and would take memory for that many rows.
 TEST_CASE("a PNM header is refused if OpenCV would read other numbers in it", "[data]") {
-  for (const char* header : {"P5\n20000#20000\n1 255\n", "P5 20000x20000 255\n", "P5 1 1 65535#\n", "P4 1 1", "P6 1 1 "}) {
+  for (const char* header :
+       {"P5\n20000#20000\n1 255\n", "P5 20000x20000 255\n", "P5 1 1 65535#\n", "P4 1 1", "P6 1 1 "}) {
     INFO(header);
     CHECK_THAT(refusal(bytes_of(header), 3), Contains("PNM: the image has"));
   }
