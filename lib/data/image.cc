@@ -66,6 +66,9 @@ struct Decoding {
 
 Result<> decode_with_opencv(Bytes file, int color, Image& out) {
   if (file.empty()) return fail(Code::kData, "the image is empty (0 bytes)");
+  if (has_cut_png_chunk(file)) {
+    return fail(Code::kData, "the image is damaged and cannot be decoded ({} bytes)", file.size());
+  }
   const Decoding quiet;
   try {
     const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));

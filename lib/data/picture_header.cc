@@ -178,6 +178,18 @@ Result<PictureHeader> read_picture_header(Bytes file) {
   return header;
 }
 
+bool has_cut_png_chunk(Bytes file) {
+  if (!has_at(file, 0, "\x89PNG\r\n\x1a\n")) return false;
+  constexpr size_t kFrameBytes = 12;  // length, type and checksum
+  Fields fields(file);
+  for (size_t at = 8; at + kFrameBytes <= file.size() && !has_at(file, at + 4, "IEND");) {
+    const auto length = static_cast<size_t>(fields.big_u32(at));
+    if (length > file.size() - at - kFrameBytes) return true;
+    at += kFrameBytes + length;
+  }
+  return false;
+}
+
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width) {
   if (height < 1 || width < 1) return fail(Code::kData, "{}: the image has {} x {} pixels", format, height, width);
   // Compare each edge first, because the product may overflow.

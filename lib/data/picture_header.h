@@ -25,6 +25,10 @@ struct PictureHeader {
 // format. The error names formats whose size cannot be read without decoding (TIFF, JPEG 2000 and others).
 Result<PictureHeader> read_picture_header(Bytes file);
 
+// Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk before
+// it reads it, up to 2 GiB.
+bool has_cut_png_chunk(Bytes file);
+
 // Code::kData, with the size and the limit, if there are no pixels or more than kPicturePixelsMax.
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width);
 // Code::kData, with the limit, if decoding takes more than kDecodingBytesMax.
