@@ -110,6 +110,7 @@ Result<> keep_offsets(const RecordFile& file, const std::vector<int64_t>& offset
 void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, const Log& log,
                  const std::string& folder) {
   std::vector<IndexEntry> entries;
+  entries.reserve(offsets.size());
   for (const int64_t offset : offsets) entries.push_back({entries.size(), offset});
   const std::string path = index_path(file.path());
   const Result<> written = write_file_atomic(path, index_text(entries));

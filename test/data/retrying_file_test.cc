@@ -159,13 +159,13 @@ TEST_CASE("opening a file is tried again too", "[data]") {
 }
 
 TEST_CASE("a file that was replaced is not read on after a stale handle", "[data]") {
-  const auto replace_and_read = [](Setting& setting, std::vector<uint8_t> other) {
+  const auto replace_and_read = [](Setting& setting, const std::vector<uint8_t>& other) {
     FaultyDisk disk(8, {ESTALE});
     const auto file = must(RetryingFile::open(setting.path, setting.log, disk.calls()));
     std::filesystem::remove(setting.path);
     test::write_bytes(setting.path, other);
     std::vector<uint8_t> out(100);
-    const Result<> read = file->read_at(8, out);
+    Result<> read = file->read_at(8, out);
     if (read) CHECK(out[0] == 8);
     return read;
   };
