@@ -92,6 +92,29 @@ class RecordReader {
   data::Image image_;
 };
 
+// What several threads find out about the records of one file.
+class FileSum {
+ public:
+  FileSum(const data::RecordFile& file, const Log& log) : bytes_(file.size()), line_("reading " + file.path(), log) {}
+
+  // Adds records, of which the last one begins at `offset`.
+  void add(const DataStat& some, int64_t offset) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    merge(sum_, some);
+    line_.show(offset, bytes_);
+  }
+  DataStat take() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return std::move(sum_);
+  }
+
+ private:
+  const int64_t bytes_;
+  Mutex mutex_;
+  DownloadLine line_ DT_GUARDED_BY(mutex_);
+  DataStat sum_ DT_GUARDED_BY(mutex_);
+};
+
 // Adds the records of a file to `all`.
 Result<> add_file(const std::string& path, const DataStatOptions& options, DataStat& all, const Log& log) {
   DT_TRY(const data::RecordFile file, data::RecordFile::open(path));
@@ -101,14 +124,9 @@ Result<> add_file(const std::string& path, const DataStatOptions& options, DataS
            scanning.show(offset, file.size());
            return {};
          }));
-  DataStat of_file;
-  for (const data::RecordScan::Broken& broken : scan.broken) {
-    add_broken(of_file, {path, broken.offset, broken.reason});
-  }
   const auto count = static_cast<int64_t>(scan.offsets.size());
   ThreadPool pool(options.threads, "stat");
-  Mutex mutex;
-  DownloadLine line("reading " + path, log);
+  FileSum sum(file, log);
   pool.parallel_for((count + kRecordsPerBlock - 1) / kRecordsPerBlock, [&](int64_t block) {
     RecordReader reader(file, options.decodes);
     DataStat some;
@@ -119,10 +137,12 @@ Result<> add_file(const std::string& path, const DataStatOptions& options, DataS
       const Result<> looked = reader.look_at(offset, end, some);
       if (!looked) add_broken(some, {path, offset, looked.error().message});
     }
-    const MutexLock lock(mutex);
-    merge(of_file, some);
-    if (last > 0) line.show(scan.offsets[static_cast<size_t>(last) - 1], file.size());
+    sum.add(some, scan.offsets[static_cast<size_t>(last) - 1]);
   });
+  DataStat of_file = sum.take();
+  for (const data::RecordScan::Broken& broken : scan.broken) {
+    add_broken(of_file, {path, broken.offset, broken.reason});
+  }
   std::ranges::sort(of_file.broken, {}, &DataStat::Broken::offset);
   all.files.push_back({path, file.size(), count});
   merge(all, of_file);
