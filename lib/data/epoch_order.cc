@@ -1,5 +1,6 @@
 #include "data/epoch_order.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/random.h"
@@ -8,20 +9,23 @@ namespace dtrain::data {
 
 std::vector<Share> chunks_of(const Share& share, int64_t chunk_bytes,
                              const std::function<int64_t(int64_t)>& stored_bytes) {
-  if (chunk_bytes == 0) return {share};
+  if (chunk_bytes == 0 || share.size() == 0) return {share};
+  int64_t all = 0;
+  for (int64_t record = share.begin; record < share.end; record++) all += stored_bytes(record);
+  const int64_t count = std::clamp<int64_t>((all + chunk_bytes / 2) / chunk_bytes, 1, share.size());
   std::vector<Share> chunks;
   int64_t begin = share.begin, bytes = 0;
   for (int64_t record = share.begin; record < share.end; record++) {
     const int64_t more = stored_bytes(record);
-    // Ends the chunk before this record if that is closer to the wanted size than ending it after the record.
-    if (record > begin && bytes + more / 2 >= chunk_bytes) {
+    // The border i is before the first record whose middle is behind i / count of all bytes.
+    const auto border = static_cast<double>(std::ssize(chunks) + 1) / static_cast<double>(count);
+    if (record > begin && static_cast<double>(bytes + more / 2) >= border * static_cast<double>(all)) {
       chunks.push_back({begin, record});
       begin = record;
-      bytes = 0;
     }
     bytes += more;
   }
-  if (begin < share.end) chunks.push_back({begin, share.end});
+  chunks.push_back({begin, share.end});
   return chunks;
 }
 

@@ -127,10 +127,11 @@ Result<cv::Mat> cut_and_resize(cv::Mat image, const PackOptions& options, size_t
 // Reads a regular file to where it is needed; other files as read_file() does.
 Result<> append_file(const std::string& path, std::vector<uint8_t>& out) {
   const size_t begin = out.size();
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  const bool is_regular = fd.open() && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode);
-  if (!is_regular || status.st_size > kPartBytesMax) {
+  const bool is_regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  // A pipe is opened once: its writer would not see a second reader.
+  const UniqueFd fd(is_regular ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  if (!fd.open() || status.st_size > kPartBytesMax) {
     DT_TRY(const std::string file, read_file(path, kDataBytesMax));
     out.insert(out.end(), file.begin(), file.end());
   } else {

@@ -167,7 +167,7 @@ std::string format_groups(const std::vector<int64_t>& groups, const std::vector<
     const std::string& host = name_of(workers[rank]);
     if (on_one_host || host.empty()) return fmt::format("#{}", rank);
     const bool is_v6 = host.find(':') != std::string::npos;
-    const std::string name = is_v6 ? "[" + host + "]" : host;
+    std::string name = is_v6 ? "[" + host + "]" : host;
     const std::vector<size_t>& ranks = ranks_of.at(host);
     if (ranks.size() == 1) return name;
     return fmt::format("{}:{}", name, std::ranges::find(ranks, rank) - ranks.begin());
