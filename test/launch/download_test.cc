@@ -131,7 +131,7 @@ void write_text_file(const std::string& path, const std::string& text) {
 
 TEST_CASE("a download is complete whatever the server's habits are", "[launch]") {
   const std::string content = some_content();
-  const test::TempDir dir;
+  const dtrain::test::TempDir dir;
   const auto fetch = [&](const ServerHabits& habits, const std::string& there) {
     const std::string path = dir.path("a.part");
     write_text_file(path, there);
@@ -153,7 +153,7 @@ TEST_CASE("a download is complete whatever the server's habits are", "[launch]")
 }
 
 TEST_CASE("a download that cannot succeed ends with the reason", "[launch]") {
-  const test::TempDir dir;
+  const dtrain::test::TempDir dir;
   const std::string path = dir.path("a.part");
   {
     FileServer server(some_content(), {.is_absent = true});

@@ -26,11 +26,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Work = std::function<Result<int>(Screen&)>;
-constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
+constexpr auto kForegroundPatience = 20s;  // far more than any case needs, because the machine may be busy
 
 template <class Holds>
 bool soon(Holds&& holds) {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kForegroundPatience;
   while (!holds()) {
     if (Clock::now() > deadline) return false;
     ::poll(nullptr, 0, 5);
@@ -151,7 +151,7 @@ class Terminal {
 
 // Waits for one of the signals that a launcher handles.
 int await_signal(SignalQueue& signals) {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kForegroundPatience;
   while (Clock::now() < deadline) {
     pollfd watched{.fd = signals.fd(), .events = POLLIN, .revents = 0};
     ::poll(&watched, 1, 100);
