@@ -38,8 +38,9 @@ class Numbers {
   bool little_;
 };
 
-// The segments of a JPEG end with the one before the pixels. What lies between them is skipped, as libjpeg does.
-Orientation jpeg_orientation(Bytes file) {
+// The EXIF block of a JPEG; empty if there is none. The segments end with the one before the pixels. What lies between
+// them is skipped, as libjpeg does.
+Bytes exif_of_jpeg(Bytes file) {
   constexpr uint8_t kMark = 0xff, kTem = 0x01, kRst0 = 0xd0, kSoi = 0xd8, kEoi = 0xd9, kSos = 0xda, kApp1 = 0xe1;
   constexpr std::string_view kExif = "Exif\0\0"sv;
   const Numbers numbers(file, false);
@@ -55,14 +56,14 @@ Orientation jpeg_orientation(Bytes file) {
     const size_t length = numbers.u16(at);
     if (length < 2 || length > file.size() - at) break;
     const Bytes segment = file.subspan(at + 2, length - 2);
-    if (marker == kApp1 && starts_with(segment, kExif)) return exif_orientation(segment.subspan(kExif.size()));
+    if (marker == kApp1 && starts_with(segment, kExif)) return segment.subspan(kExif.size());
     at += length;
   }
   return {};
 }
 
 // Of two blocks, the first counts; one with a wrong checksum does not. As in libpng.
-Orientation png_orientation(Bytes file) {
+Bytes exif_of_png(Bytes file) {
   const Numbers numbers(file, false);
   constexpr size_t kFrameBytes = 12;  // length, type and checksum of a chunk
   for (size_t at = 8; at + kFrameBytes <= file.size();) {
@@ -72,7 +73,7 @@ Orientation png_orientation(Bytes file) {
     if (starts_with(type_and_data, "IEND")) break;
     if (starts_with(type_and_data, "eXIf") &&
         crc32(0, type_and_data.data(), static_cast<uInt>(type_and_data.size())) == numbers.u32(at + 8 + length)) {
-      return exif_orientation(type_and_data.subspan(4));
+      return type_and_data.subspan(4);
     }
     at += kFrameBytes + length;
   }
@@ -129,25 +130,27 @@ Orientation orientation_of_tag(int value) {
 
 // The block is a TIFF file: the byte order, 42, the offset of a directory, which has a number of entries of 12 bytes:
 // tag, type, count, value. The type and the count are not looked at, as in OpenCV.
-Orientation exif_orientation(Bytes exif) {
+int exif_orientation_tag(Bytes exif) {
   constexpr uint32_t kTiff = 42, kOrientation = 0x0112;
   const bool little = starts_with(exif, "II");
-  if (!little && !starts_with(exif, "MM")) return {};
+  if (!little && !starts_with(exif, "MM")) return 1;
   const Numbers numbers(exif, little);
-  if (numbers.u16(2) != kTiff) return {};
+  if (numbers.u16(2) != kTiff) return 1;
   const size_t directory = numbers.u32(4), entries = numbers.u16(directory);
   for (size_t i = 0; i < entries; i++) {
     const size_t entry = directory + 2 + 12 * i;
     if (entry >= exif.size()) break;
-    if (numbers.u16(entry) == kOrientation) return orientation_of_tag(static_cast<int>(numbers.u16(entry + 8)));
+    if (numbers.u16(entry) != kOrientation) continue;
+    const uint32_t value = numbers.u16(entry + 8);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
-  return {};
+  return 1;
 }
 
-Orientation read_orientation(Bytes file) {
-  if (is_jpeg(file)) return jpeg_orientation(file);
-  if (starts_with(file, "\x89PNG\r\n\x1a\n")) return png_orientation(file);
-  return {};
+int read_orientation_tag(Bytes file) {
+  if (is_jpeg(file)) return exif_orientation_tag(exif_of_jpeg(file));
+  if (starts_with(file, "\x89PNG\r\n\x1a\n")) return exif_orientation_tag(exif_of_png(file));
+  return 1;
 }
 
 }  // namespace dtrain::data

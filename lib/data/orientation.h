@@ -29,12 +29,15 @@ struct Orientation {
 // By the value of the tag, 1 to 8. Any other value turns nothing.
 Orientation orientation_of_tag(int value);
 
-// By the tag in the first directory of an EXIF block, which begins with the byte order. A block that is damaged before or
-// at the tag, or has none, turns nothing.
-Orientation exif_orientation(Bytes exif);
+// The tag in the first directory of an EXIF block, which begins with the byte order: 1, upright, to 8. It is 1 if the
+// block is damaged before or at the tag, or has none.
+int exif_orientation_tag(Bytes exif);
 
-// Looks for an EXIF block in the segments of a JPEG before its pixels, or in the chunks of a PNG. Turns nothing if there
-// is none, or if the file has another format.
-Orientation read_orientation(Bytes file);
+// The tag of the EXIF block in the segments of a JPEG before its pixels, or in the chunks of a PNG. It is 1 if there is
+// none, or if the file has another format.
+int read_orientation_tag(Bytes file);
+inline Orientation read_orientation(Bytes file) {
+  return orientation_of_tag(read_orientation_tag(file));
+}
 
 }  // namespace dtrain::data

@@ -1,9 +1,9 @@
 #include "data/picture_facts.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "data/jpeg.h"
+#include "data/orientation.h"
 #include "data/picture_header.h"
 
 namespace dtrain::data {
@@ -11,25 +11,6 @@ namespace {
 
 size_t big_endian_16(Bytes bytes, size_t at) {
   return size_t{bytes[at]} << 8 | bytes[at + 1];
-}
-
-// The orientation in the first directory of a TIFF header, as EXIF has it; 1 if there is none.
-int orientation_in(Bytes tiff) {
-  constexpr size_t kHeaderBytes = 8, kEntryBytes = 12, kTag = 0x0112;
-  if (tiff.size() < kHeaderBytes) return 1;
-  const bool is_big = tiff[0] == 'M';
-  const auto u16 = [&](size_t at) { return is_big ? big_endian_16(tiff, at) : tiff[at] | size_t{tiff[at + 1]} << 8; };
-  const size_t directory = is_big ? u16(4) << 16 | u16(6) : u16(6) << 16 | u16(4);
-  if (directory > tiff.size() || tiff.size() - directory < 2) return 1;
-  const size_t count = u16(directory);
-  for (size_t i = 0; i < count; i++) {
-    const size_t entry = directory + 2 + i * kEntryBytes;
-    if (entry + kEntryBytes > tiff.size()) return 1;
-    if (u16(entry) != kTag) continue;
-    const size_t value = u16(entry + 8);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
-  }
-  return 1;
 }
 
 std::string jpeg_colors(uint8_t components) {
@@ -75,11 +56,8 @@ Result<PictureFacts> jpeg_facts(Bytes file) {
       facts.height = static_cast<int64_t>(big_endian_16(segment, 5));
       facts.width = static_cast<int64_t>(big_endian_16(segment, 7));
       facts.colors = jpeg_colors(segment[9]);
+      facts.orientation = read_orientation_tag(file);
       return facts;
-    }
-    constexpr size_t kExifBytes = 10;  // the marker, the length and "Exif\0\0"
-    if (marker == 0xe1 && segment.size() > kExifBytes && std::memcmp(segment.data() + 4, "Exif\0\0", 6) == 0) {
-      facts.orientation = orientation_in(segment.subspan(kExifBytes));
     }
     at += length + 2;
   }

@@ -208,7 +208,7 @@ Result<> PicturePacker::decode(Bytes file) {
 
 Result<> PicturePacker::resize(size_t place) {
   if (options_.resize == 0 || std::min(image_.height, image_.width) == options_.resize) return {};
-  const ImageSize from{image_.height, image_.width};
+  const ImageSize from = image_.size();
   const ImageSize to = size_of_shorter_edge(from, options_.resize);
   DT_TRY_VOID(check_picture_size("resized", to.height, to.width), "resizing an image of {} x {}", image_.height,
               image_.width);
@@ -225,7 +225,7 @@ Result<> PicturePacker::resize(size_t place) {
 // The same pixels as resize_image(), faster.
 void PicturePacker::resize_bilinear(const ImageSize& to) {
   const PictureView from{.image = &image_, .height = image_.height, .width = image_.width};
-  const Window whole{.height = static_cast<int>(to.height), .width = static_cast<int>(to.width)};
+  const Window whole = whole_picture(to);
   other_.resize(whole.height, whole.width, image_.channels);
   BilinearRows rows(from, to, whole, bilinear_);
   const size_t row_bytes = static_cast<size_t>(whole.width) * static_cast<size_t>(image_.channels);

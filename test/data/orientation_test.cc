@@ -168,16 +168,16 @@ TEST_CASE("only the first EXIF block counts, and other segments and chunks are p
 TEST_CASE("an EXIF block that is cut off or lies is harmless", "[data]") {
   for (const bool little : {false, true}) {
     const auto exif = exif_block(6, little);
-    REQUIRE(exif_orientation(exif) == orientation_of_tag(6));
+    REQUIRE(orientation_of_tag(exif_orientation_tag(exif)) == orientation_of_tag(6));
     const size_t value_end = 8 + 2 + 12 + 10;
     for (size_t length = 0; length <= exif.size(); length++) {
       INFO("length " << length);
-      REQUIRE(exif_orientation(Bytes(exif).first(length)).turns() == (length >= value_end));
+      REQUIRE(orientation_of_tag(exif_orientation_tag(Bytes(exif).first(length))).turns() == (length >= value_end));
     }
     const auto with = [&](size_t at, const std::vector<uint8_t>& bytes) {
       std::vector<uint8_t> changed = exif;
       std::ranges::copy(bytes, changed.begin() + static_cast<ptrdiff_t>(at));
-      return exif_orientation(changed);
+      return orientation_of_tag(exif_orientation_tag(changed));
     };
     CHECK_FALSE(with(0, {'I', 'M'}).turns());
     CHECK_FALSE(with(2, {0, 0}).turns());
