@@ -86,7 +86,6 @@ struct AugmentFlags {
   std::vector<double> rgb_mean;  // per channel; empty: that of the data set
   std::vector<double> rgb_std;   // per channel; empty: 1
   std::optional<double> scale;   // nullopt: that of the data set
-  bool scaled_decoding = false;  // JPEGs that shrink to half or less are decoded at half, a quarter or an eighth
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
