@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "data/record_source.h"
+#include "data/sources/record_source.h"
 #include "tool.h"
 
 namespace dtrain::cmd {

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/json.h"
-#include "data/image.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
+#include "data/pictures/image.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 

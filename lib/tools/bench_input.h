@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/cache_use.h"
-#include "data/stages.h"
+#include "data/augmentation/stages.h"
+#include "data/sources/cache_use.h"
 #include "job/flags/flags.h"
 
 namespace dtrain::tools {

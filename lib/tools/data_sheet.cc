@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "data/contact_sheet.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
+#include "data/pictures/contact_sheet.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 #include "tools/data_stat.h"

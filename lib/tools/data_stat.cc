@@ -4,10 +4,10 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "data/image.h"
-#include "data/image_record.h"
-#include "data/picture_facts.h"
-#include "data/record_file.h"
+#include "data/pictures/image.h"
+#include "data/pictures/picture_facts.h"
+#include "data/records/image_record.h"
+#include "data/records/record_file.h"
 #include "tools/download_line.h"
 
 namespace dtrain::tools {

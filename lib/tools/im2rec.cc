@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/image_list.h"
+#include "data/records/image_list.h"
 
 namespace dtrain::tools {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "data/list_files.h"
-#include "data/pack.h"
+#include "data/packing/list_files.h"
+#include "data/packing/pack.h"
 
 namespace dtrain::tools {
 
@@ -37,7 +37,7 @@ struct Im2recHost {
 
 // Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If `prefix` is a
 // directory, packs all lists in it. If there is no list, or options.list is set, first lists `root` into PREFIX.lst, or
-// into several lists (data/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there is no
+// into several lists (data/packing/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there is no
 // image; kData if a list gives no record; kPreempted if the host's `stop` became true.
 Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                        const Im2recHost& host = {});

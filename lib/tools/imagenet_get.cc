@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/pack.h"
-#include "data/record_file.h"
-#include "data/record_index.h"
+#include "data/packing/pack.h"
+#include "data/records/record_file.h"
+#include "data/records/record_index.h"
 #include "tools/download_line.h"
 #include "tools/matlab_file.h"
 

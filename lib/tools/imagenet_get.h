@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/image_list.h"
-#include "data/tar.h"
+#include "data/records/image_list.h"
+#include "data/records/tar.h"
 #include "tools/data_get.h"
 
 namespace dtrain::tools {

@@ -1,7 +1,7 @@
 #include "tools/index.h"
 
 #include "base/file.h"
-#include "data/record_index.h"
+#include "data/records/record_index.h"
 
 namespace dtrain::tools {
 

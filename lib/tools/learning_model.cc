@@ -5,7 +5,7 @@
 
 #include "base/overloaded.h"
 #include "base/random.h"
-#include "data/open.h"
+#include "data/loading/open.h"
 
 namespace dtrain::tools {
 namespace {

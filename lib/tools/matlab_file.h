@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/recordio.h"
+#include "data/records/recordio.h"
 
 namespace dtrain::tools {
 

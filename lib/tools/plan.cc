@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/words.h"
-#include "data/sharding_file.h"
+#include "data/records/sharding_file.h"
 
 namespace dtrain::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/share.h"
+#include "data/records/share.h"
 #include "job/spec/groups.h"
 #include "sync/grouping.h"
 #include "tools/simulate.h"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"

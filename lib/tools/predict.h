@@ -19,7 +19,7 @@ struct PredictOptions {
   PredictOptions();
 
   ModelChoice model;
-  // As in data/picture_source.h. "-" stands for standard input, which has such a name on each line.
+  // As in data/sources/picture_source.h. "-" stands for standard input, which has such a name on each line.
   std::vector<std::string> inputs;
   Output output = Output::kTable;
   std::string result;  // the network's result, by its node; empty: the first one

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/executor.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"

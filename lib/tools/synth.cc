@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "base/file.h"
-#include "data/image_record.h"
-#include "data/record_writer.h"
+#include "data/records/image_record.h"
+#include "data/records/record_writer.h"
 
 namespace dtrain::tools {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "data/image.h"
+#include "data/pictures/image.h"
 
 namespace dtrain::tools {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
 #include "role/setup/network.h"

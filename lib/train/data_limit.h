@@ -1,5 +1,5 @@
 // Whether data limits how fast a worker trains, and which stage of reading a picture does. Everything is measured: the
-// steps' waits for batches, the times of some of the pictures (data/stages.h), and the CPU time of the process.
+// steps' waits for batches, the times of some of the pictures (data/augmentation/stages.h), and the CPU time of the process.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/stages.h"
+#include "data/augmentation/stages.h"
 #include "job/process/data_stage.h"
 
 namespace dtrain::train {

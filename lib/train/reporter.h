@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
 #include "train/batch_times.h"

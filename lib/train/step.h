@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
 #include "job/flags/flags.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/step_faults.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
 #include "job/process/coordinator.h"

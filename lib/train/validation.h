@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "job/process/coordinator.h"
 #include "train/metrics.h"

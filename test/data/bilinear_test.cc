@@ -1,4 +1,4 @@
-#include "data/bilinear.h"
+#include "data/pictures/bilinear.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

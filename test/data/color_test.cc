@@ -1,4 +1,4 @@
-#include "data/color.h"
+#include "data/augmentation/color.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/epoch_order.h"
+#include "data/loading/epoch_order.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "data/geometry.h"
+#include "data/augmentation/geometry.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

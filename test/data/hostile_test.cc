@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "data/image_dataset.h"
-#include "data/loader.h"
-#include "data/picture_header.h"
-#include "data/record_source.h"
-#include "data/record_writer.h"
+#include "data/loading/image_dataset.h"
+#include "data/loading/loader.h"
+#include "data/pictures/picture_header.h"
+#include "data/records/record_writer.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "support/must.h"

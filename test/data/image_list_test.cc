@@ -1,4 +1,4 @@
-#include "data/image_list.h"
+#include "data/records/image_list.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

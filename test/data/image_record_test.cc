@@ -1,4 +1,4 @@
-#include "data/image_record.h"
+#include "data/records/image_record.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "data/image.h"
+#include "data/pictures/image.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "data/picture_header.h"
+#include "data/pictures/picture_header.h"
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "support/must.h"

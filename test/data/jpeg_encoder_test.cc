@@ -1,4 +1,4 @@
-#include "data/jpeg_encoder.h"
+#include "data/pictures/jpeg_encoder.h"
 
 #include <catch2/catch.hpp>
 #include <string_view>

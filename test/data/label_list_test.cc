@@ -1,9 +1,9 @@
-#include "data/label_list.h"
+#include "data/records/label_list.h"
 
 #include <catch2/catch.hpp>
 
-#include "data/open.h"
-#include "data/record_source.h"
+#include "data/loading/open.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

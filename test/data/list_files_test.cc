@@ -1,4 +1,4 @@
-#include "data/list_files.h"
+#include "data/packing/list_files.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "data/loading/loader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "data/image_dataset.h"
-#include "data/record_source.h"
+#include "data/loading/image_dataset.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

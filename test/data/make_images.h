@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/image.h"
-#include "data/image_record.h"
-#include "data/image_source.h"
-#include "data/record_file.h"
+#include "data/pictures/image.h"
+#include "data/records/image_record.h"
+#include "data/records/record_file.h"
+#include "data/sources/image_source.h"
 #include "support/must.h"
 
 namespace dtrain::test {

@@ -1,4 +1,4 @@
-#include "data/open.h"
+#include "data/loading/open.h"
 
 #include <zlib.h>
 
@@ -8,11 +8,11 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "data/augment.h"
-#include "data/idx_source.h"
-#include "data/mean_image.h"
-#include "data/record_source.h"
-#include "data/synthetic.h"
+#include "data/augmentation/augment.h"
+#include "data/loading/mean_image.h"
+#include "data/loading/synthetic.h"
+#include "data/sources/idx_source.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

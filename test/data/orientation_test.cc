@@ -1,4 +1,4 @@
-#include "data/orientation.h"
+#include "data/pictures/orientation.h"
 
 #include <zlib.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <opencv2/imgcodecs.hpp>
 
-#include "data/mat.h"
-#include "data/picture_header.h"
+#include "data/pictures/mat.h"
+#include "data/pictures/picture_header.h"
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "support/must.h"

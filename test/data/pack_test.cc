@@ -1,12 +1,12 @@
-#include "data/pack.h"
+#include "data/packing/pack.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "data/open.h"
-#include "data/pack_progress.h"
-#include "data/record_source.h"
-#include "data/record_writer.h"
+#include "data/loading/open.h"
+#include "data/packing/pack_progress.h"
+#include "data/records/record_writer.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "data/packed_records.h"
+#include "data/packing/packed_records.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

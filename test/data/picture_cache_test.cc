@@ -1,12 +1,12 @@
-#include "data/picture_cache.h"
+#include "data/sources/picture_cache.h"
 
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "data/image_dataset.h"
-#include "data/open.h"
-#include "data/record_source.h"
-#include "data/record_writer.h"
+#include "data/loading/image_dataset.h"
+#include "data/loading/open.h"
+#include "data/records/record_writer.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

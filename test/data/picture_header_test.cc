@@ -1,4 +1,4 @@
-#include "data/picture_header.h"
+#include "data/pictures/picture_header.h"
 
 #include <unistd.h>
 

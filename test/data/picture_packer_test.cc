@@ -1,11 +1,11 @@
-#include "data/picture_packer.h"
+#include "data/packing/picture_packer.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include "data/image_record.h"
+#include "data/records/image_record.h"
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "support/must.h"

@@ -1,4 +1,4 @@
-#include "data/picture_source.h"
+#include "data/sources/picture_source.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

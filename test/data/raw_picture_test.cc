@@ -1,10 +1,10 @@
-#include "data/raw_picture.h"
+#include "data/pictures/raw_picture.h"
 
 #include <catch2/catch.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include "data/mat.h"
-#include "data/record_source.h"
+#include "data/pictures/mat.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

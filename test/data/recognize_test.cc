@@ -1,12 +1,12 @@
-#include "data/recognize.h"
+#include "data/sources/recognize.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "data/cifar_source.h"
-#include "data/folder_source.h"
-#include "data/open.h"
-#include "data/survey.h"
+#include "data/loading/open.h"
+#include "data/sources/cifar_source.h"
+#include "data/sources/folder_source.h"
+#include "data/sources/survey.h"
 #include "make_images.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -1,12 +1,12 @@
-#include "data/record_file.h"
+#include "data/records/record_file.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
-#include "data/image_dataset.h"
-#include "data/loader.h"
-#include "data/record_source.h"
+#include "data/loading/image_dataset.h"
+#include "data/loading/loader.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

@@ -1,10 +1,10 @@
-#include "data/record_index.h"
+#include "data/records/record_index.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

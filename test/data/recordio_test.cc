@@ -1,9 +1,9 @@
-#include "data/recordio.h"
+#include "data/records/recordio.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/record_file.h"
+#include "data/records/record_file.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "data/reorder_window.h"
+#include "data/packing/reorder_window.h"
 
 #include <catch2/catch.hpp>
 #include <thread>

@@ -1,5 +1,5 @@
 // A fault of the disk or of a file server: reads are tried again, and a record that cannot be read is not broken.
-#include "data/retrying_file.h"
+#include "data/records/retrying_file.h"
 
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "base/file.h"
-#include "data/image_dataset.h"
-#include "data/loader.h"
-#include "data/mean_image.h"
-#include "data/record_source.h"
+#include "data/loading/image_dataset.h"
+#include "data/loading/loader.h"
+#include "data/loading/mean_image.h"
+#include "data/sources/record_source.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 

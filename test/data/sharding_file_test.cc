@@ -1,4 +1,4 @@
-#include "data/sharding_file.h"
+#include "data/records/sharding_file.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,4 +1,4 @@
-#include "data/share.h"
+#include "data/records/share.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

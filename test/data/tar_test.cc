@@ -1,4 +1,4 @@
-#include "data/tar.h"
+#include "data/records/tar.h"
 
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
-#include "data/image_record.h"
-#include "data/record_index.h"
+#include "data/records/image_record.h"
+#include "data/records/record_index.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
 

@@ -1,6 +1,6 @@
-#include "data/image.h"
 #include "data/make_jpeg.h"
-#include "data/raw_picture.h"
+#include "data/pictures/image.h"
+#include "data/pictures/raw_picture.h"
 #include "fuzz/targets.h"
 
 namespace dtrain::fuzz {

@@ -5,12 +5,12 @@
 #include <span>
 
 #include "base/words.h"
-#include "data/image_list.h"
-#include "data/image_record.h"
-#include "data/label_list.h"
-#include "data/record_file.h"
-#include "data/record_index.h"
-#include "data/sharding_file.h"
+#include "data/records/image_list.h"
+#include "data/records/image_record.h"
+#include "data/records/label_list.h"
+#include "data/records/record_file.h"
+#include "data/records/record_index.h"
+#include "data/records/sharding_file.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/refusal.h"
 #include "fuzz/targets.h"

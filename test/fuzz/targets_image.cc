@@ -2,7 +2,7 @@
 
 #include "base/crc32c.h"
 #include "base/random.h"
-#include "data/image.h"
+#include "data/pictures/image.h"
 #include "fuzz/refusal.h"
 #include "fuzz/targets.h"
 

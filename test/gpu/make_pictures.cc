@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/idx_source.h"
-#include "data/image.h"
+#include "data/pictures/image.h"
+#include "data/sources/idx_source.h"
 #include "pictures.h"
 
 using namespace dtrain;

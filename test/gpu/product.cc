@@ -4,7 +4,7 @@
 
 #include "base/waits.h"
 #include "cases.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/models/models.h"
 #include "kvstore/worker/device_store.h"

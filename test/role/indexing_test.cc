@@ -6,8 +6,8 @@
 #include <future>
 #include <random>
 
+#include "data/loading/open.h"
 #include "data/make_images.h"
-#include "data/open.h"
 #include "role/worker/meeting.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -10,9 +10,9 @@
 
 #include "../data/make_tar.h"
 #include "base/file.h"
-#include "data/image.h"
-#include "data/open.h"
-#include "data/record_file.h"
+#include "data/loading/open.h"
+#include "data/pictures/image.h"
+#include "data/records/record_file.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/matlab_file.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../data/make_images.h"
-#include "data/picture_facts.h"
+#include "data/pictures/picture_facts.h"
 #include "job/flags/flags.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/file.h"
-#include "data/image.h"
-#include "data/open.h"
-#include "data/record_index.h"
+#include "data/loading/open.h"
+#include "data/pictures/image.h"
+#include "data/records/record_index.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/im2rec.h"

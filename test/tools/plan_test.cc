@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "data/sharding_file.h"
+#include "data/records/sharding_file.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "graph/fine_tune.h"
 #include "graph/models/models.h"
 #include "kvstore/worker/device_store.h"

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
 #include "kvstore/worker/device_store.h"

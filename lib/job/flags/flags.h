@@ -77,7 +77,7 @@ struct NetworkFlags {
 
 // Data flags that must be equal in all workers.
 struct AugmentFlags {
-  std::string data_type;                 // as in data/recognize.h; empty: recognized from the files
+  std::string data_type;                 // as in data/sources/recognize.h; empty: recognized from the files
   int64_t label_width = 1;               // labels of a record
   std::vector<std::string> label_names;  // what each of them is, by the network's variables; empty: in their order
   int64_t num_examples = 0;              // 0: all records in the files

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "data/record_index.h"
+#include "data/records/record_index.h"
 #include "job/resolve/network_file.h"
 #include "train/checkpoint.h"
 

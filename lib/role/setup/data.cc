@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "data/label_list.h"
-#include "data/synthetic.h"
+#include "data/loading/synthetic.h"
+#include "data/records/label_list.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
 #include "role/process/run_dir.h"

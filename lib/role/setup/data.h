@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/locate.h"
-#include "data/open.h"
+#include "data/loading/open.h"
+#include "data/sources/locate.h"
 #include "job/flags/flags.h"
 
 namespace dtrain::role {
@@ -31,7 +31,7 @@ Result<> write_class_names(const data::DataSets& data, const std::string& run_di
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
 // `known` has the offsets of record files without an index, by path.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
-// The pictures that the names stand for (data/picture_source.h), read as the validation data of these flags.
+// The pictures that the names stand for (data/sources/picture_source.h), read as the validation data of these flags.
 Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
                                                            const std::vector<std::string>& names, const Log& log);
 }  // namespace dtrain::role

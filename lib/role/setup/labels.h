@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "graph/graph.h"
 #include "job/flags/flags.h"
 #include "train/metrics.h"

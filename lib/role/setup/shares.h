@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/sharding_file.h"
-#include "data/share.h"
+#include "data/records/sharding_file.h"
+#include "data/records/share.h"
 #include "job/spec/groups.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"

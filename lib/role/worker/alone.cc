@@ -1,7 +1,7 @@
 #include "role/worker/alone.h"
 
 #include "base/waits.h"
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "exec/check.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"

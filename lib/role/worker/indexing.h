@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/step_faults.h"
 #include "base/waits.h"
-#include "data/record_index.h"
+#include "data/records/record_index.h"
 #include "job/process/coordinator.h"
 
 namespace dtrain::role {

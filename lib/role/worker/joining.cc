@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/step_faults.h"
-#include "data/label_list.h"
+#include "data/records/label_list.h"
 #include "job/process/exit_code.h"
 #include "job/process/open_files.h"
 #include "job/process/token.h"

@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "base/signals.h"
 #include "base/waits.h"
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "role/process/process.h"

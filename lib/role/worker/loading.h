@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "job/flags/flags.h"
 #include "job/spec/job_spec.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "data/open.h"
+#include "data/loading/open.h"
 #include "job/process/coordinator.h"
 #include "job/spec/job_spec.h"
 #include "role/process/process.h"

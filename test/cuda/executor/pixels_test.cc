@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "cases.h"
-#include "data/image_dataset.h"
-#include "data/loader.h"
+#include "data/loading/image_dataset.h"
+#include "data/loading/loader.h"
 #include "data/make_images.h"
-#include "data/record_source.h"
+#include "data/sources/record_source.h"
 #include "emulator.h"
 #include "plain_runner.h"
 #include "support/must.h"

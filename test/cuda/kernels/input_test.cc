@@ -1,6 +1,6 @@
 #include "cuda/kernels/input.h"
 
-#include "data/augment.h"
+#include "data/augmentation/augment.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

@@ -1,0 +1,132 @@
+#include "data/loading/image_dataset.h"
+
+#include <utility>
+
+#include "base/mutex.h"
+
+namespace dtrain::data {
+namespace {
+
+class ImageDataset : public Dataset {
+ public:
+  ImageDataset(std::shared_ptr<const ImageSource> source, AugmentOptions options)
+      : source_(std::move(source)), augmenter_(std::move(options)) {}
+
+  [[nodiscard]] int64_t size() const override { return source_->size(); }
+  [[nodiscard]] const Shape& image() const override { return augmenter_.options().image; }
+  [[nodiscard]] size_t label_width() const override { return source_->label_width(); }
+  [[nodiscard]] std::string describe(int64_t index) const override { return source_->describe(index); }
+  [[nodiscard]] int64_t stored_bytes(int64_t index) const override {
+    const int64_t bytes = source_->stored_bytes(index);
+    return bytes > 0 ? bytes : Dataset::stored_bytes(index);
+  }
+  [[nodiscard]] CacheUse cache_use() const override { return source_->cache_use(); }
+  void will_load(std::span<const int64_t> records) const override { source_->will_read(records); }
+
+  [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
+    return augmenter_.normalisation();
+  }
+
+  [[nodiscard]] Stages stages() const override DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return stages_;
+  }
+
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
+    return with_scratch([&](Scratch& scratch) -> Result<> {
+      DT_TRY_VOID(read(index, scratch, labels));
+      return place_named(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
+    });
+  }
+
+  Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
+                           std::span<float> labels) const override {
+    return with_scratch([&](Scratch& scratch) -> Result<bool> {
+      DT_TRY_VOID(read(index, scratch, labels));
+      return place_named(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
+    });
+  }
+
+ private:
+  // One picture in so many is timed: the clock is read seven times, which would slow down small pictures.
+  static constexpr uint64_t kTimedEvery = 8;
+
+  struct Scratch {
+    ReadScratch read;
+    Augmenter::Scratch augment;
+    uint64_t pictures = 0;
+    Stages stages;  // of the picture at hand
+  };
+
+  Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
+    const bool is_timed = scratch.read.stages != nullptr;
+    Result<> read;
+    {
+      const StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
+      read = source_->read(index, scratch.read, labels);
+    }
+    // The source reads the header, and a cache decodes the picture.
+    if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
+    return read;
+  }
+
+  template <class T>
+  Result<T> place_named(int64_t index, Result<T> result) const {
+    if (!result) return fail(result.error().code, "{}: {}", describe(index), result.error().message);
+    return result;
+  }
+
+  // Lends scratch memory for one picture, so that callers need not know of it. There is as much of it as threads have
+  // ever been inside at once.
+  template <class Work>
+  std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
+    std::unique_ptr<Scratch> scratch = take_scratch();
+    const bool is_timed = scratch->pictures++ % kTimedEvery == 0;
+    scratch->stages = {};
+    scratch->read.stages = scratch->augment.stages = is_timed ? &scratch->stages : nullptr;
+    double seconds = 0;
+    auto result = [&] {
+      const StageTimer timer(is_timed ? &seconds : nullptr);
+      return work(*scratch);
+    }();
+    if (is_timed && result) note_times(seconds, scratch->stages);
+    give_back(std::move(scratch));
+    return result;
+  }
+  // The rows are what is left of `seconds`.
+  void note_times(double seconds, Stages times) const DT_EXCLUDES(mutex_) {
+    times.pictures = 1;
+    times.rows = seconds - times.all();
+    const MutexLock lock(mutex_);
+    stages_ += times;
+  }
+  std::unique_ptr<Scratch> take_scratch() const DT_EXCLUDES(mutex_) {
+    {
+      const MutexLock lock(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<Scratch> scratch = std::move(free_.back());
+        free_.pop_back();
+        return scratch;
+      }
+    }
+    return std::make_unique<Scratch>();
+  }
+  void give_back(std::unique_ptr<Scratch> scratch) const DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    free_.push_back(std::move(scratch));
+  }
+
+  std::shared_ptr<const ImageSource> source_;
+  Augmenter augmenter_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> free_ DT_GUARDED_BY(mutex_);
+  mutable Stages stages_ DT_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, AugmentOptions options) {
+  return std::make_shared<const ImageDataset>(std::move(source), std::move(options));
+}
+
+}  // namespace dtrain::data

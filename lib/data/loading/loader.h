@@ -1,0 +1,126 @@
+// Batches for training and validation: shares, order, decoding on threads, prefetch.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "data/augmentation/stages.h"
+#include "data/records/share.h"
+#include "data/sources/cache_use.h"
+#include "tensor/batch.h"
+#include "tensor/parameter_memory.h"
+#include "tensor/pixels.h"
+#include "tensor/shape.h"
+
+namespace dtrain::data {
+
+// Labeled images in a fixed order, with random access. Threads may share a data set.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  [[nodiscard]] virtual int64_t size() const = 0;                 // records
+  [[nodiscard]] virtual const Shape& image() const = 0;           // [c, h, w] of what load writes
+  [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every record
+  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first), and reads its labels,
+  // label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset and
+  // reason.
+  virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
+  // What load does with the pixels of its images; nullptr if they never were pixels.
+  [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
+  // As load, with the same random numbers, but writes pixels, which normalisation() turns into the numbers that load
+  // writes, and returns whether the image is to be mirrored. Requires that normalisation() is not null.
+  virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
+                                   std::span<float> labels) const;
+  // "data/train.rec: record 12 at offset 3456", for messages.
+  [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+  // The size of a record where it is stored; that of the image's pixels if it is not known.
+  [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;
+  // These records will be loaded soon, in this order: the data set may have the system read them ahead.
+  virtual void will_load(std::span<const int64_t> /*records*/) const {}
+  // The times of some of the records that were loaded so far; none if there are no pictures to read.
+  [[nodiscard]] virtual Stages stages() const { return {}; }
+  // How often a cache of decoded pictures had what was needed; zeros if there is none.
+  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
+};
+
+// One label of the batches: which one of a record's labels it is, and its values, which are in [0, classes).
+struct BatchLabel {
+  std::string name;  // of the network's variable, for messages; may be empty if there is only one label
+  size_t position = 0;
+  int64_t classes = 0;
+};
+
+struct LoaderOptions {
+  enum class Mode { kTraining, kValidation };
+  Mode mode = Mode::kTraining;
+  Share share;
+  // The share in a given epoch, if shares rotate. Its size is that of `share`, which is the first epoch's.
+  std::function<Share(int64_t epoch)> share_in = nullptr;
+  int64_t batch_size = 1;
+  int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
+                        // start of the same epoch's order. Validation: beyond the share there is only padding
+  std::vector<BatchLabel> labels = {};  // a value that is no class: Code::kData at once, naming the record
+  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of numbers
+  FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
+  bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
+  int64_t shuffle_chunk_bytes =
+      0;  // shuffle chunks of about this size, and the records in each (epoch_order.h); 0: all
+  uint64_t seed = 0;
+  int threads = 1;                     // decoder threads
+  int threads_max = 0;                 // what set_threads() may choose; 0: `threads`
+  int64_t prefetch = 4;                // batches kept ahead
+  int64_t max_bad_records = 100;       // skipped, each counted once however often it is met; one more is an error
+  std::chrono::seconds wait_max{600};  // next() fails if no decoder makes progress for this long
+};
+
+// A batch of batch_size images.
+struct LoadedBatch : Batch {
+  [[nodiscard]] const Input& images() const { return inputs[0]; }  // the only input
+
+  int64_t count = 0;  // training: batch_size. Validation: the number of records; the rest is padding
+  std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
+  uint64_t serial = 0;                    // different for every batch that the loader returns
+};
+
+// One thread calls the loader, and the loader's own threads decode. Equal options give equal batches for any number of
+// `threads`.
+//
+// Training: a broken record is replaced by the next record of the order, which also keeps its own place. The contents
+// of a place therefore do not depend on other broken records. Validation: a broken record is left out, and `count` is
+// smaller.
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
+  ~Loader();
+
+  // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched before.
+  void start(int64_t epoch, int64_t first = 0);
+  // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. After
+  // Code::kData (too many broken records, a label out of range, no readable record in the share) the epoch is over.
+  Result<const LoadedBatch*> next();
+  // Training only: the batch that the next call of next() will return, provided that start() is not called before;
+  // nullptr if it is not complete yet. It stays unchanged until that call, and the batch that next() returned last
+  // stays valid.
+  const LoadedBatch* peek();
+  // Changes the number of decoder threads, from 1 to threads_max, at any time between the other calls. Batches do not
+  // depend on it.
+  void set_threads(int threads);
+  [[nodiscard]] int64_t bad_records() const;  // skipped so far
+  [[nodiscard]] int64_t batches() const;      // per epoch
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,25 @@
+// The mean picture of a training set: an NDArray file with one float32 array [c, h, w] (docs/formats.md, "NDArray
+// files").
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "data/augmentation/distortion.h"
+#include "data/sources/image_source.h"
+#include "tensor/shape.h"
+
+namespace dtrain::data {
+
+// Reads the file at `path`. If it does not exist, makes it first: the mean over all pictures of `source`, each cropped
+// as `distortion` says (which must have nothing random) and not normalized. Pictures that do not decode are left out.
+// The bytes depend on the pictures alone, so that several workers may make the file at the same time. Code::kData if
+// the array's shape is not `image`.
+Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
+                                                             const Distortion& distortion,
+                                                             std::shared_ptr<const ImageSource> source, int threads,
+                                                             const Log& log);
+
+}  // namespace dtrain::data

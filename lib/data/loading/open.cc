@@ -1,0 +1,260 @@
+#include "data/loading/open.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/loading/image_dataset.h"
+#include "data/loading/mean_image.h"
+#include "data/sources/cifar_source.h"
+#include "data/sources/folder_source.h"
+#include "data/sources/idx_source.h"
+#include "data/sources/picture_cache.h"
+#include "data/sources/picture_source.h"
+#include "data/sources/record_source.h"
+
+namespace dtrain::data {
+namespace {
+
+// What opening a set needs besides its files.
+struct OpenOptions {
+  const Shape& image;
+  size_t label_width;
+  const KnownOffsets& known;
+  const std::vector<std::string>& classes;  // of class folders
+  std::shared_ptr<const LabelList> labels = nullptr;
+};
+
+// Refuses files whose pictures have fewer labels than are to be read.
+Result<> check_label_width(const std::string& files, size_t labels, size_t wanted) {
+  if (wanted <= labels) return {};
+  return fail(Code::kUsage, "--label-width {}: the pictures of {} have {} label{}", wanted, files, labels,
+              labels == 1 ? "" : "s");
+}
+
+Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files, size_t label_width,
+                                                          const Log& log) {
+  DT_TRY(const std::string name, recognize_cifar(files));
+  const Cifar kind = name == "cifar10" ? Cifar::k10 : Cifar::k100;
+  DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), label_width));
+  return open_cifar(kind, files, label_width, log);
+}
+
+Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
+  const auto channels = static_cast<int>(options.image[0]);
+  if (!files.images.empty()) {
+    if (channels != 1)
+      return fail(Code::kUsage, "{}: the images have 1 channel, but --image-shape has {}", files.images, channels);
+    DT_TRY_VOID(check_label_width(files.images, 1, options.label_width));
+    return open_idx(files.images, files.labels);
+  }
+  if (!files.cifar.empty()) {
+    if (channels != 3) {
+      return fail(Code::kUsage, "{}: the images have 3 channels, but --image-shape has {}", files.cifar.front(),
+                  channels);
+    }
+    return open_cifar_set(files.cifar, options.label_width, log);
+  }
+  if (!files.folder.empty()) {
+    DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
+    return open_folder(files.folder, options.classes, channels);
+  }
+  RecordSourceOptions source{.paths = {},
+                             .index = files.index,
+                             .channels = channels,
+                             .label_width = options.label_width,
+                             .known = options.known,
+                             .labels = options.labels};
+  DT_TRY(const std::vector<IndexedFile> records, records_of(files));
+  for (const IndexedFile& file : records) source.paths.push_back(file.path);
+  return open_records(source, log);
+}
+
+// `values`, cut or filled up with `rest` to one value per channel.
+std::vector<float> per_channel(std::vector<float> values, size_t channels, float rest) {
+  values.resize(channels, rest);
+  return values;
+}
+
+Result<> check_options(const DataOptions& options, const Shape& image) {
+  if (image.empty()) return fail(Code::kUsage, "the image shape is unknown: give --image-shape C,H,W or --data-type");
+  constexpr int64_t kEdgeMax = 8192;
+  const bool sizes =
+      image.size() == 3 && image[1] >= 1 && image[1] <= kEdgeMax && image[2] >= 1 && image[2] <= kEdgeMax;
+  if (!sizes || (image[0] != 1 && image[0] != 3 && image[0] != 4)) {
+    return fail(Code::kUsage, "--image-shape {}: must be C,H,W with C = 1, 3 or 4, and H and W from 1 to 8192",
+                to_string(image));
+  }
+  const Distortion& training = options.training;
+  if (training.pad < 0 || training.pad > kEdgeMax)
+    return fail(Code::kUsage, "--pad-size {}: must be from 0 to {}", training.pad, kEdgeMax);
+  if (training.fill_value < 0 || training.fill_value > 255) {
+    return fail(Code::kUsage, "--fill-value {}: must be from 0 to 255", training.fill_value);
+  }
+  if (training.is_affine() && training.interpolation == Interpolation::kNearest) {
+    return fail(Code::kUsage, "--inter-method 0 cannot rotate, shear, stretch or scale images: use 1 to 4, 9 or 10");
+  }
+  if (training.color.any() && image[0] != 3) {
+    return fail(Code::kUsage,
+                "color distortion (--max-random-h, -s, -l, --brightness, --contrast, --saturation, --pca-noise, "
+                "--aug-level 2 and 3) needs images with 3 channels; these have {}",
+                image[0]);
+  }
+  if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
+    return fail(Code::kUsage, "--rgb-mean and --rgb-std take at most 4 values");
+  if (std::find(options.rgb_std.begin(), options.rgb_std.end(), 0.0f) != options.rgb_std.end()) {
+    return fail(Code::kUsage, "--rgb-std: values must not be 0");
+  }
+  return {};
+}
+
+// The options that training and validation have in common.
+AugmentOptions common_augmentation(const DataOptions& options, const Shape& image, bool idx) {
+  const auto channels = static_cast<size_t>(image[0]);
+  const std::vector<float> usual = idx ? std::vector<float>{0.0f} : std::vector<float>{123.68f, 116.779f, 103.939f};
+  return {.image = image,
+          .mirror = options.mirror,
+          .mean = per_channel(options.rgb_mean.empty() ? usual : options.rgb_mean, channels, 0.0f),
+          .std = per_channel(options.rgb_std, channels, 1.0f),
+          .scale = options.scale.value_or(idx ? 1.0f / 255.0f : 1.0f)};
+}
+
+// The central crop, with nothing random: for validation and the mean image.
+Distortion central_crop(int resize, Interpolation interpolation) {
+  Distortion distortion;
+  distortion.resize = resize;
+  if (interpolation != Interpolation::kRandom) distortion.interpolation = interpolation;
+  return distortion;
+}
+
+Distortion validation_crop(const DataOptions& options) {
+  return central_crop(options.val_resize, options.training.interpolation);
+}
+
+std::string mean_image_path(const DataOptions& options) {
+  const bool bare = std::filesystem::path(options.mean_img).filename() == options.mean_img;
+  return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
+}
+
+}  // namespace
+
+Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
+  DT_TRY(const Located located, locate(options));
+  std::vector<IndexedFile> all;
+  for (const SetFiles* set : {&located.train, &located.validation}) {
+    DT_TRY(const std::vector<IndexedFile> files, records_of(*set));
+    for (const IndexedFile& file : files) {
+      if (std::ranges::find(all, file.path, &IndexedFile::path) == all.end()) all.push_back(file);
+    }
+  }
+  return all;
+}
+
+namespace {
+
+// The names of the classes, if the training set is one of class folders. Those of the validation set must be the same.
+Result<std::vector<std::string>> common_classes(const Located& located) {
+  std::vector<std::string> classes;
+  if (located.train.folder.empty()) return classes;
+  DT_TRY(classes, class_names(located.train));
+  if (located.validation.folder.empty()) return classes;
+  DT_TRY(const std::vector<std::string> others, class_names(located.validation));
+  for (const std::string& name : others) {
+    if (std::ranges::find(classes, name) != classes.end()) continue;
+    return fail(Code::kData,
+                "{}: the training data in {} have no folder for the class '{}'; both need the same classes",
+                located.validation.folder, located.train.folder, name);
+  }
+  return classes;
+}
+
+// The labels of the training set, if a list gives them.
+Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& options, const SetFiles& files) {
+  if (options.label_list.empty()) return nullptr;
+  if (files.records.empty()) {
+    return fail(Code::kUsage,
+                "--path-imglist {}: only records have the ids by which the list finds labels; the "
+                "training data are no record files",
+                options.label_list);
+  }
+  return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
+}
+
+// Idx files are in memory, and CIFAR's binary files are not encoded: they need no cache.
+std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource> source, const SetFiles& files,
+                                              const Distortion& distortion, const std::shared_ptr<CacheBudget>& budget,
+                                              const Log& log) {
+  const bool is_decoded = !files.records.empty() || !files.folder.empty();
+  if (budget->bytes() == 0 || !is_decoded) return source;
+  const bool is_random = distortion.interpolation == Interpolation::kRandom;
+  return cached(
+      std::move(source),
+      {.budget = budget, .resize = is_random ? 0 : distortion.resize, .interpolation = distortion.interpolation}, log);
+}
+
+Result<std::optional<DataType>> given_type(const DataOptions& options) {
+  if (!options.data_type.empty()) {
+    std::optional<DataType> type = find_data_type(options.data_type);
+    if (!type) {
+      return fail(Code::kUsage, "--data-type {}: must be one of {}", options.data_type, data_type_names());
+    }
+    return type;
+  }
+  if (!options.data_train.empty() || options.data_dir.empty()) return std::nullopt;
+  DT_TRY(Recognized recognized, recognize(options));
+  return std::optional(std::move(recognized.type));
+}
+
+}  // namespace
+
+Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
+  use_own_threads_only();
+  DT_TRY(const std::optional<DataType> type, given_type(options));
+  DT_TRY(const Located located, locate(options));
+  const Shape image = !options.image_shape.empty() ? options.image_shape : type ? type->image : Shape();
+  DT_TRY_VOID(check_options(options, image));
+  DataSets sets{
+      .train = nullptr, .validation = nullptr, .type = type ? type->name : "", .classes = type ? type->classes : 0};
+  DT_TRY(sets.class_names, common_classes(located), "opening the data");
+  OpenOptions opening{.image = image,
+                      .label_width = static_cast<size_t>(options.label_width),
+                      .known = options.known,
+                      .classes = sets.class_names};
+  DT_TRY(opening.labels, training_labels(options, located.train));
+  DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
+  opening.labels = nullptr;
+
+  const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
+  AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
+  if (!options.mean_img.empty()) {
+    const Distortion cut = central_crop(options.training.resize, options.training.interpolation);
+    DT_TRY(augment.mean_image,
+           mean_image(mean_image_path(options), image, cut, train, std::max(options.threads, 1), log));
+  }
+  if (located.validation.given()) {
+    DT_TRY(const auto validation, open_set(located.validation, opening, log), "opening the validation data");
+    augment.distortion = validation_crop(options);
+    sets.validation = augmented(with_cache(validation, located.validation, augment.distortion, budget, log), augment);
+  }
+  augment.distortion = options.training;
+  sets.train = augmented(with_cache(train, located.train, augment.distortion, budget, log), augment);
+  return sets;
+}
+
+Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
+                                                      const Log& log) {
+  use_own_threads_only();
+  const Shape& image = options.image_shape;
+  DT_TRY_VOID(check_options(options, image));
+  DT_TRY(const auto pictures, open_pictures(names, static_cast<int>(image[0]), log));
+  AugmentOptions augment = common_augmentation(options, image, false);
+  if (!options.mean_img.empty()) {
+    const std::string path = mean_image_path(options);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return fail(Code::kNotFound, "--mean-img {}: no such file", path);
+    DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
+  }
+  augment.distortion = validation_crop(options);
+  return augmented(pictures, augment);
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,55 @@
+// Finds and opens the data of a job: what --data-dir contains, or the files that the user names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "data/augmentation/distortion.h"
+#include "data/loading/loader.h"
+#include "data/records/record_index.h"
+#include "data/sources/recognize.h"
+
+namespace dtrain::data {
+
+// The data flags as the user gave them. An empty value stands for the data set's own default.
+struct DataOptions : DataFiles {
+  Shape image_shape;            // [c, h, w]
+  int64_t label_width = 1;      // labels of every picture
+  std::string label_list;       // the training records are labeled by this list (label_list.h); empty: by themselves
+  std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
+  std::vector<float> rgb_std;   // default 1
+  std::string mean_img;         // mean image file; a name without a directory is in data_dir
+  std::optional<float> scale;   // default 1; mnist: 1/255
+  bool mirror = false;          // for training and validation
+  Distortion training;          // for the training set; validation uses only its interpolation
+  int val_resize = 0;           // Distortion::resize of the validation set
+  int threads = 1;              // for making the mean image
+  int64_t cache_bytes = 0;      // of decoded pictures (picture_cache.h); 0: no cache
+  KnownOffsets known = {};      // offsets of record files without an index
+};
+
+struct DataSets {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;  // nullptr: none was named
+  std::string type;                           // as in DataFiles::data_type; empty if unknown
+  int64_t classes = 0;                        // classes of the type; 0 if unknown
+  std::vector<std::string> class_names = {};  // by label; only of class folders
+};
+
+// The record files of both sets, the training set's first, each file once. Empty if the sets are idx files. Fails as
+// open_dataset does.
+Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
+
+// Opens both sets. Makes indexes and the mean image if they are missing. Code::kNotFound names the missing files and
+// how to get them; kUsage: the flags do not fit each other or the data, or the directory holds several data sets.
+Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
+
+// The pictures that `names` stand for (picture_source.h), read as a validation set of these options would be: their
+// files are ignored, and the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
+Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
+                                                      const Log& log);
+
+}  // namespace dtrain::data

@@ -1,0 +1,153 @@
+#include "data/packing/pack.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <thread>
+
+#include "base/printable.h"
+#include "base/thread.h"
+#include "data/packing/pack_progress.h"
+#include "data/packing/reorder_window.h"
+#include "data/pictures/image.h"
+
+namespace dtrain::data {
+namespace {
+
+void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& options, const Log& log) {
+  if (options.pack_label) return;
+  const auto several = std::ranges::count_if(entries, [](const ListEntry& entry) { return entry.labels.size() > 1; });
+  if (several == 0) return;
+  log.warn(
+      "{} of {} images have more than one label; only the first is packed (--pack-label or pack_label=1 packs all)",
+      several, entries.size());
+}
+
+// FNV-1a over all that the records depend on.
+class ListHash {
+ public:
+  void add(std::string_view bytes) {
+    for (const char c : bytes) add_byte(static_cast<uint8_t>(c));
+    add_byte(0);
+  }
+  void add(uint64_t value) {
+    for (int i = 0; i < 8; i++) add_byte(static_cast<uint8_t>(value >> (8 * i)));
+  }
+  [[nodiscard]] uint64_t value() const { return value_; }
+
+ private:
+  void add_byte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+// What a run must have in common with an earlier one to go on where that one was ended.
+std::string run_settings(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options) {
+  ListHash hash;
+  for (const ListEntry& entry : entries) {
+    hash.add(entry.id);
+    for (const float label : entry.labels) hash.add(std::bit_cast<uint32_t>(label));
+    hash.add(entry.path);
+  }
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(root.empty() ? "." : root, error);
+  return fmt::format("{} images={} list={:016x} root={}", settings_text(options), entries.size(), hash.value(),
+                     printable(folder.string(), folder.string().size()));
+}
+
+// The threads that make the records' payloads. They end with this object.
+class PackThreads {
+ public:
+  PackThreads(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options,
+              const ReadPicture& read, ReorderWindow& window)
+      : entries_(entries), root_(root), options_(options), read_(read), window_(window) {
+    for (int i = 0; i < options.threads; i++) {
+      threads_.emplace_back([this, i] {
+        name_thread(fmt::format("im2rec-{}", i));
+        work();
+      });
+    }
+  }
+  ~PackThreads() {
+    window_.stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  PackThreads(const PackThreads&) = delete;
+  PackThreads& operator=(const PackThreads&) = delete;
+
+ private:
+  void work() {
+    PicturePacker packer(options_, root_, read_);
+    while (const std::optional<size_t> place = window_.take()) {
+      std::vector<uint8_t> payload = window_.spare();
+      const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
+                                       "an image, its pixels and its record");
+      window_.put(*place, packed ? Result<std::vector<uint8_t>>(std::move(payload)) : tl::unexpected(packed.error()));
+    }
+  }
+
+  const std::vector<ListEntry>& entries_;
+  const std::string& root_;
+  const PackOptions& options_;
+  const ReadPicture& read_;
+  ReorderWindow& window_;
+  std::vector<std::thread> threads_;
+};
+
+// Writes the records in order until all are written or `stop` is true.
+Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
+                        PackProgress& progress, const Log& log, const std::atomic<bool>* stop) {
+  constexpr std::chrono::milliseconds kPatience{100};
+  while (records.items() < static_cast<int64_t>(entries.size()) && (stop == nullptr || !*stop)) {
+    progress.show(records.items(), records.left_out());
+    auto payload = window.next(kPatience);
+    if (!payload) continue;
+    if (*payload) {
+      DT_TRY_VOID(records.append(entries[static_cast<size_t>(records.items())].id, **payload));
+      window.reuse(std::move(**payload));
+    } else {
+      log.warn("skipped an image: {}", payload->error().line());
+      DT_TRY_VOID(records.leave_out());
+    }
+  }
+  return {};
+}
+
+// A window large enough for the slowest picture of a hundred ordinary ones, on many threads.
+constexpr size_t kWindowItems = 4096;
+constexpr size_t kWindowBytes = size_t{256} << 20;
+
+}  // namespace
+
+Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std::string& root, const std::string& out,
+                               const PackOptions& options, const Log& log, const PackRun& run) {
+  DT_TRY_VOID(check(options));
+  use_own_threads_only();
+  warn_of_labels(entries, options, log);
+  DT_TRY(PackedRecords records, PackedRecords::open(out, run_settings(entries, root, options), log));
+  const int64_t total = static_cast<int64_t>(entries.size()), before = records.items();
+  if (before > 0) {
+    log.info("'{}': an earlier run packed {} of {} images and skipped {}; this run continues after them", out,
+             records.records(), total, records.left_out());
+  }
+  {
+    ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
+    const PackThreads threads(entries, root, options, run.read, window);
+    PackProgress progress(std::filesystem::path(out).filename().string(), before, total, log);
+    DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));
+  }
+  if (records.items() < total) {
+    DT_TRY_VOID(records.sync());
+    return fail(Code::kPreempted,
+                "'{}' is not complete: stopped by a signal after {} of {} images. The same command continues there",
+                out, records.items(), total);
+  }
+  if (records.records() == 0) {
+    records.discard();
+    return fail(Code::kData, "'{}' was not written: none of {} images can be packed", out, total);
+  }
+  DT_TRY_VOID(records.commit());
+  if (!run.keeps_journal) PackedRecords::forget(out);
+  return PackReport{.packed = records.records(), .skipped = records.left_out()};
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,70 @@
+// Makes the payload of one record from an image file, as im2rec's options say.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/pictures/bilinear.h"
+#include "data/pictures/image.h"
+#include "data/pictures/jpeg_encoder.h"
+#include "data/records/image_list.h"
+
+namespace dtrain::data {
+
+struct PackOptions {
+  bool pass_through = false;  // keep the files' bytes; color, size and encoding cannot be changed then
+  int color = 1;              // 1 color, 0 gray, -1 as stored: gray, color or color with alpha, of 8 or 16 bits
+  bool center_crop = false;   // crop the central square, before resizing
+  int resize = 0;             // the shorter edge; 0: do not resize
+  int inter_method = 1;       // an Interpolation's number; kRandom draws from the image's place in the list
+  std::optional<std::string> encoding = {};  // ".jpg", the default, or ".png"
+  std::optional<int> quality = {};           // JPEG: 0 .. 100, 95 by default; PNG: compression level, above 9 means 3
+  int restart_interval = 0;     // JPEG: rows of MCUs between restart markers; 0: none, or those of the file
+  bool raw = false;             // keep the pixels without encoding them
+  bool pack_label = false;      // store all labels of an image; else only the first
+  bool label_in_header = true;  // store the first of several labels in the header too (im2rec.cc); else 0 (im2rec.py)
+  int threads = 1;
+
+  [[nodiscard]] std::string encoding_or_default() const { return encoding.value_or(".jpg"); }
+};
+// Code::kUsage if a value is out of range, or has no effect together with another.
+Result<> check(const PackOptions& options);
+// All options that the records depend on, on one line: "color=1 center_crop=0 ...".
+std::string settings_text(const PackOptions& options);
+
+// Reads the file of an entry from another place than its path below the root, such as an archive. Threads may call it at
+// the same time.
+using ReadPicture = std::function<Result<std::string>(const ListEntry& entry)>;
+
+// Keeps its memory from picture to picture. Used by one thread at a time.
+class PicturePacker {
+ public:
+  // `options` must be checked. `read` may be null.
+  PicturePacker(PackOptions options, std::string root, ReadPicture read = nullptr)
+      : options_(std::move(options)), root_(std::move(root)), read_(std::move(read)) {}
+
+  // Replaces `payload` by the one for `entry`, which has this place in its list. Code::kData or kNotFound, with the
+  // file and the reason, if the picture cannot be read or not be stored in the format that is asked for.
+  Result<> pack(const ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
+
+ private:
+  Result<> append_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
+  Result<> decode(Bytes file);
+  Result<> resize(size_t place);
+  void resize_bilinear(const ImageSize& to);
+  Result<> encode(std::vector<uint8_t>& payload);
+  Result<> append_deep_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
+
+  PackOptions options_;
+  std::string root_;
+  ReadPicture read_;
+  ImageDecoder decoder_;
+  JpegEncoder encoder_;
+  BilinearMemory bilinear_;
+  Image image_, other_;
+  std::vector<uint8_t> file_;
+};
+
+}  // namespace dtrain::data

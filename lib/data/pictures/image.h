@@ -1,0 +1,110 @@
+// Pictures in memory, and how to decode, resize and encode them.
+//
+// Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), as
+// in OpenCV and MXNet's augmenters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "data/records/recordio.h"
+
+namespace dtrain::data {
+
+struct ImageSize {
+  int64_t height, width;
+  bool operator==(const ImageSize&) const = default;
+};
+
+// Reusing an image keeps its memory.
+struct Image {
+  int height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;
+
+  void resize(int new_height, int new_width, int new_channels) {
+    height = new_height;
+    width = new_width;
+    channels = new_channels;
+    pixels.resize(static_cast<size_t>(height) * width * channels);
+  }
+  [[nodiscard]] ImageSize size() const { return {height, width}; }
+  [[nodiscard]] uint8_t* at(int y, int x) { return pixels.data() + (static_cast<size_t>(y) * width + x) * channels; }
+  [[nodiscard]] const uint8_t* at(int y, int x) const {
+    return pixels.data() + (static_cast<size_t>(y) * width + x) * channels;
+  }
+};
+
+// A part of a picture.
+struct Window {
+  int y = 0, x = 0;  // the first row and column
+  int height = 0, width = 0;
+  bool operator==(const Window&) const = default;
+};
+inline Window whole_picture(const ImageSize& size) {
+  return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
+}
+
+// Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, copies raw pictures, and decodes other formats
+// (picture_header.h) with OpenCV.
+// Used by one thread at a time. The size of a picture is checked before memory is taken for it.
+class ImageDecoder {
+ public:
+  ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+  ImageDecoder& operator=(ImageDecoder&&) noexcept;
+  ~ImageDecoder();
+
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are turned
+  // by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file whose
+  // data end early or do not decode is an error; garbage between the segments of a JPEG is not.
+  Result<> decode(Bytes file, int channels, Image& out);
+  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the picture. Code::kData also if they have more
+  // than 8 bits.
+  Result<> decode_as_stored(Bytes file, Image& out);
+
+  // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
+  // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
+  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels
+  // that decode() gives. It does not see damage outside of the part, except that the file ends early.
+  Result<ImageSize> open(Bytes file, int channels);
+  Result<Window> read(const Window& wanted, Image& out);
+
+ private:
+  Result<Window> read_stored(const Window& wanted, Image& out);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// OpenCV's imdecode; `color` is its flag: 1 color, 0 gray, -1 as stored (Code::kData unless that is 8 bits per
+// channel). Takes as much memory as the file asks for; ImageDecoder checks the header first.
+Result<> decode_with_opencv(Bytes file, int color, Image& out);
+
+// How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
+enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
+// The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
+// one of OpenCV's five, drawn.
+Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random);
+
+// Resizes as cv::resize does; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
+// many.
+Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
+                      Interpolation method = Interpolation::kBilinear);
+// The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
+ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
+// Resizes to that size, bilinear; enlarges too. Code::kData as resize_image.
+Result<Image> resize_shorter_edge(Image image, int edge);
+// The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
+Image central_square(const Image& image);
+// `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
+Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
+
+// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call
+// it before its threads start.
+void use_own_threads_only();
+
+}  // namespace dtrain::data

@@ -1,0 +1,276 @@
+#include "data/records/image_list.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+namespace dtrain::data {
+
+std::string list_text(const std::vector<ListEntry>& entries) {
+  std::string text;
+  for (const ListEntry& entry : entries) {
+    text += fmt::format("{}", entry.id);
+    for (const float label : entry.labels) text += fmt::format("\t{:f}", label);
+    text += '\t' + entry.path + '\n';
+  }
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\f\v";
+
+std::string_view strip(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+// Removes the text up to the first of `separators` from `rest` and returns it.
+std::string_view take_field(std::string_view& rest, std::string_view separators) {
+  const size_t end = std::min(rest.find_first_of(separators), rest.size());
+  const std::string_view field = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return field;
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<float> parse_label(std::string_view text) {
+  const auto label = parse_number<float>(text);
+  return label && std::isfinite(*label) ? label : std::nullopt;
+}
+
+// The fields of a line. At TABs: all between the first and the last are labels. At blanks: `label_width` of them.
+struct ListLine {
+  std::string_view id, path;
+  std::vector<std::string_view> labels;
+};
+
+ListLine split_tabs(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (line = strip(line); !line.empty();) fields.push_back(strip(take_field(line, "\t")));
+  if (fields.size() < 3) return {};
+  return {.id = fields.front(), .path = fields.back(), .labels = {fields.begin() + 1, fields.end() - 1}};
+}
+
+ListLine split_blanks(std::string_view line, size_t label_width) {
+  ListLine split;
+  line = strip(line);
+  split.id = take_field(line, kBlanks);
+  while (split.labels.size() < label_width) {
+    line = strip(line);
+    split.labels.push_back(take_field(line, kBlanks));
+  }
+  split.path = strip(line);
+  return split;
+}
+
+std::optional<ListEntry> make_entry(const ListLine& line) {
+  ListEntry entry;
+  const auto number = parse_number<uint64_t>(line.id);
+  if (!number || line.labels.empty() || line.path.empty()) return std::nullopt;
+  entry.id = *number;
+  for (const std::string_view text : line.labels) {
+    const auto label = parse_label(text);
+    if (!label) return std::nullopt;
+    entry.labels.push_back(*label);
+  }
+  entry.path = line.path;
+  return entry;
+}
+
+// `label_width` 0: as many labels as a line with TABs has, one on a line with blanks.
+Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::string& name, size_t label_width,
+                                           const Log& log) {
+  std::vector<ListEntry> entries;
+  for (int64_t number = 1; !text.empty(); number++) {
+    const std::string_view line = take_field(text, "\n");
+    if (strip(line).empty()) continue;
+    const ListLine split = line.find('\t') != std::string_view::npos
+                               ? split_tabs(line)
+                               : split_blanks(line, std::max(label_width, size_t{1}));
+    auto entry = make_entry(split);
+    const bool has_label = !split.labels.empty() && parse_number<uint64_t>(split.id) && parse_label(split.labels[0]);
+    if (label_width > 0 && has_label && (!entry || entry->labels.size() != label_width)) {
+      return fail(Code::kData, "{}: line {} does not have {} labels (label_width={}) and a path", name, number,
+                  label_width, label_width);
+    }
+    if (entry) {
+      entries.push_back(std::move(*entry));
+    } else {
+      log.warn("{}: skipped line {}: it is not 'index TAB label TAB path'", name, number);
+    }
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::vector<ListEntry> parse_list(std::string_view text, const std::string& name, const Log& log) {
+  return *parse_lines(text, name, 0, log);
+}
+
+Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const std::string& name, int label_width,
+                                                   const Log& log) {
+  return parse_lines(text, name, static_cast<size_t>(label_width), log);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_extension(const fs::path& path, const std::vector<std::string>& extensions) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(extensions, extension) != extensions.end();
+}
+
+class FolderWalk {
+ public:
+  FolderWalk(std::string root, const std::vector<std::string>& extensions)
+      : root_(std::move(root)), extensions_(extensions) {}
+
+  Result<> directory(const fs::path& path, bool recursive) {
+    std::vector<fs::path> files, directories;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path, error)) {
+      std::error_code broken_link;
+      if (entry.is_directory(broken_link)) {
+        directories.push_back(entry.path());
+      } else if (entry.is_regular_file(broken_link) && has_extension(entry.path(), extensions_)) {
+        files.push_back(entry.path());
+      }
+    }
+    if (error) return fail(Code::kNotFound, "{}: {}", path.string(), error.message());
+    std::ranges::sort(files);
+    add(path, files, recursive);
+    if (!recursive) return {};
+    std::ranges::sort(directories);
+    for (const fs::path& inner : directories) DT_TRY_VOID(enter(inner));
+    return {};
+  }
+
+  ImageFolder take() { return std::move(found_); }
+
+ private:
+  void add(const fs::path& path, const std::vector<fs::path>& files, bool recursive) {
+    if (files.empty()) return;
+    const auto label = recursive ? static_cast<int>(found_.labels.size()) : 0;
+    if (recursive) found_.labels.emplace_back(path.lexically_relative(root_).string(), label);
+    for (const fs::path& file : files) {
+      found_.entries.push_back(
+          {found_.entries.size(), {static_cast<float>(label)}, file.lexically_relative(root_).string()});
+    }
+  }
+
+  // A link back to a directory that is being walked would never end.
+  Result<> enter(const fs::path& path) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error || std::ranges::find(inside_, real) != inside_.end()) return {};
+    inside_.push_back(real);
+    const auto done = directory(path, true);
+    inside_.pop_back();
+    return done;
+  }
+
+  fs::path root_;
+  const std::vector<std::string>& extensions_;
+  std::vector<fs::path> inside_;
+  ImageFolder found_;
+};
+
+}  // namespace
+
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
+  FolderWalk walk(root, extensions);
+  DT_TRY_VOID(walk.directory(root, recursive));
+  return walk.take();
+}
+
+namespace {
+
+// MT19937 as Python seeds it: init_by_array. Source: Matsumoto and Nishimura, mt19937ar.c (2002).
+class PythonRandom {
+ public:
+  explicit PythonRandom(uint32_t seed) {
+    state_[0] = 19650218;
+    for (uint32_t i = 1; i < kSize; i++) state_[i] = 1812433253U * mixed(i) + i;
+    uint32_t i = 1;
+    for (size_t k = 0; k < kSize; k++) {
+      state_[i] = (state_[i] ^ mixed(i) * 1664525U) + seed;
+      i = next_index(i);
+    }
+    for (size_t k = 0; k < kSize - 1; k++) {
+      state_[i] = (state_[i] ^ mixed(i) * 1566083941U) - i;
+      i = next_index(i);
+    }
+    state_[0] = 0x80000000U;
+  }
+
+  // Uniform in [0, n): draws as many high bits as n has, again and again until the number is small enough.
+  int64_t below(int64_t n) {
+    const int bits = std::bit_width(static_cast<uint64_t>(n));
+    int64_t drawn = n;
+    while (drawn >= n) drawn = next() >> (32 - bits);
+    return drawn;
+  }
+
+ private:
+  static constexpr uint32_t kSize = 624;
+  static constexpr uint32_t kShift = 397;
+
+  [[nodiscard]] uint32_t mixed(uint32_t i) const { return state_[i - 1] ^ state_[i - 1] >> 30; }
+  uint32_t next_index(uint32_t i) {
+    if (i + 1 < kSize) return i + 1;
+    state_[0] = state_[kSize - 1];
+    return 1;
+  }
+  uint32_t next() {
+    if (used_ == kSize) twist();
+    uint32_t y = state_[used_++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680U;
+    y ^= y << 15 & 0xefc60000U;
+    return y ^ y >> 18;
+  }
+  void twist() {
+    for (uint32_t i = 0; i < kSize; i++) {
+      const uint32_t y = (state_[i] & 0x80000000U) | (state_[(i + 1) % kSize] & 0x7fffffffU);
+      state_[i] = state_[(i + kShift) % kSize] ^ y >> 1 ^ ((y & 1) != 0 ? 0x9908b0dfU : 0U);
+    }
+    used_ = 0;
+  }
+
+  std::array<uint32_t, kSize> state_{};
+  uint32_t used_ = kSize;
+};
+
+}  // namespace
+
+std::vector<int64_t> python_shuffle(int64_t n) {
+  DT_CHECK(n < int64_t{1} << 32, "cannot shuffle {} items: the limit is 2^32 - 1", n);
+  constexpr uint32_t kSeed = 100;
+  PythonRandom random(kSeed);
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = n - 1; i > 0; i--)
+    std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random.below(i + 1))]);
+  return order;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,250 @@
+#include "data/records/record_index.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+
+namespace dtrain::data {
+
+std::string index_text(const std::vector<IndexEntry>& entries) {
+  std::string text;
+  for (const IndexEntry& entry : entries) fmt::format_to(std::back_inserter(text), "{}\t{}\n", entry.key, entry.offset);
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view kIndexBlanks = " \t\r";
+
+// The second of two fields separated by blanks.
+std::string_view second_field(std::string_view line) {
+  const size_t key_end = line.find_first_of(kIndexBlanks, line.find_first_not_of(kIndexBlanks));
+  if (key_end == std::string_view::npos) return {};
+  const size_t begin = line.find_first_not_of(kIndexBlanks, key_end);
+  if (begin == std::string_view::npos) return {};
+  return line.substr(begin, line.find_last_not_of(kIndexBlanks) + 1 - begin);
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
+  DT_TRY(const std::string text, read_file(path, kDataBytesMax));
+  constexpr std::string_view kRemedy = "rebuild the index with 'dtrain data index', or remove it";
+  std::vector<std::pair<int64_t, int64_t>> found;  // offset, line
+  int64_t line_number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t line_end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, line_end);
+    rest.remove_prefix(std::min(line_end + 1, rest.size()));
+    line_number++;
+    if (line.find_first_not_of(kIndexBlanks) == std::string_view::npos) continue;
+    const std::string_view field = second_field(line);
+    int64_t offset = 0;
+    const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);
+    if (field.empty() || parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) {
+      return fail(Code::kData, "{}: line {} is not 'key TAB offset'; {}", path, line_number, kRemedy);
+    }
+    if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
+      return fail(Code::kData, "{}: line {}: no record can begin at offset {} of a file of {} bytes; {}", path,
+                  line_number, offset, file_bytes, kRemedy);
+    }
+    found.emplace_back(offset, line_number);
+  }
+  std::ranges::sort(found);
+  const auto same_offset = [](const auto& a, const auto& b) { return a.first == b.first; };
+  const auto twice = std::ranges::adjacent_find(found, same_offset);
+  if (twice != found.end()) {
+    return fail(Code::kData, "{}: lines {} and {} both have the offset {}; {}", path, twice->second,
+                std::next(twice)->second, twice->first, kRemedy);
+  }
+  std::vector<int64_t> offsets;
+  offsets.reserve(found.size());
+  for (const auto& [offset, line] : found) offsets.push_back(offset);
+  return offsets;
+}
+
+std::string index_path(const std::string& record_path) {
+  const std::string_view suffix = ".rec";
+  return (record_path.ends_with(suffix) ? record_path.substr(0, record_path.size() - suffix.size()) : record_path) +
+         ".idx";
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kLogInterval{10};
+
+// In `folder`. Files of one name in several folders are told apart by their paths.
+std::string kept_path(const RecordFile& file, const std::string& folder) {
+  std::error_code ignored;
+  const std::string path = std::filesystem::absolute(file.path(), ignored).string();
+  return fmt::format("{}/{}-{:08x}{}", folder, std::filesystem::path(path).stem().string(),
+                     crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
+}
+
+// The offsets that were kept in `folder`; nullopt if there are none of this file.
+std::optional<std::vector<int64_t>> kept_offsets(const RecordFile& file, const std::string& folder, const Log& log) {
+  if (folder.empty()) return std::nullopt;
+  const std::string path = kept_path(file, folder);
+  const Result<std::string> packed = read_file(path, kDataBytesMax);
+  if (!packed) return std::nullopt;
+  Result<std::vector<int64_t>> offsets = unpack_offsets(file, *packed);
+  if (!offsets) return std::nullopt;
+  log.info("{}: took the offsets of {} records from '{}'", file.path(), offsets->size(), path);
+  return std::move(*offsets);
+}
+
+Result<> keep_offsets(const RecordFile& file, const std::vector<int64_t>& offsets, const std::string& path) {
+  DT_TRY(const std::string packed, pack_offsets(file, offsets));
+  return write_file_atomic(path, packed);
+}
+
+void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, const Log& log,
+                 const std::string& folder) {
+  std::vector<IndexEntry> entries;
+  entries.reserve(offsets.size());
+  for (const int64_t offset : offsets) entries.push_back({entries.size(), offset});
+  const std::string path = index_path(file.path());
+  const Result<> written = write_file_atomic(path, index_text(entries));
+  if (written) {
+    log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
+    return;
+  }
+  const std::string kept = folder.empty() ? "" : kept_path(file, folder);
+  const bool is_kept = !kept.empty() && keep_offsets(file, offsets, kept);
+  log.info("{}: indexed {} records {}: {}", file.path(), entries.size(),
+           is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
+}
+
+double megabytes(int64_t bytes) {
+  return static_cast<double>(bytes) / 1e6;
+}
+
+// Calls `progress`, and logs every ten seconds how far the scan is.
+ScanProgress with_log(const RecordFile& file, const Log& log, const ScanProgress& progress) {
+  return [&file, log, progress, next = Clock::now() + kLogInterval](int64_t offset) mutable -> Result<> {
+    if (Clock::now() >= next) {
+      next = Clock::now() + kLogInterval;
+      log.info("{}: indexed {:.0f} of {:.0f} MB", file.path(), megabytes(offset), megabytes(file.size()));
+    }
+    return progress ? progress(offset) : Result<>();
+  };
+}
+
+}  // namespace
+
+bool lacks_index(const IndexedFile& file) {
+  std::error_code ignored;
+  return file.index.empty() && !std::filesystem::exists(index_path(file.path), ignored);
+}
+
+Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress,
+                                        const std::string& folder) {
+  if (std::optional<std::vector<int64_t>> kept = kept_offsets(file, folder, log)) return std::move(*kept);
+  log.info("{}: the index '{}' does not exist; indexing {:.1f} MB", file.path(), index_path(file.path()),
+           megabytes(file.size()));
+  DT_TRY(RecordScan scan, scan_records(file, with_log(file, log, progress)), "indexing '{}'", file.path());
+  if (scan.broken.empty()) {
+    write_index(file, scan.offsets, log, folder);
+    return std::move(scan.offsets);
+  }
+  // The index is not written: with the broken places in it, it would be useless to other readers; without them, the
+  // next run would not count them.
+  log.warn("{}: {} records, {} broken places, the first at offset {}: {}", file.path(), scan.offsets.size(),
+           scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
+  for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
+  std::sort(scan.offsets.begin(), scan.offsets.end());
+  return std::move(scan.offsets);
+}
+
+Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log) {
+  auto known = read_index(index.empty() ? index_path(file.path()) : index, file.size());
+  if (known || !index.empty() || known.error().code != Code::kNotFound) return known;
+  return make_index(file, log);
+}
+
+// ---- Packed offsets: the file's size and the headers of its first and last record (8 bytes each), then the distances
+// between offsets, in units of 4 bytes, as base-128 numbers: 7 bits per byte, the lowest first, with the highest bit
+// set in all bytes but the last.
+namespace {
+
+constexpr size_t kFileMarkBytes = 24;
+
+Result<std::string> file_mark(const RecordFile& file, int64_t first, int64_t last) {
+  std::array<uint8_t, kFileMarkBytes> mark{};
+  store_u64(mark.data(), static_cast<uint64_t>(file.size()));
+  DT_TRY_VOID(file.read_at(first, std::span(mark).subspan(8, 8)));
+  DT_TRY_VOID(file.read_at(last, std::span(mark).subspan(16, 8)));
+  return std::string(mark.begin(), mark.end());
+}
+
+void append_varint(uint64_t value, std::string& out) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+// Removes a number of at most nine bytes from the front of `bytes` and returns it; nullopt if there is none.
+std::optional<uint64_t> take_varint(std::string_view& bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < std::min<size_t>(bytes.size(), 9); i++) {
+    const auto byte = static_cast<uint8_t>(bytes[i]);
+    value |= static_cast<uint64_t>(byte & 0x7F) << (7 * i);
+    if (byte >= 0x80) continue;
+    bytes.remove_prefix(i + 1);
+    return value;
+  }
+  return std::nullopt;
+}
+
+uint64_t size_in_mark(std::string_view mark) {
+  return load_u64(reinterpret_cast<const uint8_t*>(mark.data()));
+}
+
+}  // namespace
+
+Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets) {
+  if (offsets.empty()) return fail(Code::kData, "{}: the file contains no records", file.path());
+  DT_TRY(std::string packed, file_mark(file, offsets.front(), offsets.back()));
+  int64_t last = 0;
+  for (const int64_t offset : offsets)
+    append_varint(static_cast<uint64_t>(offset - std::exchange(last, offset)) / 4, packed);
+  return packed;
+}
+
+Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_view packed) {
+  const auto damaged = [&] {
+    return fail(Code::kData, "{}: the index received from the scheduler is damaged", file.path());
+  };
+  if (packed.size() <= kFileMarkBytes) return damaged();
+  const std::string_view mark = packed.substr(0, kFileMarkBytes);
+  if (size_in_mark(mark) != static_cast<uint64_t>(file.size())) {
+    return fail(Code::kData,
+                "{}: the file has {} bytes here, but {} where it was indexed; copy the same file to all hosts",
+                file.path(), file.size(), size_in_mark(mark));
+  }
+  packed.remove_prefix(kFileMarkBytes);
+  std::vector<int64_t> offsets;
+  int64_t last = 0;
+  while (!packed.empty()) {
+    const std::optional<uint64_t> words = take_varint(packed);
+    const auto room = static_cast<uint64_t>(std::max<int64_t>(0, file.size() - PartHeader::kBytes - last) / 4);
+    if (!words || *words > room || (*words == 0 && !offsets.empty())) return damaged();
+    last += static_cast<int64_t>(4 * *words);
+    offsets.push_back(last);
+  }
+  DT_TRY(const std::string own, file_mark(file, offsets.front(), offsets.back()));
+  if (own == mark) return offsets;
+  return fail(Code::kData,
+              "{}: the file differs from the one that was indexed, at offset {} or {}; copy the same file to all hosts",
+              file.path(), offsets.front(), offsets.back());
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,59 @@
+// Where the records of a file begin. An index is an `.idx` file with one line "key TAB offset" per record. If there is
+// none it is made by a scan, and one process of a job can pass it to the others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/records/record_file.h"
+
+namespace dtrain::data {
+
+// An entry of an index. Readers do not use the key.
+struct IndexEntry {
+  uint64_t key = 0;
+  int64_t offset = 0;
+};
+std::string index_text(const std::vector<IndexEntry>& entries);
+// Returns the offsets, ascending. `file_bytes` is the size of the record file. Code::kNotFound; kData if a line is not
+// an entry, or no record can begin at its offset.
+Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes);
+
+// "train.idx" for "train.rec".
+std::string index_path(const std::string& record_path);
+
+// A record file, and the index that the user names for it; empty: the index beside it.
+struct IndexedFile {
+  std::string path;
+  std::string index;
+};
+// Whether there is no index, so that one must be made. An index that the user names is never made.
+bool lacks_index(const IndexedFile& file);
+
+// Scans the file and logs its progress every ten seconds. If nothing was broken, writes the offsets to the index beside
+// the file, or keeps them in `folder`, if there is one, where the next call finds them as long as the file is the same.
+// Broken places are among the offsets, so that readers count them.
+Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
+                                        const std::string& folder = {});
+// How the names of the files in which make_index keeps offsets end.
+inline constexpr std::string_view kKeptOffsetsSuffix = ".offsets";
+
+// The offsets of `file`'s records: from the index at `index`, or the one beside the file, or else by make_index.
+Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);
+
+// Offsets that another process has found, by path.
+using KnownOffsets = std::map<std::string, std::vector<int64_t>>;
+
+// Packs the offsets for another process, which may have a copy of the file: about three bytes per record. They include
+// a mark of the file from which they were made.
+Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets);
+// Unpacks the offsets. Code::kData: `file` is a different one, judged by its size and the headers of its first and last
+// record; or the bytes are damaged.
+Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_view packed);
+
+}  // namespace dtrain::data

@@ -1,0 +1,27 @@
+// Pictures in the binary files of CIFAR-10 and CIFAR-100 (docs/formats.md, "CIFAR files").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/sources/image_source.h"
+
+namespace dtrain::data {
+
+// CIFAR-10 has one label for each picture. CIFAR-100 has two: the coarse one, from 0 to 19, and the fine one, from 0 to 99.
+enum class Cifar { k10, k100 };
+constexpr size_t cifar_labels(Cifar kind) {
+  return kind == Cifar::k10 ? 1 : 2;
+}
+
+// Opens the files, whose pictures are numbered through in this order. label_width: 1 is the last label alone, which is
+// the fine one. Code::kNotFound; kData: a file has no pictures or a wrong size, or a label is out of range, as in a file
+// of another kind.
+Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
+                                                      size_t label_width = 1, const Log& log = Log::silent());
+
+}  // namespace dtrain::data

@@ -1,0 +1,28 @@
+// Pictures in idx-ubyte files, the format of MNIST (docs/formats.md, "MNIST files"). Files compressed with gzip are
+// recognized by their first bytes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/sources/image_source.h"
+
+namespace dtrain::data {
+
+// The largest size of an uncompressed file that is read. MNIST's largest has 47 million bytes, EMNIST's 638 million.
+constexpr uint64_t kIdxBytesMax = uint64_t{1} << 30;
+
+// What the headers and the labels say.
+struct IdxFacts {
+  int64_t images = 0, rows = 0, columns = 0;
+  std::vector<uint8_t> labels;
+};
+// Reads the header of the images and the whole file of the labels. Fails as open_idx, but reads no pixels.
+Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
+
+// Without a file of labels (""), all labels are 0. Reads both files into memory, and takes no more memory than their headers announce. Code::kNotFound; kData if a magic
+// number or a size is wrong, a header announces more than kIdxBytesMax, or the counts differ.
+Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
+
+}  // namespace dtrain::data

@@ -1,0 +1,68 @@
+// Labeled pictures before augmentation, in a fixed order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/augmentation/stages.h"
+#include "data/pictures/image.h"
+#include "data/pictures/open_picture.h"
+#include "data/sources/cache_use.h"
+
+namespace dtrain::data {
+
+// What one thread needs to read pictures, and the picture that it read last; reused for one picture after another.
+class ReadScratch : public OpenPicture {
+ public:
+  std::vector<uint8_t> record;  // memory for a source
+  std::string file;             // likewise
+  std::vector<float> labels;    // of a source that reads from another one
+  Stages* stages = nullptr;     // if not null, the times of `header` and `decode` are added there
+
+  // Called by a source. The first one reads the header of a picture's file, which stays where it is until the next
+  // picture: Code::kData as ImageDecoder::open. The second one returns an image for the source to fill.
+  Result<> open(Bytes encoded, int channels);
+  Image& open_pixels(int height, int width, int channels);
+  // Called by a source that keeps whole pictures. `image` must stay unchanged until the next picture.
+  void open_image(const Image& image);
+
+  [[nodiscard]] ImageSize size() const override { return size_; }
+  [[nodiscard]] int channels() const override { return channels_; }
+  Result<PicturePart> pixels(const Window& wanted) override;
+  // The whole picture.
+  Result<const Image*> decode();
+
+ private:
+  ImageDecoder decoder_;
+  Image image_;
+  ImageSize size_ = {};
+  int channels_ = 0;
+  bool is_encoded_ = false;
+  const Image* kept_ = nullptr;  // of open_image
+};
+
+// Threads may share a source, each with its own scratch.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  [[nodiscard]] virtual int64_t size() const = 0;
+  [[nodiscard]] virtual int channels() const = 0;                 // of every picture
+  [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every picture
+  // Reads picture `index`, which `scratch` then is, and its labels, label_width() of them. The picture itself is decoded
+  // when its pixels are asked for. Code::kData with file, place and reason.
+  virtual Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const = 0;
+  // The size of a picture where it is stored; 0 if it is not known.
+  [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }
+  // These pictures will be read soon, in this order: the source may have the system read them ahead.
+  virtual void will_read(std::span<const int64_t> /*pictures*/) const {}
+  // How often a cache had the picture (picture_cache.h); zeros if there is none.
+  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
+  // "data/train.rec: record 12 at offset 3456", for messages.
+  [[nodiscard]] virtual std::string describe(int64_t index) const = 0;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,41 @@
+// Which files the data flags of a job stand for. Only names are looked at here; recognize.h looks at contents.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/records/record_index.h"
+
+namespace dtrain::data {
+
+// The flags that name the data. An empty value was not given.
+struct DataFiles {
+  std::string data_dir;
+  std::string data_type;             // a name of find_data_type; empty: recognized from the files
+  std::string data_train, data_val;  // record files, separated by ';', a directory of them or of class folders, an idx
+                                     // file or CIFAR's binary files; relative to data_dir
+  std::string data_train_idx, data_val_idx;
+};
+
+// The files of a training or validation set: one of these forms.
+struct SetFiles {
+  std::string records, index;      // as list_record_files takes them; the index of a single file
+  std::string images, labels;      // idx files
+  std::vector<std::string> cifar;  // CIFAR's binary files
+  std::string folder;              // a folder with a folder of pictures for each class
+
+  [[nodiscard]] bool given() const { return !records.empty() || !images.empty() || !cifar.empty() || !folder.empty(); }
+};
+struct Located {
+  SetFiles train, validation;
+};
+
+// Finds the files of both sets by their names. Code::kNotFound names the files that are missing, or what the directory
+// holds; kUsage: no data was named, or the directory holds two data sets.
+Result<Located> locate(const DataFiles& files);
+
+// The record files of a set; empty if it consists of other files. Code::kUsage: an index for several files.
+Result<std::vector<IndexedFile>> records_of(const SetFiles& files);
+
+}  // namespace dtrain::data

@@ -1,0 +1,46 @@
+// Recognizes a data set by the contents of its files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/sources/locate.h"
+#include "tensor/shape.h"
+
+namespace dtrain::data {
+
+// What the name of a data set alone tells.
+struct DataType {
+  std::string name;
+  int64_t classes;  // 0: the data set's own
+  Shape image;      // [c, h, w]; empty: the data set's own
+};
+// mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, folder. nullopt for other names.
+std::optional<DataType> find_data_type(const std::string& name);
+// "mnist, cifar10, ...".
+std::string data_type_names();
+
+struct Recognized {
+  DataType type;
+  std::string seen;  // where and what, for messages: "data/train.rec has 10 labels from 0 to 9 and pictures of 48 x 48"
+};
+// Looks into the files that `files` names. An idx set is mnist if it has its 60000 and 10000 pictures of 28 x 28.
+// Records are cifar10 or cifar100 if their pictures have 32 x 32 pixels and all 10 or 100 labels are there, and imagenet
+// if they are in train.rec and val.rec and have 1000 labels. All other sets have the name of their form. Their classes
+// are known if the labels in the training set are 0, 1, ... without a gap, and the shape of their images if all
+// pictures are equally large and at most kWholePictureMax pixels high and wide.
+//
+// Code::kNotFound: there is no data set; kUsage: there are several; kData: a file is broken or of another kind.
+Result<Recognized> recognize(const DataFiles& files);
+constexpr int64_t kWholePictureMax = 128;
+
+// The names of the classes of a set of class folders.
+Result<std::vector<std::string>> class_names(const SetFiles& files);
+
+// Which of CIFAR's data sets the first of its binary files belongs to. Code::kData: to neither.
+Result<std::string> recognize_cifar(const std::vector<std::string>& paths);
+
+}  // namespace dtrain::data
