@@ -182,6 +182,9 @@ struct LaunchFlags {
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;                                                  // file to write; empty: none
+  int64_t trace_steps = 0;  // steps of which every process writes a timeline; 0: none
+  std::string metrics_addr, monitor_addr;  // HOST:PORT; empty: not served
+  bool all_logs = false;                   // a launcher shows the log lines of all processes, not only of rank 0
   std::string config, preset;
   std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
   std::string env_file;
@@ -259,6 +262,7 @@ struct LoopFlags {
   LogFormat log_format = LogFormat::kNew;
   std::string log_file;    // empty: none
   double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
+  bool tensorboard = true;  // write TensorBoard's event files into the run directory
   bool test_io = false;    // reads the training data once and does not train
   bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
   std::optional<int64_t> model_load_epoch;

@@ -1,0 +1,28 @@
+// Metrics as text for Prometheus and its kin: OpenMetrics 1.0.0.
+// Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "telemetry/registry.h"
+
+namespace dtrain::observe {
+
+// The metrics of one process.
+struct Source {
+  std::string role;  // "worker", "server", "scheduler"
+  uint32_t rank = 0;
+  std::string host;
+  telemetry::Snapshot snapshot;
+};
+
+// The content type of the text.
+inline constexpr const char* kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+// One family of samples per metric that a source has, each with the labels job, role, rank and host. Values that are not
+// finite are written as NaN, +Inf and -Inf. Ends with "# EOF".
+std::string open_metrics_text(const std::string& job, std::span<const Source> sources);
+
+}  // namespace dtrain::observe

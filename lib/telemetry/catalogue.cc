@@ -1,0 +1,241 @@
+#include "telemetry/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace dtrain::telemetry {
+namespace {
+
+// Of times from a tenth of a millisecond to a minute: steps, rounds.
+constexpr std::array kTimeBounds = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0};
+constexpr std::array kStalenessBounds = {1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0};
+
+using enum Metric;
+using enum Kind;
+
+constexpr std::array kCatalogue = {
+    // Progress
+    MetricInfo{kEpoch, "epoch", kGauge, Unit::kNone, kOnWorker, "", "The current epoch, from 0."},
+    MetricInfo{kStep, "step", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
+               "Of a worker, its next step since the start of the run, from 0; of a server, its updates."},
+    MetricInfo{kSamples, "samples", kCounter, Unit::kNone, kOnWorker, "",
+               "Samples of all workers that the weights have seen since the start of the run."},
+    MetricInfo{kSeconds, "seconds", kGauge, Unit::kSeconds, kOnWorker, "",
+               "Wall time since training began in this process."},
+    MetricInfo{kSamplesPerS, "samples_per_s", kGauge, Unit::kSamplesPerSecond, kOnWorker | kOnScheduler, "",
+               "Throughput over the last window: of this worker, or, from the scheduler, of all workers together."},
+    MetricInfo{kLearningRate, "lr", kGauge, Unit::kNone, kOnWorker, "", "The learning rate of the next update."},
+    // Quality
+    MetricInfo{kTrainAccuracy, "train_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
+               "Share of the training rows that were classified correctly, of the last window or epoch."},
+    MetricInfo{kTrainCrossEntropy, "train_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",
+               "Mean cross-entropy of the training rows, of the last window or epoch."},
+    MetricInfo{kTrainMetric, "train_metric", kGauge, Unit::kNone, kOnWorker, "metric",
+               "Every training metric of the log, such as top_k_accuracy_5, of the last window or epoch."},
+    MetricInfo{kValidationAccuracy, "validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
+               "Share of the validation rows that were classified correctly, in the last validation. Rank 0 has it."},
+    MetricInfo{kValidationMetric, "validation_metric", kGauge, Unit::kNone, kOnWorker, "metric",
+               "Every validation metric of the log, in the last validation. Rank 0 has it."},
+    MetricInfo{kTimeToAccuracy, "time_to_accuracy", kGauge, Unit::kSeconds, kOnWorker, "",
+               "Wall time until the level 'accuracy' was reached (--log-time-to). Rank 0 has it."},
+    MetricInfo{kAccuracy, "accuracy", kGauge, Unit::kRatio, kOnWorker, "", "The level that 'time_to_accuracy' is of."},
+    MetricInfo{kValidation, "validation", kGauge, Unit::kNone, kOnWorker, "",
+               "1 if 'time_to_accuracy' is of validation, 0 if it is of training."},
+    // Where a worker's time goes
+    MetricInfo{
+        kPhaseSeconds, "phase_s", kCounter, Unit::kSeconds, kOnWorker, "phase",
+        "Time that the step loop has spent in each phase: data_wait, forward, backward, push, pull_wait, update, "
+        "validation, checkpoint, other."},
+    MetricInfo{kStepSeconds, "step_s", kHistogram, Unit::kSeconds, kOnWorker, "", "Times of the training steps.",
+               kTimeBounds},
+    MetricInfo{kWaitDataS, "wait_data_s", kGauge, Unit::kSeconds, kOnWorker, "",
+               "Time of the last window that was spent waiting for batches."},
+    MetricInfo{kWaitNetworkS, "wait_network_s", kGauge, Unit::kSeconds, kOnWorker, "",
+               "Time of the last window that was spent waiting for other devices and processes."},
+    MetricInfo{kWaitDataShare, "wait_data_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
+               "Share of the steps' time that was spent waiting for batches; from the scheduler, the workers' mean."},
+    MetricInfo{
+        kWaitNetworkShare, "wait_network_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
+        "Share of the steps' time that was spent waiting for other devices and processes; from the scheduler, the "
+        "workers' mean."},
+    // Reading data
+    MetricInfo{kDecodeThreads, "decode_threads", kGauge, Unit::kNone, kOnWorker, "",
+               "Threads that decode training pictures."},
+    MetricInfo{kDecodersBusyShare, "decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
+               "Share of the decode threads' time in which they worked."},
+    MetricInfo{kReadMs, "read_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
+               "Time to read one picture's bytes from its file."},
+    MetricInfo{kHeaderMs, "header_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
+               "Time to read one picture's header and to plan its augmentation."},
+    MetricInfo{kDecodeMs, "decode_ms", kGauge, Unit::kMilliseconds, kOnWorker, "", "Time to decode one picture."},
+    MetricInfo{kColorMs, "color_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
+               "Time to change one picture's colors and shape."},
+    MetricInfo{kRowsMs, "rows_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
+               "Time to resize one picture and to copy it into its batch."},
+    MetricInfo{kReadBytes, "read_bytes", kCounter, Unit::kBytes, kOnWorker, "",
+               "Bytes that this process has read from disks, as the kernel counts them; files in its cache cost none."},
+    MetricInfo{kBadRecords, "bad_records", kCounter, Unit::kNone, kOnWorker, "",
+               "Training records that were skipped because they are broken."},
+    MetricInfo{kCacheHitShare, "cache_hit_share", kGauge, Unit::kRatio, kOnWorker, "",
+               "Share of the epoch's pictures that were in the cache of decoded pictures (--data-cache)."},
+    MetricInfo{kCacheBytes, "cache_bytes", kGauge, Unit::kBytes, kOnWorker, "",
+               "Memory of the cache of decoded pictures."},
+    // Between workers and servers
+    MetricInfo{kSentBytes, "sent_bytes", kCounter, Unit::kBytes, kOnWorker | kOnServer, "peer",
+               "Bytes of values sent to each peer, without headers."},
+    MetricInfo{kReceivedBytes, "received_bytes", kCounter, Unit::kBytes, kOnWorker | kOnServer, "peer",
+               "Bytes of values received from each peer, without headers."},
+    MetricInfo{kSentMessages, "sent_messages", kCounter, Unit::kNone, kOnWorker | kOnServer, "peer",
+               "Messages sent to each peer."},
+    MetricInfo{kReceivedMessages, "received_messages", kCounter, Unit::kNone, kOnWorker | kOnServer, "peer",
+               "Messages received from each peer."},
+    MetricInfo{kRoundSeconds, "round_s", kHistogram, Unit::kSeconds, kOnServer, "",
+               "Times from the first gradient of a slice's round to its update.", kTimeBounds},
+    MetricInfo{kQueueLength, "queue_length", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
+               "Messages that wait to be sent (worker) or to be handled (server)."},
+    MetricInfo{kUpdates, "updates", kCounter, Unit::kNone, kOnServer, "",
+               "Updates of slices that the server has made."},
+    MetricInfo{kPushes, "pushes", kCounter, Unit::kNone, kOnServer, "",
+               "Gradients of slices that the server has added to a sum or applied."},
+    MetricInfo{kServerBusySeconds, "server_busy_s", kCounter, Unit::kSeconds, kOnServer, "",
+               "Time that the server's threads have spent on sums, updates and answers."},
+    MetricInfo{kParkedPulls, "parked_pulls", kGauge, Unit::kNone, kOnServer, "",
+               "Requests for weights that wait until a slower worker's gradient arrives."},
+    MetricInfo{kStaleness, "staleness", kHistogram, Unit::kNone, kOnServer, "",
+               "Updates by their staleness: 1 means that no other update came between a worker's pull and its push.",
+               kStalenessBounds},
+    MetricInfo{kStalenessMean, "staleness_mean", kGauge, Unit::kNone, kOnServer, "", "Mean staleness of the updates."},
+    MetricInfo{kStalenessMax, "staleness_max", kGauge, Unit::kNone, kOnServer, "", "Largest staleness of the updates."},
+    MetricInfo{kRepeatedMessages, "repeated_messages", kCounter, Unit::kNone, kOnServer, "",
+               "Gradients that came again and were dropped."},
+    MetricInfo{kLateGradients, "late_gradients", kCounter, Unit::kNone, kOnServer, "",
+               "Gradients that came after their round was over."},
+    MetricInfo{kRefusedMessages, "refused_messages", kCounter, Unit::kNone, kOnServer, "",
+               "Messages that the server refused."},
+    MetricInfo{kCorruptMessages, "corrupt_messages", kCounter, Unit::kNone, kOnServer, "",
+               "Messages that came with a broken checksum."},
+    // The process and its machine
+    MetricInfo{kMemoryBytes, "memory_bytes", kGauge, Unit::kBytes, kOnAll, "", "Resident memory of the process."},
+    MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
+               "Largest resident memory of the process so far."},
+    MetricInfo{kCpuSeconds, "cpu_s", kCounter, Unit::kSeconds, kOnAll, "", "CPU time of all threads of the process."},
+    MetricInfo{kGpuUse, "gpu_use", kGauge, Unit::kRatio, kOnWorker, "device",
+               "Share of the last second in which the GPU ran a kernel, as its driver reports it."},
+    MetricInfo{kGpuMemoryBytes, "gpu_memory_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
+               "Memory of the GPU that is in use, by all processes."},
+    MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
+               "Age of the oldest open wait of the process; 0 if nothing waits."},
+    // The job
+    MetricInfo{kJobWorkers, "job_workers", kGauge, Unit::kNone, kOnScheduler, "", "Workers that are alive."},
+    MetricInfo{kJobServers, "job_servers", kGauge, Unit::kNone, kOnScheduler, "", "Servers that are alive."},
+    MetricInfo{kJobSteps, "job_steps", kGauge, Unit::kNone, kOnScheduler, "what",
+               "Steps of a worker, on average: done, and in all."},
+    MetricInfo{kJobEpochs, "job_epochs", kGauge, Unit::kNone, kOnScheduler, "what", "Epochs: done, and in all."},
+    MetricInfo{kJobEtaSeconds, "job_eta_s", kGauge, Unit::kSeconds, kOnScheduler, "",
+               "Estimated time until the job ends."},
+    MetricInfo{kHeartbeatAgeSeconds, "heartbeat_age_s", kGauge, Unit::kSeconds, kOnScheduler, "member",
+               "Time since the last heartbeat of each process."},
+};
+
+constexpr bool in_order() {
+  for (size_t i = 0; i < kCatalogue.size(); i++) {
+    if (static_cast<size_t>(kCatalogue[i].metric) != i) return false;
+  }
+  return kCatalogue.size() == kMetrics;
+}
+static_assert(in_order(), "the catalogue has each metric once, in the order of Metric");
+
+std::string processes_of(const MetricInfo& info) {
+  if (info.on == kOnAll) return "all";
+  std::string text;
+  const auto add = [&](unsigned role, const char* name) {
+    if ((info.on & role) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
+  };
+  add(kOnWorker, "worker");
+  add(kOnServer, "server");
+  add(kOnScheduler, "scheduler");
+  return text;
+}
+
+std::string row_of(const MetricInfo& info) {
+  const std::string label = info.label.empty() ? "" : fmt::format("`{}`", info.label);
+  return fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} |\n", info.name, open_metrics_name(info),
+                     name_of(info.kind), name_of(info.unit), label, processes_of(info), info.help);
+}
+
+}  // namespace
+
+std::span<const MetricInfo> catalogue() {
+  return kCatalogue;
+}
+
+const MetricInfo& info(Metric metric) {
+  return kCatalogue.at(static_cast<size_t>(metric));
+}
+
+std::optional<Metric> find_metric(std::string_view name) {
+  const auto* const found =
+      std::find_if(kCatalogue.begin(), kCatalogue.end(), [&](const MetricInfo& metric) { return metric.name == name; });
+  if (found == kCatalogue.end()) return std::nullopt;
+  return found->metric;
+}
+
+std::string_view name_of(Unit unit) {
+  switch (unit) {
+    case Unit::kNone: return "";
+    case Unit::kSeconds: return "seconds";
+    case Unit::kMilliseconds: return "milliseconds";
+    case Unit::kBytes: return "bytes";
+    case Unit::kRatio: return "ratio";
+    case Unit::kSamplesPerSecond: return "samples per second";
+  }
+  return "";
+}
+
+std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case kCounter: return "counter";
+    case kGauge: return "gauge";
+    case kHistogram: return "histogram";
+  }
+  return "";
+}
+
+std::string open_metrics_name(const MetricInfo& info) {
+  std::string name(info.name);
+  const auto replace_end = [&](std::string_view end, std::string_view by) {
+    if (name.ends_with(end)) name.resize(name.size() - end.size());
+    if (!name.ends_with(by)) name += by;
+  };
+  switch (info.unit) {
+    case Unit::kSeconds: replace_end("_s", name == "seconds" ? "" : "_seconds"); break;
+    case Unit::kMilliseconds: replace_end("_ms", "_seconds"); break;
+    case Unit::kBytes: replace_end("", "_bytes"); break;
+    case Unit::kRatio: replace_end("_share", "_ratio"); break;
+    case Unit::kSamplesPerSecond: replace_end("_s", "_second"); break;
+    case Unit::kNone: break;
+  }
+  return "dtrain_" + name;
+}
+
+std::string catalogue_page() {
+  std::string text =
+      "# Metrics\n\n"
+      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`; do not edit "
+      "it "
+      "(`dtrain info --metrics` prints it). A line of `metrics.jsonl` has the names of the first column "
+      "([formats.md](formats.md#run-directory)), `--metrics-addr` those of the second "
+      "([monitoring.md](monitoring.md)), "
+      "with the labels `job`, `role`, `rank` and `host`, and in seconds where the first column is in milliseconds. "
+      "Samples of a counter end with `_total` there.\n\n"
+      "| name | OpenMetrics | kind | unit | label | processes | meaning |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const MetricInfo& metric : kCatalogue) text += row_of(metric);
+  return text;
+}
+
+}  // namespace dtrain::telemetry

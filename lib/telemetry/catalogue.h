@@ -1,0 +1,127 @@
+// Every number that dtrain shows, once: its name, unit, kind and meaning, and which processes have it. The log, the live
+// line, metrics.jsonl, summary.json, TensorBoard, Prometheus, the live page and the report take their numbers from here.
+// docs/metrics.md is made from this table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dtrain::telemetry {
+
+enum class Kind : uint8_t {
+  kCounter,    // only grows while a process runs
+  kGauge,      // the newest value
+  kHistogram,  // counts of values below MetricInfo::bounds, with their sum
+};
+
+enum class Unit : uint8_t { kNone, kSeconds, kMilliseconds, kBytes, kRatio, kSamplesPerSecond };
+
+// Processes that have a metric: a sum of these.
+inline constexpr unsigned kOnWorker = 1, kOnServer = 2, kOnScheduler = 4;
+inline constexpr unsigned kOnAll = kOnWorker | kOnServer | kOnScheduler;
+
+// The order is that of the table in catalogue.cc. Heartbeats carry the numbers, so new metrics go to the end of their
+// group only if no older build has to understand them.
+enum class Metric : uint16_t {
+  // Progress
+  kEpoch,
+  kStep,
+  kSamples,
+  kSeconds,
+  kSamplesPerS,
+  kLearningRate,
+  // Quality
+  kTrainAccuracy,
+  kTrainCrossEntropy,
+  kTrainMetric,
+  kValidationAccuracy,
+  kValidationMetric,
+  kTimeToAccuracy,
+  kAccuracy,
+  kValidation,
+  // Where a worker's time goes
+  kPhaseSeconds,
+  kStepSeconds,
+  kWaitDataS,
+  kWaitNetworkS,
+  kWaitDataShare,
+  kWaitNetworkShare,
+  // Reading data
+  kDecodeThreads,
+  kDecodersBusyShare,
+  kReadMs,
+  kHeaderMs,
+  kDecodeMs,
+  kColorMs,
+  kRowsMs,
+  kReadBytes,
+  kBadRecords,
+  kCacheHitShare,
+  kCacheBytes,
+  // Between workers and servers
+  kSentBytes,
+  kReceivedBytes,
+  kSentMessages,
+  kReceivedMessages,
+  kRoundSeconds,
+  kQueueLength,
+  kUpdates,
+  kPushes,
+  kServerBusySeconds,
+  kParkedPulls,
+  kStaleness,
+  kStalenessMean,
+  kStalenessMax,
+  kRepeatedMessages,
+  kLateGradients,
+  kRefusedMessages,
+  kCorruptMessages,
+  // The process and its machine
+  kMemoryBytes,
+  kPeakMemoryBytes,
+  kCpuSeconds,
+  kGpuUse,
+  kGpuMemoryBytes,
+  kOpenWaitSeconds,
+  // The job, as the scheduler sees it
+  kJobWorkers,
+  kJobServers,
+  kJobSteps,
+  kJobEpochs,
+  kJobEtaSeconds,
+  kHeartbeatAgeSeconds,
+  kCount_,
+};
+inline constexpr size_t kMetrics = static_cast<size_t>(Metric::kCount_);
+
+struct MetricInfo {
+  Metric metric;
+  std::string_view name;  // as in metrics.jsonl
+  Kind kind;
+  Unit unit;
+  unsigned on;             // kOnWorker, ...
+  std::string_view label;  // what tells the series of this metric apart, such as "phase"; empty: there is one series
+  std::string_view help;   // one sentence
+  std::span<const double> bounds = {};  // of a histogram: upper bounds, inclusive, ascending
+};
+
+// All metrics, in the order of Metric.
+std::span<const MetricInfo> catalogue();
+const MetricInfo& info(Metric metric);
+// Nullopt if there is no metric of that name.
+std::optional<Metric> find_metric(std::string_view name);
+
+std::string_view name_of(Unit unit);  // "seconds"; empty for kNone
+std::string_view name_of(Kind kind);  // "counter"
+
+// The metric's name in OpenMetrics: "dtrain_wait_data_seconds". Time is in seconds there, so a metric in milliseconds is
+// to be divided by 1000. Samples of a counter have "_total" behind it.
+std::string open_metrics_name(const MetricInfo& info);
+
+// docs/metrics.md.
+std::string catalogue_page();
+
+}  // namespace dtrain::telemetry
