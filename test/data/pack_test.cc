@@ -1,6 +1,8 @@
 #include "data/packing/pack.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 
 #include "data/loading/open.h"
@@ -184,6 +186,51 @@ TEST_CASE("unreadable images are left out; it is an error only if all are unread
   REQUIRE(!none);
   CHECK(none.error().code == Code::kData);
   CHECK(!std::filesystem::exists(dir.path("none.rec")));
+}
+
+TEST_CASE("a fault of the disk that passes is tried again; one that lasts ends the run, and skips no picture",
+          "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 5);
+  const std::string bad = dir.path("3.jpg");
+  must(pack_images(entries, dir.path(), dir.path("good.rec"), {}, Log::silent()));
+  std::atomic<int> failing = 3;  // reads of that file that fail
+  std::atomic<int> bad_fd = -1, pauses = 0;
+  FileCalls calls = FileCalls::of_system();
+  calls.open = [&, open = calls.open](const char* path) {
+    const int fd = open(path);
+    if (path == bad || fd == bad_fd) bad_fd = path == bad ? fd : -1;  // descriptors are used again
+    return fd;
+  };
+  calls.read = [&, read = calls.read](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
+    if (fd == bad_fd && failing > 0) {
+      failing--;
+      errno = EIO;
+      return -1;
+    }
+    return read(fd, out, bytes, offset);
+  };
+  calls.pause = [&](std::chrono::milliseconds /*time*/) { pauses++; };
+  for (const bool pass_through : {false, true}) {
+    const std::string out = dir.path(pass_through ? "pass.rec" : "out.rec");
+    const PackOptions options{.pass_through = pass_through};
+    failing = 3;
+    pauses = 0;
+    const PackReport report = must(pack_images(entries, dir.path(), out, options, Log::silent(), {.calls = calls}));
+    CHECK((report.packed == 5 && report.skipped == 0 && pauses == 3));
+    std::filesystem::remove(out);
+    failing = 1'000'000;
+    const auto failed = pack_images(entries, dir.path(), out, options, Log::silent(), {.calls = calls});
+    REQUIRE(!failed);
+    CHECK(failed.error().code == Code::kDevice);
+    CHECK_THAT(failed.error().text(), Catch::Contains(bad) && Catch::Contains("in 6 tries") &&
+                                          Catch::Contains("image 4 of 5; the same command continues there"));
+    CHECK(!std::filesystem::exists(out));
+    failing = 0;
+    must(pack_images(entries, dir.path(), out, options, Log::silent(), {.calls = calls}));
+    CHECK(read_all(out).size() == 5);
+    if (!pass_through) CHECK(test::read_bytes(out) == test::read_bytes(dir.path("good.rec")));
+  }
 }
 
 TEST_CASE("values out of range are usage errors", "[data]") {

@@ -21,7 +21,7 @@ namespace {
 Result<std::vector<uint8_t>> packed_picture(const test::TempDir& dir, const std::string& name,
                                             const PackOptions& options, size_t place = 0) {
   must(check(options));
-  PicturePacker packer(options, dir.path());
+  PicturePacker packer(options, {.root = dir.path()}, Log::silent());
   std::vector<uint8_t> payload;
   DT_TRY_VOID(packer.pack({7, {1}, name}, place, payload));
   DT_TRY(const ImageRecord record, parse_image_record(payload));
@@ -155,7 +155,8 @@ TEST_CASE("the first of several labels is in the header, or 0 as im2rec.py write
   const test::TempDir dir;
   test::write_text(dir.path("a"), "bytes");
   for (const bool in_header : {true, false}) {
-    PicturePacker packer({.pass_through = true, .pack_label = true, .label_in_header = in_header}, dir.path());
+    PicturePacker packer({.pass_through = true, .pack_label = true, .label_in_header = in_header}, {.root = dir.path()},
+                         Log::silent());
     std::vector<uint8_t> payload;
     must(packer.pack({7, {3, 4}, "a"}, 0, payload));
     const ImageRecord record = must(parse_image_record(payload));

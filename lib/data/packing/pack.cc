@@ -57,9 +57,9 @@ std::string run_settings(const std::vector<ListEntry>& entries, const std::strin
 // The threads that make the records' payloads. They end with this object.
 class PackThreads {
  public:
-  PackThreads(const std::vector<ListEntry>& entries, const std::string& root, const PackOptions& options,
-              const ReadPicture& read, ReorderWindow& window)
-      : entries_(entries), root_(root), options_(options), read_(read), window_(window) {
+  PackThreads(const std::vector<ListEntry>& entries, const PictureFolder& folder, const PackOptions& options,
+              ReorderWindow& window, const Log& log)
+      : entries_(entries), folder_(folder), options_(options), window_(window), log_(log) {
     for (int i = 0; i < options.threads; i++) {
       threads_.emplace_back([this, i] {
         name_thread(fmt::format("im2rec-{}", i));
@@ -76,7 +76,7 @@ class PackThreads {
 
  private:
   void work() {
-    PicturePacker packer(options_, root_, read_);
+    PicturePacker packer(options_, folder_, log_);
     while (const std::optional<size_t> place = window_.take()) {
       std::vector<uint8_t> payload = window_.spare();
       const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
@@ -86,14 +86,20 @@ class PackThreads {
   }
 
   const std::vector<ListEntry>& entries_;
-  const std::string& root_;
+  const PictureFolder& folder_;
   const PackOptions& options_;
-  const ReadPicture& read_;
   ReorderWindow& window_;
+  const Log& log_;
   std::vector<std::thread> threads_;
 };
 
-// Writes the records in order until all are written or `stop` is true.
+// A fault of the disk, or too little memory, says nothing about the picture. Skipping it would give other files than a run
+// without the fault.
+bool ends_run(const Error& error) {
+  return error.code == Code::kDevice;
+}
+
+// Writes the records in order until all are written, `stop` is true or a picture ends the run.
 Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
                         PackProgress& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};
@@ -104,6 +110,11 @@ Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& wi
     if (*payload) {
       DT_TRY_VOID(records.append(entries[static_cast<size_t>(records.items())].id, **payload));
       window.reuse(std::move(**payload));
+    } else if (ends_run(payload->error())) {
+      DT_TRY_VOID(records.sync());
+      return tl::unexpected(std::move(payload->error())
+                                .with(fmt::format("packing image {} of {}; the same command continues there",
+                                                  records.items() + 1, entries.size())));
     } else {
       log.warn("skipped an image: {}", payload->error().line());
       DT_TRY_VOID(records.leave_out());
@@ -131,7 +142,8 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
   }
   {
     ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
-    const PackThreads threads(entries, root, options, run.read, window);
+    const PictureFolder folder{.root = root, .read = run.read, .calls = run.calls};
+    const PackThreads threads(entries, folder, options, window, log);
     PackProgress progress(std::filesystem::path(out).filename().string(), before, total, log);
     DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));
   }

@@ -21,15 +21,16 @@ struct PackRun {
   // Keep the journal, so that a later run with the same options finds that `out` is complete, until
   // PackedRecords::forget().
   bool keeps_journal = false;
-  ReadPicture read = nullptr;  // null: the files are below the root
+  decltype(PictureFolder::read) read = nullptr;  // null: the files are below the root
+  FileCalls calls = FileCalls::of_system();
 };
 // Writes `out` and the index beside it, with the records in the order of `entries`, and makes their directory if it does
 // not exist. Goes on where an earlier run with the same entries and options was ended; the files are then those of one
 // run (packed_records.h).
 //
 // Each image that cannot be packed is reported to `log` with its reason; warns also if labels are left out. Code::kData
-// if no image could be packed, or the files cannot be written; kPreempted if `run.stop` became true, with what is done
-// on disk.
+// if no image could be packed, or the files cannot be written; kPreempted if `run.stop` became true, and kDevice if the
+// disk or file server of the images fails (picture_packer.h), both with what is done on disk.
 Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std::string& root, const std::string& out,
                                const PackOptions& options, const Log& log, const PackRun& run = {});
 

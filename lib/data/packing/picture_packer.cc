@@ -1,16 +1,13 @@
 #include "data/packing/picture_packer.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "base/file.h"
-#include "base/unique_fd.h"
 #include "data/pictures/jpeg.h"
 #include "data/pictures/mat.h"
 #include "data/pictures/picture_header.h"
@@ -124,27 +121,20 @@ Result<cv::Mat> cut_and_resize(cv::Mat image, const PackOptions& options, size_t
   return resized;
 }
 
-// Reads a regular file to where it is needed; other files as read_file() does.
-Result<> append_file(const std::string& path, std::vector<uint8_t>& out) {
+// Reads a regular file to where it is needed; other files as read_file() does. Code::kDevice for a fault of the disk, which
+// is no fault of the picture.
+Result<> append_file(const std::string& path, const FileCalls& calls, const Log& log, std::vector<uint8_t>& out) {
   const size_t begin = out.size();
   struct stat status {};
-  const bool is_regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
   // A pipe is opened once: its writer would not see a second reader.
-  const UniqueFd fd(is_regular ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
-  if (!fd.open() || status.st_size > kPartBytesMax) {
+  const bool is_special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  if (is_special) {
     DT_TRY(const std::string file, read_file(path, kDataBytesMax));
     out.insert(out.end(), file.begin(), file.end());
   } else {
-    out.resize(begin + static_cast<size_t>(status.st_size));
-    size_t end = begin;
-    while (end < out.size()) {
-      const ssize_t got = ::read(fd.get(), out.data() + end, out.size() - end);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
-      if (got == 0) break;  // the file has become shorter
-      end += static_cast<size_t>(got);
-    }
-    out.resize(end);
+    DT_TRY(const auto file, RetryingFile::open(path, log, calls));
+    out.resize(begin + static_cast<size_t>(file->size()));
+    DT_TRY_VOID(file->read_at(0, std::span(out).subspan(begin)));
   }
   if (out.size() == begin) return fail(Code::kData, "{}: the file is empty", path);
   return {};
@@ -158,21 +148,26 @@ bool has_more_than_8_bits(Bytes file) {
 
 }  // namespace
 
+std::string PictureFolder::path_of(const ListEntry& entry) const {
+  return root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
+}
+
 Result<> PicturePacker::pack(const ListEntry& entry, size_t place, std::vector<uint8_t>& payload) {
-  const std::string path = root_.empty() || root_.ends_with('/') ? root_ + entry.path : root_ + '/' + entry.path;
+  const std::string path = source_.path_of(entry);
   payload.clear();
   const std::span<const float> labels(entry.labels.data(), options_.pack_label ? entry.labels.size() : 1);
   append_image_record(payload, entry.id, labels, {});
   if (labels.size() > 1 && !options_.label_in_header) store_u32(payload.data() + 4, 0);
-  if (!read_ && options_.pass_through && options_.restart_interval == 0) return append_file(path, payload);
-  if (read_) {
-    DT_TRY(const std::string file, read_(entry));
+  if (!source_.read && options_.pass_through && options_.restart_interval == 0)
+    return append_file(path, source_.calls, log_, payload);
+  if (source_.read) {
+    DT_TRY(const std::string file, source_.read(entry));
     if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
     DT_TRY_VOID(append_picture(as_bytes(file), place, payload), "packing '{}'", path);
     return {};
   }
   file_.clear();
-  DT_TRY_VOID(append_file(path, file_));
+  DT_TRY_VOID(append_file(path, source_.calls, log_, file_));
   DT_TRY_VOID(append_picture(file_, place, payload), "packing '{}'", path);
   return {};
 }

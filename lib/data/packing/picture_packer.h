@@ -10,6 +10,7 @@
 #include "data/pictures/image.h"
 #include "data/pictures/jpeg_encoder.h"
 #include "data/records/image_list.h"
+#include "data/records/retrying_file.h"
 
 namespace dtrain::data {
 
@@ -34,19 +35,27 @@ Result<> check(const PackOptions& options);
 // All options that the records depend on, on one line: "color=1 center_crop=0 ...".
 std::string settings_text(const PackOptions& options);
 
-// Reads the file of an entry from another place than its path below the root, such as an archive. Threads may call it at
-// the same time.
-using ReadPicture = std::function<Result<std::string>(const ListEntry& entry)>;
+// Where the pictures of a list are.
+struct PictureFolder {
+  std::string root;  // the paths of the entries are below it
+  // If it is not null, reads the file of an entry from another place, such as an archive. Threads may call it at the same
+  // time.
+  std::function<Result<std::string>(const ListEntry& entry)> read = nullptr;
+  FileCalls calls = FileCalls::of_system();
+
+  [[nodiscard]] std::string path_of(const ListEntry& entry) const;
+};
 
 // Keeps its memory from picture to picture. Used by one thread at a time.
 class PicturePacker {
  public:
-  // `options` must be checked. `read` may be null.
-  PicturePacker(PackOptions options, std::string root, ReadPicture read = nullptr)
-      : options_(std::move(options)), root_(std::move(root)), read_(std::move(read)) {}
+  // `options` must be checked. Faults of the disk that passed are logged.
+  PicturePacker(PackOptions options, PictureFolder source, const Log& log)
+      : options_(std::move(options)), source_(std::move(source)), log_(log) {}
 
-  // Replaces `payload` by the one for `entry`, which has this place in its list. Code::kData or kNotFound, with the
-  // file and the reason, if the picture cannot be read or not be stored in the format that is asked for.
+  // Replaces `payload` by the one for `entry`, which has this place in its list. The error names the file and the reason.
+  // Code::kDevice: a fault of the disk that did not pass (records/retrying_file.h), or too little memory; the picture may
+  // be good. Every other code: the picture cannot be read, or not be stored in the format that is asked for.
   Result<> pack(const ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
 
  private:
@@ -58,8 +67,8 @@ class PicturePacker {
   Result<> append_deep_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
 
   PackOptions options_;
-  std::string root_;
-  ReadPicture read_;
+  PictureFolder source_;
+  const Log log_;
   ImageDecoder decoder_;
   JpegEncoder encoder_;
   BilinearMemory bilinear_;
