@@ -164,6 +164,28 @@ TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted ru
   }
 }
 
+// As with --resplit-every 2: epochs 0 and 1 have the first share, 2 and 3 the next one.
+TEST_CASE("a stop in the middle of any epoch of moving shares and a resume give the same bits", "[train]") {
+  const auto share_in = [](int64_t epoch) { return data::Share{12 * (epoch / 2 % 3), 12 * (epoch / 2 % 3) + 12}; };
+  const TempDir whole;
+  ToyRun five(toy_spec(whole.path("net"), 5), {.share_in = share_in});
+  REQUIRE(five.run());
+  const TempDir unmoved;
+  REQUIRE(ToyRun(toy_spec(unmoved.path("net"), 5), {.share_in = [&](int64_t) { return share_in(0); }}).run());
+  CHECK(must(read_file(CheckpointName{whole.path("net"), 5}.params_path())) !=
+        must(read_file(CheckpointName{unmoved.path("net"), 5}.params_path())));
+  for (const uint64_t stop_at : {11, 16, 29}) {
+    INFO("stop before step " << stop_at);
+    const TempDir parts;
+    StoppingCoordinator coordinator(kNever, stop_at);
+    REQUIRE(ToyRun(toy_spec(parts.path("net"), 5), {.share_in = share_in}, &coordinator).run());
+    ToyRun rest(resuming(parts, 5), {.share_in = share_in});
+    REQUIRE(rest.run());
+    check_same_checkpoint(whole, parts, 5);
+    CHECK(results(rest, 4) == results(five, 4));
+  }
+}
+
 // The flag that a signal sets: the step in progress ends, then the checkpoint is written.
 TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
   const TempDir dir;

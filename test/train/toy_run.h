@@ -110,8 +110,9 @@ struct ToyOptions {
   bool parameters_on_device = false;
   Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
-  std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
-  std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
+  std::function<data::Share(int64_t epoch)> share_in = nullptr;  // instead of the equal share
+  std::vector<size_t> bucket_begin = {0, 2, 4};                  // conv1 | bn1 | bn2 and fc1
+  std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
 };
@@ -145,14 +146,16 @@ class ToyRun {
     const int64_t batches = data::batches_per_epoch((kToyRecords + options_.workers - 1) / options_.workers, kToyBatch);
     const auto load = [&](data::LoaderOptions::Mode mode) {
       const bool trains = mode == data::LoaderOptions::Mode::kTraining;
-      return std::make_unique<data::Loader>(std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
-                                            data::LoaderOptions{.mode = mode,
-                                                                .share = share,
-                                                                .batch_size = kToyBatch,
-                                                                .batches = trains ? batches : 0,
-                                                                .labels = {{.name = {}, .classes = kToyClasses}},
-                                                                .seed = spec_.seed},
-                                            log_);
+      return std::make_unique<data::Loader>(
+          std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
+          data::LoaderOptions{.mode = mode,
+                              .share = trains && options_.share_in ? options_.share_in(0) : share,
+                              .share_in = trains ? options_.share_in : nullptr,
+                              .batch_size = kToyBatch,
+                              .batches = trains ? batches : 0,
+                              .labels = {{.name = {}, .classes = kToyClasses}},
+                              .seed = spec_.seed},
+          log_);
     };
     const auto samples_per_step = static_cast<uint64_t>(kToyBatch * options_.workers);
     spec_.epoch = options_.epoch.value_or(EpochRule{.samples = static_cast<uint64_t>(batches) * samples_per_step,
