@@ -1,0 +1,117 @@
+#include "telemetry/timeline.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace dtrain::telemetry {
+
+namespace {
+
+std::string own_thread_name() {
+  std::array<char, 16> name{};
+  return ::pthread_getname_np(::pthread_self(), name.data(), name.size()) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+Timeline::Timeline() : lanes_(std::make_unique<std::array<Lane, kLanesMax>>()) {}
+
+void Timeline::begin() {
+  end();
+  for (Lane& lane : *lanes_) {
+    const MutexLock lock(lane.mutex);
+    lane.content.events.clear();
+  }
+  count_ = 0;
+  dropped_ = 0;
+  began_ns_ = now_ns();
+  is_on_ = true;
+}
+
+void Timeline::end() {
+  is_on_ = false;
+}
+
+// Looks for the thread's lane from a place that follows from its number, so that it usually is the first one.
+Timeline::Lane* Timeline::own_lane() {
+  const auto self = static_cast<uint64_t>(::pthread_self());
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
+  constexpr unsigned kShift = 40;
+  const size_t first = (self * kSpread) >> kShift;
+  for (size_t i = 0; i < kLanesMax; i++) {
+    Lane& lane = (*lanes_)[(first + i) % kLanesMax];
+    uint64_t owner = lane.owner.load(std::memory_order_acquire);
+    if (owner == self) return &lane;
+    if (owner == 0 && lane.owner.compare_exchange_strong(owner, self)) {
+      const MutexLock lock(lane.mutex);
+      lane.content.thread = own_thread_name();
+      return &lane;
+    }
+  }
+  return nullptr;
+}
+
+void Timeline::add(const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
+  // A span that began before the recording would have no counterparts.
+  if (!is_on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
+  const size_t events = 1 + arrows.size();
+  const bool fits = count_.fetch_add(events, std::memory_order_relaxed) + events <= kEventsMax;
+  Lane* const lane = fits ? own_lane() : nullptr;
+  if (lane == nullptr) {
+    dropped_.fetch_add(events, std::memory_order_relaxed);
+    return;
+  }
+  const MutexLock lock(lane->mutex);
+  lane->content.events.push_back(event);
+  lane->content.events.insert(lane->content.events.end(), arrows.begin(), arrows.end());
+}
+
+const char* Timeline::keep(std::string_view name) {
+  const MutexLock lock(mutex_);
+  return names_.emplace(name).first->c_str();
+}
+
+std::vector<TimelineLane> Timeline::lanes() const {
+  std::vector<TimelineLane> all;
+  for (Lane& lane : *lanes_) {
+    const MutexLock lock(lane.mutex);
+    if (!lane.content.events.empty()) all.push_back(lane.content);
+  }
+  return all;
+}
+
+void Span::begin(Timeline* timeline, const char* name, const char* category) {
+  open_.emplace(Open{.timeline = timeline, .event = {}, .arrows = {}});
+  open_->event.name = name;
+  open_->event.category = category;
+  open_->event.begin_ns = Timeline::now_ns();
+}
+
+void Span::end() {
+  if (!open_) return;
+  open_->event.end_ns = Timeline::now_ns();
+  open_->timeline->add(open_->event, open_->arrows);
+  open_.reset();
+}
+
+void Span::set(const char* name, int64_t value) {
+  for (TimelineEvent::Argument& argument : open_->event.arguments) {
+    if (argument.name != nullptr) continue;
+    argument = {name, value};
+    return;
+  }
+}
+
+void Span::add_arrow(ArrowPoint point, uint64_t id) {
+  TimelineEvent event;
+  event.name = "request";
+  event.category = "wire";
+  event.begin_ns = Timeline::now_ns();
+  event.arrow = id;
+  event.kind = TimelineEvent::Kind::kArrow;
+  event.point = point;
+  open_->arrows.push_back(event);
+}
+
+}  // namespace dtrain::telemetry

@@ -1,0 +1,143 @@
+// A recorder of what the threads of a process do, from when to when: spans, and the points at which an arrow from one
+// span to another begins, passes and ends. tracer.h says when it records, trace_file.h writes a file that Perfetto and
+// chrome://tracing show.
+//
+// Each thread has a lane of its own, so threads do not wait for each other. While nothing is recorded, a span costs one
+// relaxed load.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace dtrain::telemetry {
+
+// One end or a middle of an arrow. The events of one arrow have the same id, in all processes.
+enum class ArrowPoint : uint8_t { kBegin, kPass, kEnd };
+
+// The arrow that follows a worker's request to a server and back: `request` is its number (kvstore/wire/header.h).
+constexpr uint64_t arrow_of_request(uint32_t rank, uint64_t request) {
+  constexpr unsigned kRequestBits = 40;
+  return (static_cast<uint64_t>(rank + 1) << kRequestBits) | (request & ((uint64_t{1} << kRequestBits) - 1));
+}
+
+struct TimelineEvent {
+  enum class Kind : uint8_t { kSpan, kArrow };
+  struct Argument {
+    const char* name = nullptr;  // null: unused
+    int64_t value = 0;
+  };
+  const char* name = "";      // lives as long as the program or the timeline
+  const char* category = "";  // static text
+  int64_t begin_ns = 0;       // of the steady clock
+  int64_t end_ns = 0;         // of a span
+  uint64_t arrow = 0;         // the arrow's id
+  std::array<Argument, 3> arguments = {};
+  Kind kind = Kind::kSpan;
+  ArrowPoint point = ArrowPoint::kBegin;
+};
+
+struct TimelineLane {
+  std::string thread;  // its name when it recorded its first event
+  std::vector<TimelineEvent> events;
+};
+
+// Any thread may call it.
+class Timeline {
+ public:
+  static constexpr size_t kEventsMax = 500'000;  // of all threads; some 45 MB
+  static constexpr size_t kLanesMax = 512;
+
+  Timeline();
+
+  [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  // Forgets what was recorded before, and records from now on.
+  void begin() DT_EXCLUDES(mutex_);
+  // Records no more. Spans that are open are left out.
+  void end();
+
+  // While it is off these do nothing, and so they do beyond the limits, which is counted.
+  void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
+  // For a name that does not live as long as the program. Returns a copy that lives as long as the timeline. Takes a
+  // lock: keep the result.
+  const char* keep(std::string_view name) DT_EXCLUDES(mutex_);
+
+  // What has been recorded, by thread; threads without events are left out.
+  [[nodiscard]] std::vector<TimelineLane> lanes() const;
+  // Events left out because of the limits, since begin().
+  [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+  static int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+ private:
+  struct Lane {
+    std::atomic<uint64_t> owner = 0;  // the thread; 0: nobody's yet
+    Mutex mutex;                      // only lanes() and begin() ever compete with the owner
+    TimelineLane content DT_GUARDED_BY(mutex);
+  };
+  Lane* own_lane();
+
+  std::atomic<bool> is_on_ = false;
+  std::atomic<int64_t> began_ns_ = 0;
+  std::atomic<size_t> count_ = 0;
+  std::atomic<uint64_t> dropped_ = 0;
+  std::unique_ptr<std::array<Lane, kLanesMax>> lanes_;
+  Mutex mutex_;
+  std::unordered_set<std::string> names_ DT_GUARDED_BY(mutex_);
+};
+
+// Records the time from its construction to its destruction, on this thread. `timeline` may be null.
+class Span {
+ public:
+  Span(Timeline* timeline, const char* name, const char* category) {
+    if (timeline != nullptr && timeline->is_on()) begin(timeline, name, category);
+  }
+  ~Span() {
+    if (open_) end();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  // Shown with the span. At most three; `name` is static text.
+  template <class Number>
+  Span& with(const char* name, Number value) {
+    if (open_) set(name, static_cast<int64_t>(value));
+    return *this;
+  }
+  // An arrow begins, passes or ends here, now. It is recorded with the span, or not at all.
+  Span& arrow(ArrowPoint point, uint64_t id) {
+    if (open_) add_arrow(point, id);
+    return *this;
+  }
+  // Ends it before its destruction.
+  void end();
+  [[nodiscard]] bool is_recorded() const { return open_.has_value(); }
+
+ private:
+  struct Open {
+    Timeline* timeline;
+    TimelineEvent event;
+    std::vector<TimelineEvent> arrows;
+  };
+  void begin(Timeline* timeline, const char* name, const char* category);
+  void set(const char* name, int64_t value);
+  void add_arrow(ArrowPoint point, uint64_t id);
+
+  std::optional<Open> open_;  // empty: it is not recorded
+};
+
+}  // namespace dtrain::telemetry

@@ -1,0 +1,254 @@
+#include "telemetry/trace_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace dtrain::telemetry {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "trace-", kSuffix = ".json";
+constexpr std::string_view kEnd = "]}";
+// Written at once.
+constexpr size_t kBlockBytes = size_t{1} << 20;
+// A line that this program wrote is much shorter.
+constexpr size_t kLineBytesMax = size_t{1} << 16;
+
+// Processes are shown in this order: the scheduler, the servers, the workers. Chrome wants numbers for them.
+constexpr uint64_t kServers = 1'000'000, kWorkers = 2'000'000;
+uint64_t process_number(const TraceOrigin& origin) {
+  if (origin.role == "scheduler") return 1;
+  return (origin.role == "server" ? kServers : kWorkers) + origin.rank;
+}
+
+std::string json_string(std::string_view text) {
+  return json_text(nlohmann::json(text));
+}
+
+std::string_view phase_of(ArrowPoint point) {
+  constexpr std::array<std::string_view, 3> kPhases = {"s", "t", "f"};
+  return kPhases[static_cast<size_t>(point)];
+}
+
+// Writes the lines of one file.
+class Writer {
+ public:
+  explicit Writer(AtomicFile file) : file_(std::move(file)) {}
+
+  Result<> head(const nlohmann::ordered_json& about) {
+    return put(fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[\n", json_text(about)));
+  }
+  Result<> line(std::string_view event) {
+    if (lines_++ > 0) DT_TRY_VOID(put(",\n"));
+    return put(event);
+  }
+  Result<> finish() {
+    DT_TRY_VOID(put(lines_ > 0 ? "\n]}\n" : "]}\n"));
+    DT_TRY_VOID(flush());
+    return file_.commit();
+  }
+  [[nodiscard]] uint64_t lines() const { return lines_; }
+
+ private:
+  Result<> put(std::string_view text) {
+    block_ += text;
+    return block_.size() < kBlockBytes ? Result<>{} : flush();
+  }
+  Result<> flush() {
+    DT_TRY_VOID(file_.write(std::exchange(block_, {})));
+    return {};
+  }
+
+  AtomicFile file_;
+  std::string block_;
+  uint64_t lines_ = 0;
+};
+
+// The events of one process as JSON.
+class EventLines {
+ public:
+  EventLines(const TraceOrigin& origin, Writer& writer)
+      : process_(process_number(origin)), offset_us_(origin.clock ? origin.clock->offset_us : 0), writer_(writer) {}
+
+  Result<> about_process(const std::string& name) {
+    DT_TRY_VOID(about("process_name", 0, fmt::format("\"name\":{}", json_string(name))));
+    return about("process_sort_index", 0, fmt::format("\"sort_index\":{}", process_));
+  }
+
+  Result<> lane(size_t thread, const TimelineLane& lane) {
+    DT_TRY_VOID(about("thread_name", thread, fmt::format("\"name\":{}", json_string(lane.thread))));
+    // In the order of time, and a span before what it contains. They were recorded when they ended.
+    std::vector<const TimelineEvent*> events;
+    for (const TimelineEvent& event : lane.events) events.push_back(&event);
+    std::ranges::stable_sort(events, {}, [](const TimelineEvent* e) { return std::pair(e->begin_ns, -e->end_ns); });
+    for (const TimelineEvent* event : events) DT_TRY_VOID(write(thread, *event));
+    return {};
+  }
+
+ private:
+  Result<> about(std::string_view what, size_t thread, const std::string& arguments) {
+    return writer_.line(
+        fmt::format(R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{{}}}}})", what, process_, thread, arguments));
+  }
+
+  Result<> write(size_t thread, const TimelineEvent& event) {
+    constexpr double kNsPerUs = 1000;
+    const double begin = static_cast<double>(event.begin_ns) / kNsPerUs + static_cast<double>(offset_us_);
+    std::string line = fmt::format(R"({{"name":{},"cat":"{}","pid":{},"tid":{},"ts":{:.3f},)", json_string(event.name),
+                                   event.category, process_, thread, begin);
+    if (event.kind == TimelineEvent::Kind::kArrow) {
+      line += fmt::format(R"("ph":"{}","id":"0x{:x}")", phase_of(event.point), event.arrow);
+      if (event.point == ArrowPoint::kEnd) line += R"(,"bp":"e")";
+    } else {
+      line += fmt::format(R"("ph":"X","dur":{:.3f})", static_cast<double>(event.end_ns - event.begin_ns) / kNsPerUs);
+      std::string arguments;
+      for (const TimelineEvent::Argument& argument : event.arguments) {
+        if (argument.name == nullptr) break;
+        arguments += fmt::format("{}\"{}\":{}", arguments.empty() ? "" : ",", argument.name, argument.value);
+      }
+      if (!arguments.empty()) line += fmt::format(R"(,"args":{{{}}})", arguments);
+    }
+    return writer_.line(line + "}");
+  }
+
+  const uint64_t process_;
+  const int64_t offset_us_;
+  Writer& writer_;
+};
+
+// One file of a process, as far as merging needs it.
+struct Source {
+  std::string path;
+  uint64_t number = 0;
+  nlohmann::ordered_json about;
+};
+
+// The data of the first line. An Error says why the file cannot be used.
+Result<Source> read_head(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line)) return fail(Code::kData, "it cannot be read");
+  if (line.size() > kLineBytesMax) return fail(Code::kData, "it is no trace of dtrain");
+  Source source{.path = path, .number = 0, .about = parse_json<nlohmann::ordered_json>(line.append(kEnd))};
+  const auto other = source.about.is_object() ? source.about.find("otherData") : source.about.end();
+  if (!source.about.is_object() || other == source.about.end() || !other->is_object() ||
+      !other->value("trace", nlohmann::ordered_json()).is_number_unsigned()) {
+    return fail(Code::kData, "it is no trace of dtrain");
+  }
+  source.about = *other;
+  source.number = source.about["trace"].get<uint64_t>();
+  // The last line shows whether the file is whole.
+  file.seekg(-static_cast<std::streamoff>(kEnd.size() + 1), std::ios::end);
+  std::string end;
+  std::getline(file, end);
+  if (end != kEnd) return fail(Code::kData, "it is cut short");
+  return source;
+}
+
+Result<> copy_events(const Source& source, Writer& out) {
+  std::ifstream file(source.path, std::ios::binary);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line) && line != kEnd) {
+    if (!line.empty() && line.back() == ',') line.pop_back();
+    if (line.size() > kLineBytesMax || !parse_json(line).is_object()) {
+      return fail(Code::kData, "{}: a line is not an event: {}", source.path, line.substr(0, 80));
+    }
+    DT_TRY_VOID(out.line(line));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string trace_file_name(const std::string& role, uint32_t rank) {
+  return fmt::format("{}{}-{}{}", kPrefix, role, rank, kSuffix);
+}
+
+bool is_trace_file(std::string_view name) {
+  return name == kWholeTraceFile || (name.starts_with(kPrefix) && name.ends_with(kSuffix));
+}
+
+void remove_traces(const std::string& directory) {
+  std::error_code ignored;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    if (is_trace_file(entry.path().filename().string())) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) fs::remove(file, ignored);
+}
+
+Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineLane>& lanes,
+                     uint64_t dropped) {
+  DT_TRY(AtomicFile file, AtomicFile::create(path));
+  Writer writer(std::move(file));
+  nlohmann::ordered_json about{{"role", origin.role},
+                               {"rank", origin.rank},
+                               {"trace", origin.request.number},
+                               {"first_step", origin.request.first_step},
+                               {"steps", origin.request.steps},
+                               {"clock_error_us", nullptr},
+                               {"dropped_events", dropped}};
+  if (origin.clock) about["clock_error_us"] = origin.clock->error_us;
+  DT_TRY_VOID(writer.head(about));
+  EventLines lines(origin, writer);
+  DT_TRY_VOID(lines.about_process(fmt::format("{} {}", origin.role, origin.rank)));
+  for (size_t i = 0; i < lanes.size(); i++) DT_TRY_VOID(lines.lane(i + 1, lanes[i]));
+  return writer.finish();
+}
+
+Result<MergedTrace> merge_traces(const std::vector<std::string>& directories) {
+  MergedTrace merged;
+  std::map<std::string, Source> sources;  // by file name: the same file may be in several directories
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    fs::directory_iterator entries(directory, error);
+    if (error) return fail(Code::kNotFound, "{}: {}", directory, error.message());
+    for (const fs::directory_entry& entry : entries) {
+      const std::string name = entry.path().filename().string();
+      if (!is_trace_file(name) || name == kWholeTraceFile) continue;
+      Result<Source> source = read_head(entry.path().string());
+      if (source) {
+        sources.emplace(name, std::move(*source));
+      } else {
+        merged.left_out.push_back(fmt::format("{}: {}", entry.path().string(), source.error().message));
+      }
+    }
+  }
+  for (const auto& [name, source] : sources) merged.number = std::max(merged.number, source.number);
+  merged.path = directories.front() + "/" + kWholeTraceFile;
+  if (sources.empty()) {
+    return fail(Code::kNotFound, "{}: there is no trace: start the job with --trace N, or send it SIGUSR2",
+                directories.front());
+  }
+  DT_TRY(AtomicFile file, AtomicFile::create(merged.path));
+  Writer writer(std::move(file));
+  nlohmann::ordered_json about{{"trace", merged.number}, {"processes", nlohmann::ordered_json::array()}};
+  for (const auto& [name, source] : sources) {
+    if (source.number == merged.number) about["processes"].push_back(source.about);
+  }
+  DT_TRY_VOID(writer.head(about));
+  for (const auto& [name, source] : sources) {
+    if (source.number != merged.number) {
+      merged.left_out.push_back(fmt::format("{}: it is of trace {}", source.path, source.number));
+      continue;
+    }
+    DT_TRY_VOID(copy_events(source, writer));
+    merged.files++;
+  }
+  merged.events = writer.lines();
+  DT_TRY_VOID(writer.finish());
+  return merged;
+}
+
+}  // namespace dtrain::telemetry

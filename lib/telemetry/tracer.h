@@ -1,0 +1,95 @@
+// When a process records its timeline, and the file that it writes then: --trace, SIGUSR2, the scheduler's request.
+//
+// A trace is of some steps. A worker records from the beginning of the first one until the weights of the last one have
+// come, which is in the forward pass after it. A server records what belongs to these steps until the scheduler says
+// that all workers have written theirs. The scheduler numbers the traces of a job from 1.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "telemetry/clock_offset.h"
+#include "telemetry/timeline.h"
+
+namespace dtrain::telemetry {
+
+struct TraceRequest {
+  uint64_t number = 0;      // of the trace; 0: no trace
+  uint64_t first_step = 0;  // as gradients are numbered
+  uint64_t steps = 0;
+};
+
+// Any thread may call it, but only one takes steps.
+class Tracer {
+ public:
+  // Steps of a process before those that --trace records: memory is touched, connections grow, caches fill.
+  static constexpr uint64_t kWarmUpSteps = 5;
+  // Of a trace that was asked for without a number of steps.
+  static constexpr uint64_t kUsualSteps = 10;
+
+  explicit Tracer(Log log) : log_(std::move(log)) {}
+
+  Timeline& timeline() { return timeline_; }
+  ClockOffset& clock() { return clock_; }
+
+  // Who this process is ("worker", 3), and where its file goes. Until then nothing is written.
+  void set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) DT_EXCLUDES(mutex_);
+
+  // --trace: of `steps` steps after the first kWarmUpSteps, whichever step the first one is. Trace number 1.
+  void request_at_start(uint64_t steps) DT_EXCLUDES(mutex_);
+  // Ignored unless the number is new. Steps that have begun already are not recorded.
+  void request(const TraceRequest& request) DT_EXCLUDES(mutex_);
+  // For a process that trains alone: of the next steps. Ignored while a trace is in progress.
+  void request_next(uint64_t steps) DT_EXCLUDES(mutex_);
+
+  // A worker's step loop: before a step, and when its forward pass has ended.
+  void begin_step(uint64_t step) {
+    if (is_wanted()) begin_wanted_step(step);
+  }
+  void forward_done(uint64_t step) {
+    if (timeline_.is_on()) end_after(step);
+  }
+  // A server or the scheduler: the timeline if something that belongs to this step is to be recorded, else null.
+  Timeline* of_step(uint64_t step) { return timeline_.is_on() && covers(step) ? &timeline_ : nullptr; }
+  // A server or the scheduler: from now on, what belongs to the steps of a trace is recorded.
+  void record_messages() DT_EXCLUDES(mutex_);
+
+  // Whether a trace was asked for and its file is not written yet.
+  [[nodiscard]] bool is_wanted() const { return is_wanted_.load(std::memory_order_relaxed); }
+  // The number of the last trace whose file was written, or given up; 0: none.
+  [[nodiscard]] uint64_t written() const { return written_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t number() const DT_EXCLUDES(mutex_);
+
+  // All workers have written the trace with this number. Servers write theirs.
+  void close(uint64_t number) DT_EXCLUDES(mutex_);
+  // The process ends: writes what it has of a trace in progress, and says so if a trace did not come about.
+  void finish() DT_EXCLUDES(mutex_);
+
+ private:
+  void begin_wanted_step(uint64_t step) DT_EXCLUDES(mutex_);
+  void end_after(uint64_t step) DT_EXCLUDES(mutex_);
+  bool covers(uint64_t step) DT_EXCLUDES(mutex_);
+  void start(const TraceRequest& request) DT_REQUIRES(mutex_);
+  void write() DT_REQUIRES(mutex_);
+
+  Timeline timeline_;
+  ClockOffset clock_;
+  std::atomic<bool> is_wanted_ = false;
+  std::atomic<uint64_t> written_ = 0;
+
+  mutable Mutex mutex_;
+  Log log_ DT_GUARDED_BY(mutex_);
+  TraceRequest request_ DT_GUARDED_BY(mutex_);
+  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // else it follows from the first step that comes
+  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // steps from that one to the first one of the trace
+  bool records_messages_ DT_GUARDED_BY(mutex_) = false;
+  std::string role_ DT_GUARDED_BY(mutex_), directory_ DT_GUARDED_BY(mutex_);
+  uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace dtrain::telemetry
