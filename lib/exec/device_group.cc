@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "telemetry/timeline.h"
+
 namespace dtrain::exec {
 
 Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> weights) {
@@ -71,6 +73,7 @@ void DeviceGroup::forward_on(size_t device) {
   Share& share = shares_[device];
   share.outcome = catching([&]() -> Result<> {
     flush_denormals();
+    const telemetry::Span span(timeline_, "forward", "compute");
     return executors_[device]->forward(batch_.part(batch_size_, share.begin, share.count), share.wait);
   });
 }
@@ -79,6 +82,7 @@ void DeviceGroup::backward_on(size_t device) {
   Share& share = shares_[device];
   share.outcome = catching([&]() -> Result<> {
     flush_denormals();
+    const telemetry::Span span(timeline_, "backward", "compute");
     return executors_[device]->backward(share.ready);
   });
 }

@@ -29,6 +29,8 @@ class DeviceGroup {
   DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::vector<int64_t> batch_sizes);
   DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size);
   DeviceGroup(const DeviceGroup&) = delete;
+  // Records the passes of each device from now on; null: no more.
+  void record_on(telemetry::Timeline* timeline) { timeline_ = timeline; }
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
   [[nodiscard]] size_t size() const { return executors_.size(); }
@@ -76,6 +78,7 @@ class DeviceGroup {
     Buffer<float> values;
     bool is_gathered = false;
   };
+  telemetry::Timeline* timeline_ = nullptr;
   std::vector<Gathered> results_;  // by head; used with several devices only, gathered on demand
 };
 

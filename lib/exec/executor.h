@@ -20,6 +20,10 @@
 #include "tensor/parameters.h"
 #include "tensor/type.h"
 
+namespace dtrain::telemetry {
+class Timeline;
+}  // namespace dtrain::telemetry
+
 namespace dtrain::exec {
 
 using dtrain::Batch;
@@ -53,7 +57,8 @@ struct Options {
   // All batches have the inputs and labels of the first one, which a device with a memory of its own copies only once
   // (--synthetic-on gpu). Keys still differ.
   bool same_batch = false;
-  bool keep_all = false;  // keep every node's output and gradient readable, for --check and tests
+  bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
+  telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: nowhere
 };
 
 // Not thread-safe. Our code allocates nothing after compile. After a DeviceError the executor is unusable, but

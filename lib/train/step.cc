@@ -27,6 +27,8 @@ StepRunner::StepRunner(StepParts parts)
       own_counters_(counters_if_device_decides(parts_)),
       limit_(summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
       wait_([this](size_t device, size_t bucket) {
+        telemetry::Span span(timeline(), "wait for weights", "wait");
+        span.with("bucket", bucket).with("step", step_);
         return parts_.store.wait_for_weights({bucket, device});
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
@@ -54,6 +56,8 @@ Error StepRunner::not_finite(const std::string& what, const std::string& layer) 
 }
 
 Result<> StepRunner::push(size_t device, size_t bucket) {
+  telemetry::Span span(timeline(), "hand over gradients", "push");
+  span.with("bucket", bucket).with("step", step_);
   return parts_.store.gradient_ready({bucket, device}, step_, samples_);
 }
 
@@ -162,11 +166,17 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, cons
   if (holds_back()) DT_TRY_VOID(keep_statistics());
   parts_.devices.set_loss_scale(parts_.loss_scale.value(), static_cast<uint32_t>(parts_.loss_scale.state().good_steps));
   if (announced_ != batch.serial) parts_.devices.announce({});
-  DT_TRY_VOID(parts_.devices.forward(batch, wait_));
+  DT_TRY_VOID(forward(batch));
   if (on_device_ && next != nullptr) parts_.devices.announce(*next);
   announced_ = next == nullptr ? 0 : next->serial;
   DT_TRY_VOID(compute(batch));
   return may_skip_steps() ? push_or_skip_step() : true;
+}
+
+Result<> StepRunner::forward(const data::LoadedBatch& batch) {
+  DT_TRY_VOID(parts_.devices.forward(batch, wait_));
+  if (parts_.tracer != nullptr) parts_.tracer->forward_done(step_);
+  return {};
 }
 
 Result<> StepRunner::compute(const exec::Batch& input) {

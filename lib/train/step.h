@@ -15,6 +15,7 @@
 #include "graph/ids.h"
 #include "job/flags/flags.h"
 #include "kvstore/store.h"
+#include "telemetry/tracer.h"
 #include "tensor/batch.h"
 #include "train/loss_scale.h"
 
@@ -30,6 +31,7 @@ struct StepParts {
   uint32_t workers = 1;
   job::OnNan on_nan = job::OnNan::kFail;
   LossScale loss_scale = {};
+  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
   Log log;
 };
 
@@ -64,6 +66,10 @@ class StepRunner {
 
  private:
   [[nodiscard]] size_t end_of(size_t bucket) const;
+  [[nodiscard]] telemetry::Timeline* timeline() const {
+    return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
+  }
+  Result<> forward(const data::LoadedBatch& batch);
   // Whether gradients are held back until all of them have been checked. What the store has received cannot be
   // withdrawn.
   [[nodiscard]] bool holds_back() const { return may_skip_steps() && own_counters_ == nullptr; }

@@ -15,6 +15,9 @@
 #include "train/validation.h"
 
 namespace dtrain::train {
+
+using telemetry::Span;
+
 // The step loop. The clock knows where the run is, the reporter what is logged, the saver what is written.
 class Trainer::Impl {
  public:
@@ -38,6 +41,10 @@ class Trainer::Impl {
   Result<> save_within_epoch();
   Result<> end_epoch();
   Result<> save_and_evaluate();
+  Result<> save_epoch();
+  [[nodiscard]] telemetry::Timeline* timeline() const {
+    return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
+  }
   Result<> evaluate();
   Result<> agree_on_best();
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
@@ -75,6 +82,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .workers = parts_.coordinator.workers(),
                     .on_nan = spec_.on_nan,
                     .loss_scale = spec_.loss_scale,
+                    .tracer = parts_.tracer,
                     .log = parts_.log}),
       clock_(spec_.epoch, spec_.schedule, step_runner_.may_skip_steps(), parts_.store, parts_.coordinator),
       reporter_({.spec = spec_,
@@ -188,6 +196,7 @@ Result<bool> Trainer::Impl::train_epoch() {
 
 Result<bool> Trainer::Impl::epoch_is_over() {
   const SteadyTime begin = std::chrono::steady_clock::now();
+  const Span span(timeline(), "wait for the last weights", "wait");
   DT_TRY(const bool over, clock_.epoch_is_over());
   // This may have waited for the weights of the last step; that time belongs to the steps.
   if (!spec_.epoch.ends_after_fixed_steps) reporter_.time_wait(begin);
@@ -196,6 +205,9 @@ Result<bool> Trainer::Impl::epoch_is_over() {
 
 Result<> Trainer::Impl::step() {
   const SteadyTime begin = std::chrono::steady_clock::now();
+  if (parts_.tracer != nullptr) parts_.tracer->begin_step(clock_.updates());
+  Span span(timeline(), "step", "step");
+  span.with("step", clock_.updates());
   DT_TRY_VOID(pace());
   const SteadyTime asked_for_data = std::chrono::steady_clock::now();
   DT_TRY(const data::LoadedBatch* batch, next_batch());
@@ -206,6 +218,7 @@ Result<> Trainer::Impl::step() {
   DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
   clock_.step_done(applied, batch->count);
   if (applied) {
+    const Span metrics(timeline(), "metrics", "step");
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
   reporter_.time_step(begin, data_wait, applied ? static_cast<int64_t>(batch->count) : 0);
@@ -244,6 +257,8 @@ Result<> Trainer::Impl::pace() {
 Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   const auto length = static_cast<uint64_t>(parts_.training_data.batches());
   const uint64_t at = clock_.own_steps() % length;
+  Span span(timeline(), "wait for data", "wait");
+  span.with("batch", at);
   if (at == 0 || !is_reading_) {
     parts_.training_data.start(static_cast<int64_t>(clock_.own_steps() / length), static_cast<int64_t>(at));
   }
@@ -260,6 +275,7 @@ Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
 
 // Gives all workers, and the checkpoint, the same model.
 Result<> Trainer::Impl::share_weights() {
+  const Span span(timeline(), "share weights and statistics", "epoch");
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
   DT_TRY_VOID(clock_.read_samples());
@@ -274,6 +290,7 @@ Result<> Trainer::Impl::save_within_epoch() {
   DT_TRY(std::optional<WorkerStates> states, saver_.meet());
   if (!states) return {};
   DT_TRY_VOID(share_weights(), "writing a checkpoint within an epoch");
+  const Span span(timeline(), "checkpoint", "epoch");
   return saver_.save_last(std::move(*states));
 }
 
@@ -290,10 +307,15 @@ Result<> Trainer::Impl::end_epoch() {
   return {};
 }
 
+Result<> Trainer::Impl::save_epoch() {
+  const Span span(timeline(), "checkpoint", "epoch");
+  return saver_.save_epoch();
+}
+
 Result<> Trainer::Impl::save_and_evaluate() {
   if (!keeps_best()) {
     DT_TRY_VOID(rate_control_.meet(std::nullopt));
-    DT_TRY_VOID(saver_.save_epoch());
+    DT_TRY_VOID(save_epoch());
     DT_TRY_VOID(clock_.wait_for_others());
     return evaluate();
   }
@@ -301,7 +323,7 @@ Result<> Trainer::Impl::save_and_evaluate() {
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
   DT_TRY_VOID(rate_control_.meet(saver_.best()));
-  DT_TRY_VOID(saver_.save_epoch());
+  DT_TRY_VOID(save_epoch());
   return clock_.wait_for_others();
 }
 
@@ -328,6 +350,7 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   DT_TRY(const bool over, epoch_is_over());
   if (over) return {};
   DT_TRY_VOID(share_weights(), "validating within an epoch");
+  const Span span(timeline(), "validation", "epoch");
   DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                        reporter_.validation_metrics()));
   DT_TRY_VOID(reporter_.end_validation_within_epoch());
@@ -336,6 +359,7 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
 
 Result<> Trainer::Impl::evaluate() {
   if (!validates()) return {};
+  const Span span(timeline(), "validation", "epoch");
   DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                        reporter_.validation_metrics()));
   return reporter_.end_validation();

@@ -14,6 +14,7 @@
 #include "graph/ids.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
+#include "telemetry/tracer.h"
 #include "train/outcome.h"
 #include "train/train_spec.h"
 
@@ -34,7 +35,8 @@ struct TrainParts {
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
-  Log log;  // named after the rank
+  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
+  Log log;                              // named after the rank
 };
 
 class Trainer {

@@ -1,8 +1,10 @@
 #include "data/loading/image_dataset.h"
 
+#include <atomic>
 #include <utility>
 
 #include "base/mutex.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::data {
 namespace {
@@ -23,6 +25,8 @@ class ImageDataset : public Dataset {
   [[nodiscard]] CacheUse cache_use() const override { return source_->cache_use(); }
   void will_load(std::span<const int64_t> records) const override { source_->will_read(records); }
 
+  void record_on(telemetry::Timeline* timeline) const override { timeline_ = timeline; }
+
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
     return augmenter_.normalisation();
   }
@@ -35,6 +39,7 @@ class ImageDataset : public Dataset {
   Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<> {
       DT_TRY_VOID(read(index, scratch, labels));
+      const telemetry::Span span(timeline_, "decode", "data");
       return place_named(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
     });
   }
@@ -43,6 +48,7 @@ class ImageDataset : public Dataset {
                            std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<bool> {
       DT_TRY_VOID(read(index, scratch, labels));
+      const telemetry::Span span(timeline_, "decode", "data");
       return place_named(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
     });
   }
@@ -59,6 +65,8 @@ class ImageDataset : public Dataset {
   };
 
   Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
+    telemetry::Span span(timeline_, "read", "data");
+    span.with("record", index);
     const bool is_timed = scratch.read.stages != nullptr;
     Result<> read;
     {
@@ -118,6 +126,7 @@ class ImageDataset : public Dataset {
 
   std::shared_ptr<const ImageSource> source_;
   Augmenter augmenter_;
+  mutable std::atomic<telemetry::Timeline*> timeline_ = nullptr;
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_ DT_GUARDED_BY(mutex_);
   mutable Stages stages_ DT_GUARDED_BY(mutex_);

@@ -10,6 +10,7 @@
 #include "data/loading/batch_rows.h"
 #include "data/loading/epoch_order.h"
 #include "data/loading/row_reader.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::data {
 
@@ -119,6 +120,7 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
                       .records = std::vector<int64_t>(rows),
                       .broken = std::vector<uint8_t>(rows)});
   }
+  if (options_.timeline != nullptr) dataset_->record_on(options_.timeline);
   for (int i = 0; i < options_.threads_max; i++) threads_.emplace_back([this, i] { serve(i); });
 }
 
@@ -169,6 +171,8 @@ void Loader::Impl::serve(int decoder) {
 }
 
 Result<> Loader::Impl::fill(const BatchRing::Run& run) {
+  telemetry::Span span(options_.timeline, "fill rows of a batch", "data");
+  span.with("batch", run.batch).with("rows", run.end - run.begin);
   if (run.begin == 0) announce(run.batch + static_cast<int64_t>(slots_.size()) - 1);
   Slot& slot = slot_of(run.batch);
   for (int64_t row = run.begin; row < run.end; row++) {

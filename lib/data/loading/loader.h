@@ -22,6 +22,10 @@
 #include "tensor/pixels.h"
 #include "tensor/shape.h"
 
+namespace dtrain::telemetry {
+class Timeline;
+}  // namespace dtrain::telemetry
+
 namespace dtrain::data {
 
 // Labeled images in a fixed order, with random access. Threads may share a data set.
@@ -49,6 +53,8 @@ class Dataset {
   virtual void will_load(std::span<const int64_t> /*records*/) const {}
   // The times of some of the records that were loaded so far; none if there are no pictures to read.
   [[nodiscard]] virtual Stages stages() const { return {}; }
+  // From now on the times of reading and decoding are recorded there; null: no more.
+  virtual void record_on(telemetry::Timeline* /*timeline*/) const {}
   // How often a cache of decoded pictures had what was needed; zeros if there is none.
   [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
 };
@@ -76,11 +82,12 @@ struct LoaderOptions {
   int64_t shuffle_chunk_bytes =
       0;  // shuffle chunks of about this size, and the records in each (epoch_order.h); 0: all
   uint64_t seed = 0;
-  int threads = 1;                     // decoder threads
-  int threads_max = 0;                 // what set_threads() may choose; 0: `threads`
-  int64_t prefetch = 4;                // batches kept ahead
-  int64_t max_bad_records = 100;       // skipped, each counted once however often it is met; one more is an error
-  std::chrono::seconds wait_max{600};  // next() fails if no decoder makes progress for this long
+  int threads = 1;                          // decoder threads
+  int threads_max = 0;                      // what set_threads() may choose; 0: `threads`
+  int64_t prefetch = 4;                     // batches kept ahead
+  int64_t max_bad_records = 100;            // skipped, each counted once however often it is met; one more is an error
+  std::chrono::seconds wait_max{600};       // next() fails if no decoder makes progress for this long
+  telemetry::Timeline* timeline = nullptr;  // where the decoders' times are recorded; null: nowhere
 };
 
 // A batch of batch_size images.

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "kvstore/server/shard_slice.h"
 #include "kvstore/task_queue.h"
+#include "telemetry/tracer.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -133,7 +134,11 @@ void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces p
 }
 
 void Shard::on_data(const Request& request, Pieces payload) {
-  ShardSlice& slice = *find({request.header.key, request.header.slice});
+  const Header& header = request.header;
+  ShardSlice& slice = *find({header.key, header.slice});
+  telemetry::Span span(slice.timeline_of(header), "receive a gradient", "wire");
+  span.with("worker", header.rank).with("key", header.key).with("slice", header.slice);
+  span.arrow(telemetry::ArrowPoint::kPass, telemetry::arrow_of_request(header.rank, header.request));
   switch (request.header.kind) {
     case Kind::kPush: {
       if (slice.push(request, payload)) settle_later(slice);

@@ -23,6 +23,10 @@
 #include "sync/machine.h"
 #include "sync/trace.h"
 
+namespace dtrain::telemetry {
+class Tracer;
+}  // namespace dtrain::telemetry
+
 namespace dtrain::kvstore {
 
 struct ShardOptions {
@@ -55,8 +59,9 @@ struct ShardOptions {
   // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
   // destroy the shard.
   std::function<void(const Error&)> on_failure = nullptr;
-  sync::TraceWriter* trace = nullptr;  // the events of all slices' machines; must outlive the shard
-  int threads = 0;                     // its own, for updates of large slices; 0: the transport's do everything
+  sync::TraceWriter* trace = nullptr;   // the events of all slices' machines; must outlive the shard
+  telemetry::Tracer* tracer = nullptr;  // records messages and updates; null: nobody does
+  int threads = 0;                      // its own, for updates of large slices; 0: the transport's do everything
 };
 
 struct ShardCounts {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "telemetry/tracer.h"
+
 namespace dtrain::kvstore {
 namespace {
 
@@ -87,6 +89,8 @@ Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_i
   if (std::holds_alternative<sync::Drop>(verdict)) return Status::kDuplicate;
   if (const auto* add = std::get_if<sync::Add>(&verdict)) {
     if (!is_intact) return Status::kCorrupt;
+    telemetry::Span span(timeline_of(header), "add", "server");
+    span.with("worker", header.rank).with("step", header.step);
     values_.add(add->group, header.rank, header.samples, payload);
   }
   return Status::kOk;
@@ -189,13 +193,35 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
   } else if (std::holds_alternative<sync::Late>(effect)) {
     counts_.late++;
   } else if (const auto* apply = std::get_if<sync::Apply>(&effect)) {
-    count_round(values_.update(apply->group, apply->staleness));
+    count_round(this->apply(*apply));
     if (record_) report_update(apply->group, apply->staleness);
   } else if (const auto* keep = std::get_if<sync::Keep>(&effect)) {
     values_.keep(keep->group);
   } else if (const auto* answer = std::get_if<sync::Answer>(&effect)) {
     answer_waiter(*answer);
   }
+}
+
+// Only gradients are numbered by the steps of training.
+telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
+  const bool is_gradient = header.kind == Kind::kPush && slice_.key < options_.parameters.size();
+  return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.step);
+}
+
+// The arrows of the requests that this update answers pass through it.
+SliceValues::Outcome ShardSlice::apply(const sync::Apply& apply) {
+  const std::vector<Waiters::Waiter>& waiters = waiters_.all();
+  telemetry::Timeline* const timeline = waiters.empty() ? nullptr : timeline_of(waiters.back().request.header);
+  telemetry::Span span(timeline, "apply", "server");
+  if (span.is_recorded()) {
+    span.with("key", slice_.key).with("slice", slice_.part).with("step", waiters.back().request.header.step);
+    for (const Waiters::Waiter& waiter : waiters) {
+      const Header& header = waiter.request.header;
+      if (header.kind != Kind::kPush || policy_.group_of[header.rank] != apply.group) continue;
+      span.arrow(telemetry::ArrowPoint::kPass, telemetry::arrow_of_request(header.rank, header.request));
+    }
+  }
+  return values_.update(apply.group, apply.staleness);
 }
 
 void ShardSlice::count_round(SliceValues::Outcome outcome) {
@@ -224,8 +250,10 @@ void ShardSlice::answer_waiter(const sync::Answer& effect) {
   const SliceValues::Snapshot& kept = values_.kept(effect.group);
   header.step = effect.step;
   header.samples_applied = kept.samples_applied;
-  if (waiter->request.header.kind == Kind::kPush) header.samples = kept.samples_in_update;
-  outbox_.add(waiter->request.peer, header, kept.values);
+  const Header& asked = waiter->request.header;
+  if (asked.kind == Kind::kPush) header.samples = kept.samples_in_update;
+  outbox_.add(waiter->request.peer, header, kept.values,
+              {.timeline = timeline_of(asked), .worker = asked.rank, .request = asked.request});
 }
 
 void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {

@@ -34,6 +34,8 @@ class ShardSlice {
              std::atomic<bool>& is_damaged);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
+  // Where the work for this message is recorded; null: nowhere.
+  [[nodiscard]] telemetry::Timeline* timeline_of(const Header& header) const;
 
   // Returns true if settle() must be called.
   [[nodiscard]] bool push(const Request& request, Pieces payload) DT_EXCLUDES(mutex_);
@@ -78,6 +80,7 @@ class ShardSlice {
   void carry_out(const sync::Effect& effect) DT_REQUIRES(mutex_);
   void count_round(SliceValues::Outcome outcome) DT_REQUIRES(mutex_);
   void report_update(sync::Group group, uint64_t staleness) DT_REQUIRES(mutex_);
+  SliceValues::Outcome apply(const sync::Apply& apply) DT_REQUIRES(mutex_);
   void answer_waiter(const sync::Answer& effect) DT_REQUIRES(mutex_);
   void refuse_waiter(uint32_t rank, uint64_t step) DT_REQUIRES(mutex_);
 

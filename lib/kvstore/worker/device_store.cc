@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "telemetry/timeline.h"
 #include "tensor/buckets.h"
 
 namespace dtrain::kvstore {
@@ -179,6 +180,8 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     next_step_ = step + 1;
   }
   if (is_alone()) {
+    telemetry::Span span(options_.timeline, "update", "push");
+    span.with("bucket", at.bucket);
     device.updater->update(at.bucket, samples);
     return {};
   }
@@ -216,6 +219,8 @@ Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) 
 
 Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
   const FlatInterval where = interval(bucket);
+  telemetry::Span span(options_.timeline, "exchange with the other devices", "push");
+  span.with("bucket", bucket).with("step", device.step).with("bytes", where.count * sizeof(float));
   const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
   const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
   comm::Collective& group = *device.group;
@@ -240,6 +245,8 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
 }
 
 Result<> DeviceStore::fetch(Device& device, uint32_t bucket, uint32_t) {
+  telemetry::Span span(options_.timeline, "fetch weights", "push");
+  span.with("bucket", bucket);
   if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->wait_for_weights(bucket));
   const FlatInterval where = interval(bucket);
   DT_TRY_VOID(device.group->broadcast(device.view.all_weights.subspan(where.begin, where.count), kFirst));

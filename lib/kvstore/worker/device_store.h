@@ -22,6 +22,10 @@
 #include "kvstore/task_queue.h"
 #include "kvstore/worker/updater.h"
 
+namespace dtrain::telemetry {
+class Timeline;
+}  // namespace dtrain::telemetry
+
 namespace dtrain::kvstore {
 
 // Who turns a sum into new weights. The names are those of --kv-store.
@@ -43,6 +47,7 @@ struct DeviceStoreOptions {
   bool samples_differ = true;
   // With kServers: the devices have summed their gradients by themselves; the first device holds the sum.
   bool gradients_are_summed = false;
+  telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: nowhere
 };
 
 class DeviceStore final : public Store, private OwnCounters {

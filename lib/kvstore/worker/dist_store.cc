@@ -26,6 +26,7 @@ SliceRequestsOptions request_options(const DistStoreOptions& options) {
           .incarnation = options.incarnation,
           .placement = options.placement,
           .groups = options.bucket_begin.size() + 1,
+          .timeline = options.timeline,
           .log = options.log};
 }
 

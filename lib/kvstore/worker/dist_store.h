@@ -29,13 +29,14 @@ namespace dtrain::kvstore {
 
 struct DistStoreOptions {
   uint32_t rank = 0;
-  uint64_t incarnation = 1;                // 64 random bits, not 0: tells processes of one rank apart
-  std::vector<Slice> placement = {};       // of all keys: parameters, then statistics
-  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as the executor's
-  UpdateRule rule = {};                    // same as the servers'
-  bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
-  int update_threads = 1;                  // with sums_only; includes the caller's thread
-  Log log = Log::silent();                 // names slices that were damaged on their way
+  uint64_t incarnation = 1;                 // 64 random bits, not 0: tells processes of one rank apart
+  std::vector<Slice> placement = {};        // of all keys: parameters, then statistics
+  std::vector<size_t> bucket_begin = {0};   // index of each bucket's first parameter; same as the executor's
+  UpdateRule rule = {};                     // same as the servers'
+  bool sums_only = false;                   // same as the servers' (ShardOptions): this worker updates, by `rule`
+  int update_threads = 1;                   // with sums_only; includes the caller's thread
+  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
+  Log log = Log::silent();                  // names slices that were damaged on their way
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do

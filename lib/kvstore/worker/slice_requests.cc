@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -18,6 +19,12 @@ uint64_t number_of(const Head& request) {
   if (const auto* header = std::get_if<Header>(&request)) return header->request;
   const auto* control = std::get_if<ControlRequest>(&request);
   return control == nullptr ? 0 : control->request;
+}
+
+const char* name_of_request(const Head& request) {
+  const auto* header = std::get_if<Header>(&request);
+  if (header == nullptr) return "send a control message";
+  return header->kind == Kind::kPush ? "push" : "pull";
 }
 
 // The step that the weights begin for which the request waits.
@@ -158,6 +165,9 @@ void SliceRequests::each_message(const SliceRequest& request, bool checksums, co
 
 Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request) {
   Pipe& pipe = *pipes_[at(slice).server];
+  telemetry::Span span(options_.timeline, name_of_request(request.head), "wire");
+  span.with("key", at(slice).key).with("slice", at(slice).part).with("bytes", request.values.size_bytes());
+  span.arrow(telemetry::ArrowPoint::kBegin, telemetry::arrow_of_request(options_.rank, number_of(request.head)));
   return catching(
       [&]() -> Result<> {
         each_message(request, pipe.needs_checksums(), [&](Message message) {
@@ -225,6 +235,9 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
   const auto found = slice_by_id_.find(slice_of(head));
   if (!answer || found == slice_by_id_.end() || at(found->second).server != server) return;
   const size_t slice = found->second;
+  telemetry::Span span(options_.timeline, "take an answer", "wire");
+  span.with("key", at(slice).key).with("slice", at(slice).part).with("bytes", byte_count(payload));
+  span.arrow(telemetry::ArrowPoint::kEnd, telemetry::arrow_of_request(options_.rank, answer->request));
   std::span<float> into;
   {
     const MutexLock lock(mutex_);
@@ -240,6 +253,7 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
   // values: it has an open request, and messages of one slice come one at a time.
   const bool is_intact = answer->status != Status::kCorrupt && payload_intact(answer->payload_crc, payload);
   if (is_intact && !into.empty()) copy_floats(payload, into);
+  span.end();  // the thread that waits for this answer may end the recording
   {
     const MutexLock lock(mutex_);
     end_use();
@@ -335,6 +349,7 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
     if (!error_ && is_answered()) return {};
   }
   // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
+  const telemetry::Span span(options_.timeline, "wait for answers", "wait");
   const auto describe = [this, what] { return fmt::format("{}: {}", what, describe_open()); };
   const Waits::Wait wait(waits_, describe);
   const MutexLock lock(mutex_);

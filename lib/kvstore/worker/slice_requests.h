@@ -27,6 +27,7 @@
 #include "kvstore/store.h"
 #include "kvstore/wire/placement.h"
 #include "kvstore/wire/transport.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::kvstore {
 
@@ -51,8 +52,9 @@ struct SliceRequestsOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
   std::vector<Slice> placement = {};
-  size_t groups = 1;        // of requests; they are numbered from 0
-  Log log = Log::silent();  // names slices that were damaged on their way
+  size_t groups = 1;                        // of requests; they are numbered from 0
+  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
+  Log log = Log::silent();                  // names slices that were damaged on their way
 };
 
 // Slices are named by their index in the placement. The caller makes at most one request about a slice at a time.
