@@ -47,6 +47,11 @@ std::vector<job::FlagRow<Options>> rows() {
       {.name = "bound",
        .help = "also measure the sum of the times of the oneDNN primitives, in turns with the batches",
        .bind = DT_FIELD(Options, bench.bound)},
+      {.name = "profile",
+       .help =
+           "also print where the time goes: for each step of each node its time, GFLOP/s, GB/s, and the share of what "
+           "the machine's cores or memory can do at most; with --bound also the time of oneDNN's primitive alone",
+       .bind = DT_FIELD(Options, bench.profile)},
       json_row(DT_FIELD(Options, json)),
   };
 }

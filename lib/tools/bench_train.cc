@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -11,6 +14,7 @@
 #include "exec/cpu/bound.h"
 #include "exec/cpu/executor.h"
 #include "exec/cpu/isa.h"
+#include "exec/cpu/peak.h"
 #include "graph/models/models.h"
 #include "job/resolve/data_set.h"
 #include "kvstore/worker/device_store.h"
@@ -41,6 +45,15 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   return data;
 }
 
+// exec/cpu/bound.h names some steps as oneDNN does.
+std::string name_in_bound(std::string what) {
+  for (const auto& [own, its] : {std::pair{"fully connected", "inner product"}, std::pair{"max pooling", "pooling"},
+                                 std::pair{"average pooling", "pooling"}, std::pair{"activation", "eltwise"}}) {
+    if (what.starts_with(own)) return its + what.substr(std::string_view(own).size());
+  }
+  return what;
+}
+
 // A compiled network and its data, run batch by batch.
 class TrainBench {
  public:
@@ -63,9 +76,14 @@ class TrainBench {
     for (int round = 0; round < kRounds; round++) {
       if (options_.bound) {
         DT_TRY(const exec::cpu::Bound bound, exec::cpu::measure_bound(graph_, compiled_));
+        for (const exec::cpu::BoundLine& line : bound.lines) {
+          double& least = primitives_.try_emplace({line.node, line.what}, line.best_s()).first->second;
+          least = std::min(least, line.best_s());
+        }
         direct.push_back(bound.direct_s());
         best.push_back(bound.best_s());
       }
+      if (options_.profile) note_peak();
       const int64_t begin = options_.num_batches * round / kRounds;
       DT_TRY_VOID(batches(options_.num_batches * (round + 1) / kRounds - begin));
     }
@@ -112,8 +130,38 @@ class TrainBench {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     result.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-    if (options_.profile) result.profile = executor_->profile();
+    if (options_.profile) result.profile = profile();
     return result;
+  }
+
+  void note_peak() {
+    const exec::cpu::Peak peak = exec::cpu::measure_peak(options_.threads);
+    peak_.flops_per_s = std::max(peak_.flops_per_s, peak.flops_per_s);
+    peak_.bytes_per_s = std::max(peak_.bytes_per_s, peak.bytes_per_s);
+  }
+
+  [[nodiscard]] Profile profile() const {
+    const exec::cpu::Peak& peak = peak_;
+    Profile profile{.peak_flops_per_s = peak.flops_per_s, .peak_bytes_per_s = peak.bytes_per_s, .lines = {}};
+    double all = 0;
+    for (const exec::cpu::ProfileLine& step : executor_->profile()) {
+      const double compute_s = step.flops / peak.flops_per_s, move_s = step.bytes / peak.bytes_per_s;
+      const auto primitive = primitives_.find({step.node, name_in_bound(step.what)});
+      profile.lines.push_back({.node = step.node,
+                               .what = step.what,
+                               .implementation = step.implementation,
+                               .mean_s = step.mean_s,
+                               .least_s = step.least_s,
+                               .flops = step.flops,
+                               .bytes = step.bytes,
+                               .bound_s = std::max(compute_s, move_s),
+                               .computes = compute_s > move_s,
+                               .primitive_s = primitive == primitives_.end() ? 0 : primitive->second});
+      all += step.least_s;
+    }
+    for (Profile::Line& line : profile.lines) line.share = line.least_s / all;
+    std::ranges::stable_sort(profile.lines, std::greater<>(), &Profile::Line::least_s);
+    return profile;
   }
 
   BenchTrainOptions options_;
@@ -124,6 +172,8 @@ class TrainBench {
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;
+  exec::cpu::Peak peak_;                                              // the best so far: other processes only lower it
+  std::map<std::pair<std::string, std::string>, double> primitives_;  // by node and what it does: seconds
 };
 
 }  // namespace
@@ -159,12 +209,69 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   return TrainBench(options, std::move(graph), compiled, std::move(executor), std::move(store), classes).run();
 }
 
+namespace {
+
+constexpr double kGiga = 1e9;
+
+double per_second(double amount, const Profile::Line& line) {
+  return line.least_s > 0 ? amount / line.least_s / kGiga : 0;
+}
+
+nlohmann::ordered_json json_of(const Profile& profile) {
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  for (const Profile::Line& line : profile.lines) {
+    nlohmann::ordered_json one{{"node", line.node},
+                               {"what", line.what},
+                               {"implementation", line.implementation},
+                               {"mean_ms", 1e3 * line.mean_s},
+                               {"min_ms", 1e3 * line.least_s},
+                               {"share", line.share},
+                               {"gflops", per_second(line.flops, line)},
+                               {"gbytes_per_s", per_second(line.bytes, line)},
+                               {"bound_ms", 1e3 * line.bound_s},
+                               {"bound_by", line.computes ? "compute" : "memory"},
+                               {"share_of_bound", line.share_of_bound()}};
+    if (line.primitive_s > 0) one["primitive_ms"] = 1e3 * line.primitive_s;
+    lines.push_back(std::move(one));
+  }
+  return {{"peak_gflops", profile.peak_flops_per_s / kGiga},
+          {"peak_gbytes_per_s", profile.peak_bytes_per_s / kGiga},
+          {"steps", std::move(lines)}};
+}
+
+std::string text_of(const Profile& profile) {
+  std::string text =
+      fmt::format("at most {:.0f} GFLOP/s (a large product of matrices) and {:.1f} GB/s (a sum of large arrays)\n",
+                  profile.peak_flops_per_s / kGiga, profile.peak_bytes_per_s / kGiga);
+  const bool has_primitives =
+      std::ranges::any_of(profile.lines, [](const Profile::Line& line) { return line.primitive_s > 0; });
+  text +=
+      fmt::format("{:>8} {:>8} {:>7} {:>8} {:>7} {:>8} {:>8}  {:32} {:28} {}\n", "mean ms", "least ms", "share",
+                  "GFLOP/s", "GB/s", "of bound", has_primitives ? "alone ms" : "", "what", "node", "implementation");
+  double mean = 0, least = 0, bound = 0;
+  for (const Profile::Line& line : profile.lines) {
+    const std::string alone = line.primitive_s > 0 ? fmt::format("{:.3f}", 1e3 * line.primitive_s) : "";
+    text += fmt::format("{:8.3f} {:8.3f} {:5.1f} % {:8.1f} {:7.1f} {:4.0f} % {} {:>8}  {:32} {:28} {}\n",
+                        1e3 * line.mean_s, 1e3 * line.least_s, 100 * line.share, per_second(line.flops, line),
+                        per_second(line.bytes, line), 100 * line.share_of_bound(), line.computes ? "c" : "m", alone,
+                        line.what, line.node, line.implementation);
+    mean += line.mean_s, least += line.least_s, bound += line.bound_s;
+  }
+  return text + fmt::format(
+                    "{:8.3f} {:8.3f} in all; {:.3f} ms, {:.0f} %, if each step reached its bound (c: compute, m: "
+                    "memory)\n",
+                    1e3 * mean, 1e3 * least, 1e3 * bound, least > 0 ? 100 * bound / least : 0);
+}
+
+}  // namespace
+
 std::string BenchTrainResult::json() const {
   nlohmann::ordered_json object{
       {"network", network}, {"batch_size", batch_size}, {"dtype", dtype}, {"threads", threads}, {"isa", isa}};
   object["samples_per_s"] = {{"median", samples_per_s.median}, {"min", samples_per_s.min}, {"max", samples_per_s.max}};
   object["peak_rss_bytes"] = peak_rss_bytes;
   if (bound) object["bound"] = {{"direct", bound->direct}, {"best", bound->best}};
+  if (profile) object["profile"] = json_of(*profile);
   return json_text(object);
 }
 
@@ -178,7 +285,7 @@ std::string BenchTrainResult::text() const {
         "oneDNN's primitives alone: {:.1f} samples/s direct, {:.1f} best: reached {:.2f} and {:.2f}\n", bound->direct,
         bound->best, samples_per_s.median / bound->direct, samples_per_s.median / bound->best);
   }
-  return result + profile;
+  return profile ? result + text_of(*profile) : result;
 }
 
 }  // namespace dtrain::tools

@@ -24,7 +24,24 @@ struct BenchTrainOptions {
   int threads = 1;
   bool winograd = true;
   bool bound = false;    // training only: also measure the sums of exec/cpu/bound.h, in turns with the batches
-  bool profile = false;  // fill BenchTrainResult::profile; reads the clock twice per primitive
+  bool profile = false;  // fill BenchTrainResult::profile; reads the clock twice per step of the program
+};
+
+// Where the time of a batch goes, step by step, and how close each step comes to what the machine can do.
+struct Profile {
+  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // exec/cpu/peak.h
+  struct Line {
+    std::string node, what, implementation;  // exec/cpu/executor.h
+    double mean_s = 0, least_s = 0;
+    double flops = 0, bytes = 0;
+    // The time that the step would take if it computed, or moved its data, as fast as the machine can at most.
+    double bound_s = 0;
+    bool computes = false;   // which of the two is longer: computing
+    double primitive_s = 0;  // with --bound: of oneDNN's primitive alone, with warm caches; 0: not measured
+    double share = 0;        // of the batch's time
+    [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }
+  };
+  std::vector<Line> lines;  // the one that takes longest first
 };
 
 struct BenchTrainResult {
@@ -41,7 +58,7 @@ struct BenchTrainResult {
     double direct = 0, best = 0;
   };
   std::optional<Bound> bound;  // samples/s if all primitives ran alone, with warm caches
-  std::string profile;         // where the time goes, one line per step
+  std::optional<Profile> profile;
 
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable

@@ -1,7 +1,7 @@
 #include "exec/cpu/executor.h"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
 
 #include "exec/contract.h"
 #include "exec/cpu/parallel.h"
@@ -49,6 +49,7 @@ void CpuExecutor::build() {
   gradients_ = std::move(lowered.gradients);
   results_ = std::move(lowered.results);
   runner_ = std::make_unique<Runner>(lowered.program, !options_.keep_all);
+  runner_->record_on(options_.timeline, graph_);
 }
 
 Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
@@ -91,30 +92,23 @@ std::vector<float> CpuExecutor::read(ValueId value) const {
   return value == kNoValue ? std::vector<float>{} : runner_->read(value);
 }
 
-std::string CpuExecutor::profile() const {
-  struct Sum {
-    double mean = 0, least = 0;
-  };
-  std::vector<Runner::Cost> costs = runner_->profile();
-  std::erase_if(costs, [](const auto& cost) { return cost.runs == 0; });
-  std::map<std::string, Sum> by_kind;
-  Sum all;
-  for (auto& cost : costs) {
-    cost.seconds /= static_cast<double>(cost.runs);
-    for (Sum* sum : {&by_kind[cost.what], &all}) sum->mean += cost.seconds, sum->least += cost.least;
+std::vector<ProfileLine> CpuExecutor::profile() const {
+  const std::vector<int64_t> products = graph::multiply_accumulates_by_node(graph_, shapes_);
+  std::vector<ProfileLine> lines;
+  for (const Runner::Cost& cost : runner_->profile()) {
+    if (cost.runs == 0) continue;
+    ProfileLine line{.node = graph_.node(cost.node).name, .what = cost.what, .implementation = cost.implementation};
+    line.mean_s = cost.seconds / static_cast<double>(cost.runs);
+    line.least_s = cost.least;
+    line.bytes = static_cast<double>(cost.bytes);
+    // The same number in each direction. Biases, reorders and sums of the same node are other steps.
+    const std::string_view what = cost.what;
+    if (what.starts_with("convolution") || what.starts_with("fully connected")) {
+      line.flops = 2 * static_cast<double>(products[cost.node] * options_.batch_size);
+    }
+    lines.push_back(std::move(line));
   }
-  std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.least > b.least; });
-  std::string text = "    mean    least ms  share\n";
-  for (const auto& cost : costs) {
-    text += fmt::format("{:8.3f} {:8.3f} {:5.1f} %  {:32} {:28} {}\n", 1e3 * cost.seconds, 1e3 * cost.least,
-                        100 * cost.least / all.least, cost.what, graph_.node(cost.node).name, cost.implementation);
-  }
-  text += fmt::format("{:8.3f} {:8.3f}          in all\n", 1e3 * all.mean, 1e3 * all.least);
-  for (const auto& [what, sum] : by_kind) {
-    text += fmt::format("{:8.3f} {:8.3f} {:5.1f} %  {}\n", 1e3 * sum.mean, 1e3 * sum.least, 100 * sum.least / all.least,
-                        what);
-  }
-  return text;
+  return lines;
 }
 
 namespace {

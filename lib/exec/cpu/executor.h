@@ -15,6 +15,14 @@
 
 namespace dtrain::exec::cpu {
 
+// One step of the program, such as a convolution's backward pass by its weights.
+struct ProfileLine {
+  std::string node, what, implementation;  // "conv1", "convolution backward weights", oneDNN's name for it, or "own"
+  double mean_s = 0, least_s = 0;          // other processes disturb the mean
+  double flops = 0;  // two for each multiplication and sum of convolutions and fully connected layers; 0: not counted
+  double bytes = 0;  // of the tensors that it reads and writes
+};
+
 class CpuExecutor final : public Executor {
  public:
   static Result<std::unique_ptr<CpuExecutor>> compile(const graph::Graph& graph, const Options& options,
@@ -29,11 +37,9 @@ class CpuExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
   size_t memory_bytes() const override { return runner_->memory_bytes(); }
 
-  // Measures where the time goes. After enable_profile, profile() returns one line per step, the most expensive first:
-  // mean and minimum time in ms (other processes disturb the mean), share of the total, what the step does, its node
-  // and its implementation. The totals by kind of step follow.
+  // Measures where the time goes. After enable_profile, profile() has the steps that have run, in their order.
   void enable_profile() { runner_->enable_profile(); }
-  [[nodiscard]] std::string profile() const;
+  [[nodiscard]] std::vector<ProfileLine> profile() const;
 
  private:
   CpuExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes);

@@ -1,5 +1,7 @@
 #include "exec/cpu/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "exec/cpu/layout.h"
@@ -15,7 +17,7 @@ Runner::Runner(const Program& program, bool share) : engine_(program.engine()), 
   arena_ = Arena(plan.arena_bytes);
   scratchpad_ = Arena(scratchpad_bytes);
   bind_addresses(program, plan);
-  for (const Step& step : program.steps()) steps_.push_back(bind(step));
+  for (const Step& step : program.steps()) steps_.push_back(bind(program, step));
 }
 
 void Runner::bind_addresses(const Program& program, const MemoryPlan& plan) {
@@ -31,7 +33,7 @@ void Runner::bind_addresses(const Program& program, const MemoryPlan& plan) {
   }
 }
 
-Runner::BoundStep Runner::bind(const Step& step) const {
+Runner::BoundStep Runner::bind(const Program& program, const Step& step) const {
   BoundStep bound;
   bound.node = step.node;
   bound.what = step.what;
@@ -39,6 +41,7 @@ Runner::BoundStep Runner::bind(const Step& step) const {
   bound.kernel = step.kernel;
   for (const Arg& arg : step.args) {
     bound.pointers.push_back(addresses_[arg.value]);
+    if (!program.values()[program.root(arg.value)].scratchpad) bound.bytes += mds_[arg.value].get_size();
     if (step.kernel) continue;
     bound.memories.emplace_back(mds_[arg.value], engine_, addresses_[arg.value]);
     bound.args.push_back({arg.key, bound.memories.back().get()});
@@ -54,8 +57,17 @@ void Runner::execute_step(BoundStep& step) const {
   }
 }
 
+void Runner::record_on(telemetry::Timeline* timeline, const graph::Graph& graph) {
+  timeline_ = timeline;
+  if (timeline == nullptr) return;
+  for (BoundStep& step : steps_) {
+    step.name = timeline->keep(fmt::format("{}: {}", graph.node(step.node).name, step.what));
+  }
+}
+
 void Runner::run(size_t index) {
   BoundStep& step = steps_[index];
+  const telemetry::Span span(timeline_, step.name, "operator");
   if (!profiling_) return execute_step(step);
   const auto begin = std::chrono::steady_clock::now();
   execute_step(step);
@@ -81,7 +93,7 @@ std::vector<Runner::Cost> Runner::profile() const {
   for (const BoundStep& step : steps_) {
     costs.push_back({step.node, step.what, step.kernel ? "own" : implementation_of(step.primitive),
                      std::chrono::duration<double>(step.spent).count(),
-                     std::chrono::duration<double>(step.least).count(), step.runs});
+                     std::chrono::duration<double>(step.least).count(), step.runs, step.bytes});
   }
   return costs;
 }

@@ -9,6 +9,8 @@
 #include "exec/cpu/arena.h"
 #include "exec/cpu/program.h"
 #include "exec/memory_plan.h"
+#include "graph/graph.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::exec::cpu {
 
@@ -16,6 +18,9 @@ class Runner {
  public:
   // share: values that are never alive at the same time share memory (exec/memory_plan.h).
   Runner(const Program& program, bool share);
+
+  // Records the steps on `timeline`; null: nowhere.
+  void record_on(telemetry::Timeline* timeline, const graph::Graph& graph);
 
   // Runs step `index`, on the calling thread and its OpenMP team.
   void run(size_t index);
@@ -35,6 +40,7 @@ class Runner {
     double seconds;              // total of all runs since enable_profile
     double least;                // the shortest run
     size_t runs;
+    size_t bytes;  // of the tensors that it reads and writes, each counted once
   };
   [[nodiscard]] std::vector<Cost> profile() const;
 
@@ -49,10 +55,12 @@ class Runner {
     std::vector<void*> pointers;
     std::chrono::nanoseconds spent{0}, least{std::chrono::nanoseconds::max()};
     size_t runs = 0;
+    size_t bytes = 0;
+    const char* name = "";  // "conv1: convolution forward", if the steps are recorded
   };
 
   void bind_addresses(const Program& program, const MemoryPlan& plan);
-  [[nodiscard]] BoundStep bind(const Step& step) const;
+  [[nodiscard]] BoundStep bind(const Program& program, const Step& step) const;
   void execute_step(BoundStep& step) const;
 
   dnnl::engine engine_;
@@ -62,6 +70,7 @@ class Runner {
   Arena arena_, scratchpad_;
   std::vector<BoundStep> steps_;
   bool profiling_ = false;
+  telemetry::Timeline* timeline_ = nullptr;
 };
 
 }  // namespace dtrain::exec::cpu
