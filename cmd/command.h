@@ -31,6 +31,7 @@ Result<int> bench_input(const Call& call);
 Result<int> bench_dlbs(const Call& call);
 Result<int> package(const Call& call);
 Result<int> parse_log(const Call& call);
+Result<int> trace(const Call& call);
 Result<int> set_rate(const Call& call);
 Result<int> plan(const Call& call);
 Result<int> predict(const Call& call);

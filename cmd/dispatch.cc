@@ -40,6 +40,7 @@ const std::vector<SubCommand>& grammar() {
       {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
       {{"export"}, export_model, false, "write a trained model as ONNX or safetensors"},
       {{"plot"}, nullptr},
+      {{"trace"}, trace, false, "put the traces of a job's processes together"},
       {{"doctor"}, doctor, false, "examine the hosts of a job before it runs"},
       {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},

@@ -12,6 +12,7 @@
 #include "launch/this_machine.h"
 #include "role/process/addresses.h"
 #include "role/process/report.h"
+#include "telemetry/trace_file.h"
 
 namespace dtrain::cmd {
 
@@ -47,6 +48,17 @@ Result<std::string> scheduler_address(const job::Flags& flags, const Places& pla
 }  // namespace
 
 namespace {
+
+// The processes of other hosts may have left their traces there; `dtrain trace` takes them too.
+void merge_traces(const std::string& run_dir, launch::Screen& screen) {
+  const Result<telemetry::MergedTrace> merged = telemetry::merge_traces({run_dir});
+  if (merged) {
+    screen.line(fmt::format("trace of {} processes: {}", merged->files, merged->path));
+    for (const std::string& left_out : merged->left_out) screen.line("left out of the trace: " + left_out);
+  } else if (merged.error().code != Code::kNotFound) {
+    screen.line("the trace cannot be put together: " + merged.error().line());
+  }
+}
 
 // The hosts of a missing file.
 job::HostAssignment unknown_hosts(const job::Flags& flags) {
@@ -112,6 +124,7 @@ Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::
   return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
     DT_TRY(launch::JobEnd end, launch::supervise(processes, screen));
     if (on_end) on_end(end);
+    merge_traces(run_dir.path(), screen);
     if (!run_dir.has_begun()) return end.exit_code;
     DT_TRY_VOID(role::complete_summary(
         run_dir.path(), flags, {processes.name, end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));

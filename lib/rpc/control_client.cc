@@ -90,6 +90,8 @@ class Client final : public ControlClient {
     changed_.notify_all();
   }
 
+  void request_trace(uint64_t steps) override { line_.request_trace(steps); }
+
   uint32_t rank() const override {
     const MutexLock lock(mutex_);
     return rank_;

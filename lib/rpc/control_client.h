@@ -14,6 +14,7 @@
 #include "job/process/coordinator.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
+#include "telemetry/tracer.h"
 
 namespace dtrain::rpc {
 
@@ -25,6 +26,7 @@ struct ControlOptions {
   std::chrono::milliseconds heartbeat_interval{2'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::chrono::milliseconds scheduler_grace{30'000};
+  telemetry::Tracer* tracer = nullptr;  // hears of traces, and of the scheduler's clock; null: nobody does
   std::chrono::milliseconds barrier_timeout{3'600'000};  // a barrier that nobody's loss ended by then is a bug
 };
 
@@ -53,6 +55,9 @@ class ControlClient : public job::Coordinator {
   // A signal asked this process to stop. Before the join has returned: it returns kPreempted. After: the workers stop,
   // as may_begin says, and the servers with them.
   virtual void request_stop() = 0;
+
+  // Asks the scheduler for a trace of the next steps of all processes; see rpc::Scheduler::request_trace.
+  virtual void request_trace(uint64_t steps) = 0;
 
   // This process has failed, and must end: all waits here return the error, which is kept unless the job has failed
   // before. Any thread may call it. done() then tells the scheduler why, and with it the other processes.

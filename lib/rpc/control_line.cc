@@ -1,5 +1,6 @@
 #include "rpc/control_line.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{100};
 constexpr size_t kWaitNameMax = 200;
+// While a trace is in progress: each round trip may tell the scheduler's clock more exactly.
+constexpr std::chrono::milliseconds kTraceInterval{100};
+
+int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
@@ -68,6 +76,12 @@ void ControlLine::request_stop() {
   nudge();
 }
 
+void ControlLine::request_trace(uint64_t steps) {
+  proto::Up up;
+  up.mutable_trace_now()->set_steps(steps);
+  if (const auto out = stream()) out->send(std::move(up));
+}
+
 void ControlLine::report(const job::WorkerProgress& progress) {
   const MutexLock lock(mutex_);
   progress_ = progress;
@@ -103,18 +117,20 @@ void ControlLine::run() {
 }
 
 Result<> ControlLine::beat_until_end() {
-  auto next_beat = Clock::now();
+  std::optional<Clock::time_point> last_beat;
   while (true) {
     open_stream();
-    if (Clock::now() >= next_beat) {
+    if (!last_beat || Clock::now() >= *last_beat + beat_interval()) {
       beat();
-      next_beat = Clock::now() + options_.heartbeat_interval;
+      last_beat = Clock::now();
     }
     send_stop();
+    close_trace();
     look_for_silence();
     report_failure();
     const MutexLock lock(mutex_);
-    changed_.wait_until(mutex_, wake_time(next_beat), [this]() DT_REQUIRES(mutex_) { return nudged_; });
+    changed_.wait_until(mutex_, wake_time(*last_beat + beat_interval()),
+                        [this]() DT_REQUIRES(mutex_) { return nudged_; });
     nudged_ = false;
     if (ending_) return {};
   }
@@ -179,7 +195,24 @@ void ControlLine::beat() {
     beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
     out = stream_;
   }
+  if (options_.tracer != nullptr) beat.set_traced(options_.tracer->written());
+  beat.set_sent_us(now_us());
   if (out) out->send(std::move(up));
+}
+
+std::chrono::milliseconds ControlLine::beat_interval() const {
+  const bool traces = options_.tracer != nullptr && options_.tracer->is_wanted();
+  return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
+}
+
+// Here, because writing the file takes too long for a reaction.
+void ControlLine::close_trace() {
+  uint64_t number = 0;
+  {
+    const MutexLock lock(mutex_);
+    number = traced_;
+  }
+  if (options_.tracer != nullptr && number > 0) options_.tracer->close(number);
 }
 
 // Once a stream: the scheduler recognises it.
@@ -240,6 +273,7 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
     if (!answered_) nudge();
     answered_ = true;
   }
+  if (down.has_alive()) return on_alive(down.alive());
   if (down.has_hold()) return answer_hold();
   if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
   if (!down.has_stop_job() && !down.has_finish()) return;
@@ -249,6 +283,21 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   finished_ = true;
   preempted_ = down.finish().preempted();
   changed_.notify_all();
+}
+
+void ControlLine::on_alive(const proto::Alive& alive) {
+  if (options_.tracer == nullptr) return;
+  telemetry::Tracer& tracer = *options_.tracer;
+  if (alive.sent_us() > 0) tracer.clock().add(alive.sent_us(), alive.clock_us(), now_us());
+  if (alive.has_trace()) {
+    tracer.request(
+        {.number = alive.trace().number(), .first_step = alive.trace().first_step(), .steps = alive.trace().steps()});
+  }
+  const MutexLock lock(mutex_);
+  const bool is_news = alive.traced() > traced_ || alive.trace().number() > trace_;
+  traced_ = std::max(traced_, alive.traced());
+  trace_ = std::max(trace_, alive.trace().number());
+  if (is_news) nudge();
 }
 
 void ControlLine::on_end(uint64_t id, const grpc::Status& status) {

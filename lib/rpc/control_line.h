@@ -30,6 +30,7 @@ class ControlLine {
   void end();
 
   void request_stop();
+  void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
   void fail(Error error) DT_EXCLUDES(mutex_);
@@ -47,6 +48,8 @@ class ControlLine {
   void open_stream() DT_EXCLUDES(mutex_);
   void beat() DT_EXCLUDES(mutex_);
   void send_stop() DT_EXCLUDES(mutex_);
+  void close_trace() DT_EXCLUDES(mutex_);
+  [[nodiscard]] std::chrono::milliseconds beat_interval() const;
   void look_for_silence() DT_EXCLUDES(mutex_);
   void report_failure() DT_EXCLUDES(mutex_);
   [[nodiscard]] Clock::time_point wake_time(Clock::time_point next_beat) const DT_REQUIRES(mutex_);
@@ -55,6 +58,7 @@ class ControlLine {
 
   // From gRPC's threads, about the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
+  void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold();
   void fail_locked(Error error) DT_REQUIRES(mutex_);
@@ -81,6 +85,8 @@ class ControlLine {
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;
+  uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;   // number of the newest trace
+  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the last one that all workers have written
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
+#include "rpc/job_tracing.h"
 #include "rpc/open_barrier.h"
 #include "rpc/scheduler_messages.h"
 #include "rpc/scheduler_service.h"
@@ -38,6 +39,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
         machine_(options_.membership),
         incarnation_(make_incarnation()),
         barrier_(options_.membership.workers),
+        tracing_(options_.tracer == nullptr ? 0 : options_.tracer->number()),
         service_(*this, options_.security, log_) {}
 
   ~Driver() override {
@@ -52,6 +54,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   Result<> begin() {
+    if (options_.tracer != nullptr) {
+      const auto began = std::chrono::duration_cast<std::chrono::microseconds>(since_.time_since_epoch()).count();
+      options_.tracer->clock().add(began, 0, began);
+      options_.tracer->record_messages();
+    }
     DT_TRY(listener_,
            listen(
                options_.listen, options_.security, Traffic::kControl, log_,
@@ -71,6 +78,10 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void request_stop() override {
     post([this] { on(membership::StopRequested{"the scheduler"}); });
+  }
+
+  void request_trace(uint64_t steps) override {
+    post([this, steps] { trace_now(steps); });
   }
 
   std::vector<MemberPulse> pulses() const override {
@@ -206,6 +217,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
     if (outcome_reached_) return call->refuse(failure_status());
+    const telemetry::Span span(timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
     on(to_event(request));
@@ -226,18 +238,58 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
+    if (up.has_trace_now()) trace_now(up.trace_now().steps());
     if (!up.has_heartbeat()) return;
-    send_alive(stream);
+    const telemetry::Span span(timeline(), "heartbeat", "scheduler");
+    send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
     if (!member || !complete_) return;
+    if (member->role == Role::kWorker) {
+      tracing_.hear(*member, up.heartbeat().step(), up.heartbeat().traced(), Clock::now());
+      if (up.heartbeat().traced() > traced_) close_trace();
+    }
     const MutexLock lock(mutex_);
     pulses_[*member] = to_pulse(up.heartbeat());
   }
 
-  static void send_alive(ControlCall& stream) {
+  void send_alive(ControlCall& stream, int64_t sent_us = 0) const {
     proto::Down down;
-    down.mutable_alive();
+    proto::Alive& alive = *down.mutable_alive();
+    alive.set_sent_us(sent_us);
+    alive.set_clock_us(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_).count());
+    alive.set_traced(traced_);
+    if (const telemetry::TraceRequest* trace = tracing_.trace()) {
+      alive.mutable_trace()->set_number(trace->number);
+      alive.mutable_trace()->set_first_step(trace->first_step);
+      alive.mutable_trace()->set_steps(trace->steps);
+    }
     stream.send(std::move(down));
+  }
+
+  // ---- Traces.
+
+  // What this process does is recorded if it is about these steps.
+  telemetry::Timeline* timeline() const {
+    return options_.tracer == nullptr ? nullptr : options_.tracer->of_step(tracing_.step());
+  }
+
+  void trace_now(uint64_t steps) {
+    if (!complete_ || outcome_reached_) return;
+    const auto trace = tracing_.request(steps, Clock::now());
+    if (!trace) return;
+    log_.info("trace {} is of the steps {} to {}", trace->number, trace->first_step,
+              trace->first_step + trace->steps - 1);
+    if (options_.tracer != nullptr) options_.tracer->request(*trace);
+    for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
+  }
+
+  // Servers, and this process, write theirs when the workers have done so.
+  void close_trace() {
+    const uint64_t traced = tracing_.traced(options_.membership.workers);
+    if (traced <= traced_) return;
+    traced_ = traced;
+    for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
+    if (options_.tracer != nullptr) options_.tracer->close(traced_);
   }
 
   bool current(Incarnation incarnation, const ControlCall* stream) const {
@@ -353,7 +405,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   SchedulerOptions options_;
   Log log_;
-  Clock::time_point since_ = Clock::now();
+  const Clock::time_point since_ = Clock::now();
   Clock::time_point ticked_ = since_;
 
   membership::Machine machine_;
@@ -361,6 +413,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
   OpenBarrier barrier_;
+  JobTracing tracing_;
+  uint64_t traced_ = 0;  // number of the last trace that all workers have written
   Joined joined_;
   std::string job_text_;
   bool complete_ = false;  // job_text_ is; before that nobody trains

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
+#include "telemetry/tracer.h"
 
 namespace dtrain::rpc {
 
@@ -33,6 +34,7 @@ struct SchedulerOptions {
   Listen listen;
   Security security;
   sync::membership::Settings membership;
+  telemetry::Tracer* tracer = nullptr;  // of this process; must outlive the scheduler. Null: its own work is not traced
   // Completes the job (placement, shares, batches an epoch) before the answers go out. Called once, on the scheduler's
   // thread. An error ends the start for all.
   std::function<Result<CompleteJob>(const Joined&)> finish_job;
@@ -55,6 +57,9 @@ class Scheduler {
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
   // A signal asked this process to stop: the job stops.
   virtual void request_stop() = 0;
+  // Asks for a trace of `steps` steps of all processes, which write it into their run directories (telemetry/tracer.h);
+  // 0: as many as usual. Ignored before the start, while a trace is in progress, and for some seconds after one.
+  virtual void request_trace(uint64_t steps) = 0;
   // What workers reported last, by rank; empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };

@@ -127,13 +127,13 @@ TEST_CASE("flags of MXNet's scripts are accepted with their default values", "[j
     parsed({flag.substr(0, equals), flag.substr(equals + 1)});
   }
   parsed(defaults);
-  parsed({"--gc-threshold", ".50", "--trace", "0.0"});
+  parsed({"--gc-threshold", ".50", "--replicas", "0.0"});
 }
 
 TEST_CASE("flags of MXNet's scripts are refused by name with other values", "[job]") {
   CHECK_THAT(refused({"--gc-type", "2bit"}),
              Contains("--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'"));
-  CHECK_THAT(refused({"--trace", "5"}), Contains("--trace: '5' is not in this version"));
+  CHECK_THAT(refused({"--replicas", "5"}), Contains("--replicas: '5' is not in this version"));
   CHECK_THAT(refused({"--p3"}), Contains("--p3: '1' is not in this version"));
   CHECK_THAT(refused({"--gc-threshold", ""}), Contains("--gc-threshold: ''"));
   CHECK_THAT(refused({"--profile-server-suffix", "a"}), Contains("'a' is refused") && Contains("no profile"));
@@ -141,7 +141,7 @@ TEST_CASE("flags of MXNet's scripts are refused by name with other values", "[jo
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("c.toml"), "gc-type = \"none\"\nmonitor = 0\n"));
   parsed({"--config", dir.path("c.toml")});
-  REQUIRE(write_file_atomic(dir.path("c.toml"), "lr = 1\ntrace = 7\n"));
+  REQUIRE(write_file_atomic(dir.path("c.toml"), "lr = 1\nreplicas = 7\n"));
   CHECK_THAT(refused({"--config", dir.path("c.toml")}), Contains("'7' is not in this version") && Contains("c.toml:2"));
 }
 

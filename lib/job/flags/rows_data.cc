@@ -352,6 +352,13 @@ std::vector<Row> report_rows() {
        .bind = DT_FIELD(Flags, loop.monitor, "0"),
        .min = 0,
        .max = kStepsMax},
+      {.name = "trace",
+       .value = "N",
+       .help = "record what all processes do during N steps, after the first 5, and write it to the run directory as "
+               "trace.json, which chrome://tracing and ui.perfetto.dev show; SIGUSR2 records steps of a running job",
+       .bind = DT_FIELD(Flags, launch.trace_steps, "0"),
+       .min = 0,
+       .max = 1000},
       {.name = "log-format",
        .value = "1.9|legacy",
        .help = "format of the log lines with the speed: 1.9 (MXNet 1.4 and newer) or legacy (older versions of MXNet)",

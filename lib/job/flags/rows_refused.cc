@@ -21,7 +21,9 @@ std::vector<RefusedFlag> of_the_originals() {
       {{"--workspace", "--conv-workspace"},
        "is refused, because dtrain plans its memory itself; --dry-run prints the plan"},
       {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
-       .message = "is refused, because this version of dtrain writes no profiles of operators",
+       .message = "is refused, because dtrain writes no profile with a name of its own; --trace N records the "
+                  "operators of all "
+                  "processes in the run directory",
        .accepted = {""}},
       {{"--archives", "--files", "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
        "is refused; use --launcher with slurm, sge, yarn or kubernetes"},
@@ -44,7 +46,7 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later({"--replicas", "--slice-elements", "--trace"}, {"0"}),
+      later({"--replicas", "--slice-elements"}, {"0"}),
       later({"--p3", "--recompute", "--backward-mirror", "--memonger"}, {"0"}, true),
       later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),

@@ -9,8 +9,11 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
   DT_TRY(ResumeSearch search, find_resumed(flags));
   const bool is_alone = flags.launch.role == job::Role::kNone;
   DT_TRY(RunDir run_dir, is_alone ? RunDir::claim(flags, search.run) : RunDir::share(flags, search.run));
-  return Process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose), flags.launch.terminal),
-                 std::move(search.run), std::move(run_dir), name);
+  Process process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose), flags.launch.terminal),
+                  std::move(search.run), std::move(run_dir), name);
+  const int64_t steps = flags.launch.trace_steps;
+  if (steps > 0) process.tracer->request_at_start(static_cast<uint64_t>(steps));
+  return process;
 }
 
 Result<> Process::take_rank(uint32_t rank) {
@@ -22,6 +25,7 @@ Result<> Process::take_rank(uint32_t rank) {
   run_dir.owns_log(file);
   if (!flags.loop.log_file.empty())
     DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
+  tracer->set_place(name_, rank, run_dir.path(), log);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // What processes of every role have: flags, a log, a run directory, and the run to resume.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "base/waits.h"
 #include "job/spec/job_spec.h"
 #include "role/process/run_dir.h"
+#include "telemetry/tracer.h"
 
 namespace dtrain::role {
 
@@ -28,6 +30,7 @@ class Process {
   Log log;
   std::optional<Resumed> resumed;
   RunDir run_dir;
+  std::unique_ptr<telemetry::Tracer> tracer = std::make_unique<telemetry::Tracer>(log);
 
  private:
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)

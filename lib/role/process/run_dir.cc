@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "data/records/record_index.h"
 #include "job/resolve/network_file.h"
+#include "telemetry/trace_file.h"
 #include "train/checkpoint.h"
 
 namespace dtrain::role {
@@ -64,8 +65,8 @@ void remove_run(const std::string& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool known =
-        name == job::kJobSpecFile || name == kMetricsFile || name == "summary.json" || name == kClassNamesFile;
+    const bool known = telemetry::is_trace_file(name) || name == job::kJobSpecFile || name == kMetricsFile ||
+                       name == "summary.json" || name == kClassNamesFile;
     if (known || is_log(name) || name.ends_with(data::kKeptOffsetsSuffix) || (spec && is_checkpoint(name, network)))
       files.push_back(entry.path());
   }

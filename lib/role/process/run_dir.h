@@ -2,6 +2,7 @@
 //
 //   jobspec             text of the JobSpec, and what --resume needs besides (job/spec/job_spec.h)
 //   ROLE-RANK.log       a log of each process
+//   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
 //   metrics.jsonl       made when training begins; summary.json
 //   synset.txt          the names of the classes, if the data are class folders
 //   *.offsets           where records begin in a file without an index, if no index can be written beside it

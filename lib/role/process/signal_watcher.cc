@@ -8,10 +8,14 @@
 
 namespace dtrain::role {
 
-SignalWatcher::SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop)
-    : signals_(signals), waits_(waits), log_(std::move(log)), on_stop_(std::move(on_stop)), thread_([this] {
-        watch();
-      }) {}
+SignalWatcher::SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop,
+                             std::function<void()> on_trace)
+    : signals_(signals),
+      waits_(waits),
+      log_(std::move(log)),
+      on_stop_(std::move(on_stop)),
+      on_trace_(std::move(on_trace)),
+      thread_([this] { watch(); }) {}
 
 SignalWatcher::~SignalWatcher() {
   {
@@ -31,7 +35,10 @@ void SignalWatcher::watch() {
     const Result<> outcome = catching(
         [&]() -> Result<> {
           if (signals_.stop && !std::exchange(stopping, true)) on_stop_();
-          if (const int asked = signals_.dump_waits; asked != std::exchange(dumps, asked)) dump_waits();
+          if (const int asked = signals_.dump_waits; asked != std::exchange(dumps, asked)) {
+            dump_waits();
+            if (on_trace_) on_trace_();
+          }
           return {};
         },
         "the answer to a signal");

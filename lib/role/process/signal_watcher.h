@@ -15,8 +15,9 @@ namespace dtrain::role {
 class SignalWatcher {
  public:
   // Calls on_stop once when a stop is requested, on the watcher's thread. On SIGUSR2, logs what this process is waiting
-  // for (`waits`).
-  SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop);
+  // for (`waits`), and calls on_trace, which may be null.
+  SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop,
+                std::function<void()> on_trace = nullptr);
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;
@@ -28,7 +29,7 @@ class SignalWatcher {
   const Signals& signals_;
   const Waits& waits_;
   Log log_;
-  std::function<void()> on_stop_;
+  std::function<void()> on_stop_, on_trace_;
   Mutex mutex_;
   ConditionVariable ended_;
   bool end_ DT_GUARDED_BY(mutex_) = false;

@@ -12,11 +12,13 @@
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
+#include "role/process/tracing.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "rpc/scheduler.h"
+#include "telemetry/trace_file.h"
 
 namespace dtrain::role {
 namespace {
@@ -126,6 +128,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   rpc::SchedulerOptions options{.listen = listen,
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
+                                .tracer = process.tracer.get(),
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
     DT_TRY(plan, complete(joined, files, spec));
@@ -134,12 +137,17 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
     process.log.verbose(1, "table {}", spec.placement);
     return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of};
   };
+  telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line("dtrain scheduler " + to_text({host, scheduler->port()}));
   Waits waits;
-  const SignalWatcher watcher(signals, waits, process.log, [&] { scheduler->request_stop(); });
-  DT_TRY_VOID(watch(*scheduler, spec.flags, plan, KillSwitch(own_faults(process.flags, 0).kill_at)));
+  const SignalWatcher watcher(
+      signals, waits, process.log, [&] { scheduler->request_stop(); },
+      [&] { scheduler->request_trace(steps_to_trace(flags)); });
+  Result<> ended = watch(*scheduler, spec.flags, plan, KillSwitch(own_faults(process.flags, 0).kill_at));
+  process.tracer->finish();
+  DT_TRY_VOID(std::move(ended));
   return job::kExitOk;
 }
 

@@ -12,6 +12,7 @@
 #include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
+#include "role/process/tracing.h"
 #include "role/process/wait_log.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
@@ -133,6 +134,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
              count);
   };
   options.trace = trace;
+  options.tracer = process.tracer.get();
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = shard_threads(process.flags, spec.flags.scheme.reduce_threads);
   return kvstore::Shard::create(std::move(options));
@@ -155,6 +157,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
          "opening --trace-events");
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get(), on_failure));
+  process.tracer->record_messages();
   data.serve(worker_incarnations(reply), *shard, on_failure);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
@@ -164,6 +167,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
     finished = control.wait_finish();
   }
   data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
+  process.tracer->finish();
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));
   if (trace != nullptr) DT_TRY_VOID(trace->finish());
@@ -184,13 +188,16 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   Waits waits;
   DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), waits, process.log));
   DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
+  to_scheduler.tracer = process.tracer.get();
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
   request.address = to_text({address.host, data->port()});
   Result<> outcome;
   {
-    const SignalWatcher watcher(signals, waits, process.log, [&] { control->request_stop(); });
+    const SignalWatcher watcher(
+        signals, waits, process.log, [&] { control->request_stop(); },
+        [&] { control->request_trace(steps_to_trace(flags)); });
     outcome = catching([&] { return serve(process, *control, *data, request); });
   }
   control->done(outcome);

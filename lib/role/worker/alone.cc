@@ -8,6 +8,7 @@
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
+#include "role/process/tracing.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/labels.h"
@@ -49,13 +50,15 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                         const job::JobPlan& plan) {
   const Clock::time_point started = Clock::now();
   Waits waits;
+  begin_own_trace(process);
   job::Progress progress = job_progress(spec.flags, plan, {});
   const auto show = [&] { process.log.live(job::format_progress(progress)); };
   train::LocalCoordinator coordinator(process.signals.stop, [&](const job::WorkerProgress& report) {
     progress = job_progress(spec.flags, plan, {report});
     show();
   });
-  const SignalWatcher watcher(process.signals, waits, process.log, [] {});
+  const SignalWatcher watcher(
+      process.signals, waits, process.log, [] {}, [&] { trace_next_steps(process); });
   const auto end = [&](const train::TrainOutcome& so_far, const Result<train::TrainOutcome>& outcome) {
     if (outcome && !outcome->stopped) {
       progress = job::completed(progress);
@@ -78,11 +81,13 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                           .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = coordinator,
                           .waits = waits,
-                          .pacer = &pacer},
+                          .pacer = &pacer,
+                          .tracer = process.tracer.get()},
                          [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(setup, devices, executors);
                          }));
   const Result<train::TrainOutcome> outcome = training->run();
+  finish_own_trace(process);
   return end(training->outcome(), outcome);
 }
 

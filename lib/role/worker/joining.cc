@@ -11,6 +11,7 @@
 #include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
+#include "role/process/tracing.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 #include "role/worker/indexing.h"
@@ -162,11 +163,14 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
   DT_TRY_VOID(job::check_token_to_join(connection.security.token, flags.launch.insecure, flags.launch.scheduler));
+  options.tracer = process.tracer.get();
   connection.control = rpc::ControlClient::create(std::move(options), connection.waits, process.log);
   connection.control->on_failure([&](const Error& error) { connection.failure.fail(error); });
   Result<int> code = job::kExitInternal;
   {
-    const SignalWatcher watcher(signals, connection.waits, process.log, [&] { connection.control->request_stop(); });
+    const SignalWatcher watcher(
+        signals, connection.waits, process.log, [&] { connection.control->request_stop(); },
+        [&] { connection.control->request_trace(steps_to_trace(process.flags)); });
     const Result<> ended = catching([&]() -> Result<> {
       DT_TRY(const JoinedJob joined, join(process, connection));
       code = work(process, connection, joined);

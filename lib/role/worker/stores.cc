@@ -121,7 +121,8 @@ kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
           .rule = update_rule(setup.spec.flags, setup.plan),
           .bucket_begin = setup.bucket_begin,
           .threads = plan_threads(setup.flags).device,
-          .samples_differ = leaves_out_steps(setup.spec.flags)};
+          .samples_differ = leaves_out_steps(setup.spec.flags),
+          .timeline = setup.timeline};
 }
 
 std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {

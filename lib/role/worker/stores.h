@@ -29,8 +29,9 @@ struct StoreSetup {
   const job::JobSpec& spec;  // complete
   const job::JobPlan& plan;  // of the spec
   const std::vector<size_t>& bucket_begin;
-  job::Coordinator& coordinator;  // of all workers
-  Waits& waits;                   // outlives the store
+  job::Coordinator& coordinator;            // of all workers
+  Waits& waits;                             // outlives the store
+  telemetry::Timeline* timeline = nullptr;  // as in DeviceStoreOptions
 };
 
 // Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store

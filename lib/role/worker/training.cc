@@ -58,6 +58,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .coordinator = parts.coordinator,
                         .pacer = parts.pacer,
                         .kill = KillSwitch(own_faults(parts.process.flags, parts.coordinator.rank()).kill_at),
+                        .tracer = parts.tracer,
                         .log = parts.process.log});
   return training;
 }
@@ -84,7 +85,8 @@ Result<> Training::make_store(const MakeStore& make_store) {
                          .plan = setup_.plan,
                          .bucket_begin = setup_.bucket_begin,
                          .coordinator = setup_.coordinator,
-                         .waits = setup_.waits};
+                         .waits = setup_.waits,
+                         .timeline = timeline()};
   DT_TRY(store_, make_store(setup, *devices_, *training_));
   return {};
 }
@@ -94,6 +96,7 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
   exec::Options options = executor_options(setup_.process.flags, purpose);
   options.inputs = inputs_of(data);
   options.bucket_begin = setup_.bucket_begin;
+  options.timeline = timeline();
   options.keep_all = purpose == exec::Options::Purpose::kTraining && monitors();
   DT_TRY(std::vector<int64_t> batches, device_batches(setup_.process.flags));
   std::vector<std::unique_ptr<exec::Executor>> executors;
@@ -102,7 +105,9 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
     exec::Executor* weights_of = training_ ? &training_->executor(device) : nullptr;
     DT_TRY(executors.emplace_back(), devices_->backend(device).compile(setup_.network.graph, options, weights_of));
   }
-  return std::make_unique<exec::DeviceGroup>(std::move(executors), std::move(batches));
+  auto group = std::make_unique<exec::DeviceGroup>(std::move(executors), std::move(batches));
+  group->record_on(timeline());
+  return group;
 }
 
 std::vector<InputForm> Training::inputs_of(const data::Dataset& data) const {
@@ -114,6 +119,7 @@ void Training::open_loaders() {
   const job::JobFlags& job = setup_.spec.flags;
   const uint32_t rank = setup_.coordinator.rank();
   data::LoaderOptions options = training_loading(flags, setup_.spec, *setup_.data.train, labels_, rank);
+  options.timeline = timeline();
   options.allocate = devices_->backend(0).batch_memory();
   setup_.process.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.process.log);

@@ -34,7 +34,8 @@ struct TrainingSetup {
   std::vector<size_t> bucket_begin;
   job::Coordinator& coordinator;  // of all workers
   Waits& waits;
-  Pacer* pacer = nullptr;     // as in TrainParts
+  Pacer* pacer = nullptr;               // as in TrainParts
+  telemetry::Tracer* tracer = nullptr;  // as in TrainParts
   bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves none
 };
 
@@ -60,6 +61,9 @@ class Training {
   // Worker 0 prints what --monitor asks for.
   [[nodiscard]] bool monitors() const {
     return setup_.process.flags.loop.monitor > 0 && setup_.coordinator.rank() == 0 && setup_.keeps_weights;
+  }
+  [[nodiscard]] telemetry::Timeline* timeline() const {
+    return setup_.tracer == nullptr ? nullptr : &setup_.tracer->timeline();
   }
   Result<> compile();
   Result<> make_store(const MakeStore& make_store);

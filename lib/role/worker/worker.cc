@@ -38,11 +38,13 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
 // The store over the servers; nullptr if the job has none.
 Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joined,
                                                             const std::vector<size_t>& bucket_begin, int update_threads,
-                                                            Connection& connection, const Log& log) {
+                                                            Connection& connection, telemetry::Tracer& tracer,
+                                                            const Log& log) {
   const auto& [reply, spec, plan, data] = joined;
   if (spec.flags.num_servers == 0) return nullptr;
   kvstore::DistStoreOptions options;
   options.log = log;
+  options.timeline = &tracer.timeline();
   options.rank = reply.rank;
   options.incarnation = connection.incarnation;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
@@ -154,7 +156,8 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
-         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection, process.log));
+         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection, *process.tracer,
+                         process.log));
   kvstore::DistStore* const servers = dist_store.get();
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
               connection.waits);
@@ -167,7 +170,8 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                           .bucket_begin = bucket_begin,
                           .coordinator = *connection.control,
                           .waits = connection.waits,
-                          .pacer = &pacer},
+                          .pacer = &pacer,
+                          .tracer = process.tracer.get()},
                          [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
@@ -179,6 +183,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
+  process.tracer->finish();
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);
   return end_worker(process, joined, training->outcome(), outcome, started);

@@ -1,0 +1,83 @@
+#include "rpc/job_tracing.h"
+
+#include <catch2/catch.hpp>
+
+#include "rpc/job.h"
+
+using namespace dtrain;
+using namespace dtrain::rpc;
+using namespace dtrain::rpc::test;
+using sync::membership::Role;
+
+// Two heartbeats tell a worker's speed. The trace begins after the step that it will have begun when it hears of it.
+TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
+  const JobTracing::Clock::time_point start;
+  JobTracing tracing;
+  CHECK_FALSE(tracing.request(3, start).has_value());  // nobody trains yet
+  const Member fast{Role::kWorker, 0}, slow{Role::kWorker, 1};
+  tracing.hear(fast, 10, 0, start);
+  tracing.hear(slow, 10, 0, start);
+  tracing.hear(fast, 30, 0, start + 2s);
+  tracing.hear(slow, 12, 0, start + 2s);
+  const auto trace = tracing.request(3, start + 3s);
+  REQUIRE(trace.has_value());
+  CHECK(trace->number == 1);
+  CHECK(trace->first_step >= 30 + 10);
+  CHECK(trace->first_step < 30 + 10 + 10);
+  CHECK(trace->steps == 3);
+  CHECK_FALSE(tracing.request(3, start + 20s).has_value());  // the first one is in progress
+  tracing.hear(fast, 60, 1, start + 21s);
+  CHECK(tracing.traced(2) == 0);
+  tracing.hear(slow, 60, 1, start + 21s);
+  CHECK(tracing.traced(2) == 1);
+  CHECK(tracing.traced(3) == 0);
+  REQUIRE(tracing.request(0, start + 22s).has_value());
+  CHECK(tracing.trace()->number == 2);
+  CHECK(tracing.trace()->steps == telemetry::Tracer::kUsualSteps);
+}
+
+TEST_CASE("signals that reach all processes make one trace", "[trace]") {
+  const JobTracing::Clock::time_point start;
+  JobTracing tracing;
+  const Member worker{Role::kWorker, 0};
+  tracing.hear(worker, 10, 0, start);
+  REQUIRE(tracing.request(3, start).has_value());
+  tracing.hear(worker, 20, 1, start + 100ms);
+  CHECK_FALSE(tracing.request(3, start + 200ms).has_value());
+  CHECK(tracing.request(100'000, start + 6s)->steps == JobTracing::kStepsMax);
+}
+
+// A worker asks, as SIGUSR2 makes it; both workers hear of the trace, and of the scheduler's clock. When both have
+// written theirs, the server writes its own.
+TEST_CASE("a process asks the scheduler for a trace, and all make it", "[trace]") {
+  Job job(settings(2, 1));
+  std::vector<std::unique_ptr<telemetry::Tracer>> tracers;
+  std::vector<std::future<Result<JoinReply>>> joins;
+  for (uint32_t i = 0; i < 3; i++) {
+    Process& process = job.add(i < 2 ? Role::kWorker : Role::kServer);
+    process.options.tracer = tracers.emplace_back(std::make_unique<telemetry::Tracer>(Log::silent())).get();
+    process.create();
+    joins.push_back(process.join());
+  }
+  for (auto& join : joins) (void)join.get().value();
+  tracers[2]->record_messages();
+  const auto until = [](const auto& holds) {
+    const auto end = JobTracing::Clock::now() + 8s;
+    while (!holds() && JobTracing::Clock::now() < end) std::this_thread::yield();
+    return holds();
+  };
+  REQUIRE(until([&] { return job.scheduler->pulses().size() == 3; }));
+  job[0].client->request_trace(2);
+  REQUIRE(until([&] { return tracers[0]->is_wanted() && tracers[1]->is_wanted() && tracers[2]->is_wanted(); }));
+  for (int worker : {0, 1}) {
+    CHECK(tracers[2]->written() == 0);
+    for (uint64_t step = 0; step < 20; step++) {
+      tracers[worker]->begin_step(step);
+      tracers[worker]->forward_done(step);
+    }
+    CHECK(tracers[worker]->written() == 1);
+    CHECK(tracers[worker]->clock().estimate().has_value());
+  }
+  CHECK(until([&] { return tracers[2]->written() == 1; }));
+  for (const auto& process : job.processes) process->client->done({});
+}
