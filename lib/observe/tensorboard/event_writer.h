@@ -1,0 +1,82 @@
+// Writes events to a file from a thread of its own, so that a slow disk does not slow training down. Nothing that happens
+// to the file ends a training: the first error becomes one warning, and no more events are written.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/events.h"
+
+namespace dtrain::observe {
+
+struct EventWriterOptions {
+  std::string directory;
+  std::string host;
+  int64_t pid = 0;
+  Log log;
+  EventFile::Fault fault = nullptr;  // as EventFile's
+};
+
+// Thread-safe.
+class EventWriter {
+ public:
+  // Makes the bytes of an event, in the writer's thread; empty: there is none.
+  using Make = std::function<std::string()>;
+
+  // The file is created for the first event. It then says that what older files of the directory have after this event's
+  // step is void, because a resumed run makes these steps again. What says how an earlier process of the run ended is
+  // removed.
+  explicit EventWriter(EventWriterOptions options);
+  ~EventWriter();  // writes all events first
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  // At most kQueueMax events wait. Those that come while so many wait are left out, and the destructor warns.
+  static constexpr size_t kQueueMax = 4096;
+  void add(uint64_t step, Make make) DT_EXCLUDES(mutex_);
+  void add(uint64_t step, std::string event) {
+    add(step, [event = std::move(event)] { return event; });
+  }
+  [[nodiscard]] uint64_t last_step() const
+      DT_EXCLUDES(mutex_);  // of the event that was added last; 0 if there was none
+  // Writes all events, and then this one to a file of its own, which the next process of the run removes. Does nothing
+  // if there was no event. No event may follow.
+  void end(const std::string& event);
+
+ private:
+  struct Entry {
+    uint64_t step;
+    Make make;
+  };
+  void serve() DT_EXCLUDES(mutex_);
+  void begin(uint64_t step);
+  void create();
+  void write(const std::string& event);
+  void join() DT_EXCLUDES(mutex_);
+  void give_up(const Error& error);
+
+  EventWriterOptions options_;
+  std::string path_;
+  // Used by the thread, and by others once it has ended:
+  bool has_begun_ = false;
+  std::optional<EventFile> file_;  // absent: not begun, or given up
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Entry> queue_ DT_GUARDED_BY(mutex_);
+  uint64_t left_out_ DT_GUARDED_BY(mutex_) = 0;
+  uint64_t last_step_ DT_GUARDED_BY(mutex_) = 0;
+  bool ends_ DT_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+// The time now, and a step.
+EventTime event_time(uint64_t step);
+
+}  // namespace dtrain::observe

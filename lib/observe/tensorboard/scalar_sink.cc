@@ -1,0 +1,84 @@
+#include "observe/tensorboard/scalar_sink.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace dtrain::observe {
+namespace {
+
+using telemetry::Metric;
+using telemetry::Value;
+
+// TensorBoard's heading for a metric; null if it makes no curve. Its members are the groups of telemetry::Metric.
+const char* heading_of(Metric metric) {
+  switch (metric) {
+    case Metric::kEpoch:
+    case Metric::kStep:            // each event has it
+    case Metric::kTimeToAccuracy:  // these three are an event, not a curve
+    case Metric::kAccuracy:
+    case Metric::kValidation: return nullptr;
+    case Metric::kSamples:
+    case Metric::kSeconds: return "progress";
+    case Metric::kSamplesPerS: return "speed";
+    case Metric::kLearningRate: return "rate";
+    case Metric::kTrainAccuracy:
+    case Metric::kTrainCrossEntropy:
+    case Metric::kTrainMetric: return "train";
+    case Metric::kValidationAccuracy:
+    case Metric::kValidationMetric: return "validation";
+    default: break;
+  }
+  if (metric < Metric::kDecodeThreads) return "time";
+  if (metric < Metric::kSentBytes) return "data";
+  if (metric < Metric::kMemoryBytes) return "exchange";
+  if (metric < Metric::kJobWorkers) return "process";
+  return "job";
+}
+
+// The heading says the beginning of some names already.
+std::string name_below(const std::string& heading, std::string_view name) {
+  if (name.starts_with(heading + "_")) name.remove_prefix(heading.size() + 1);
+  return std::string(name);
+}
+
+}  // namespace
+
+std::optional<std::string> scalar_tag(const Value& value, RecordOf of) {
+  const char* const heading = heading_of(value.metric);
+  if (heading == nullptr) return std::nullopt;
+  const bool of_epoch = of == RecordOf::kEpoch && std::string_view(heading) == "train";
+  const std::string group = std::string(heading) + (of_epoch ? "_epoch" : "");
+  const std::string name = name_below(heading, telemetry::info(value.metric).name);
+  if (value.label.empty()) return group + "/" + name;
+  switch (value.metric) {
+    case Metric::kTrainMetric:
+    case Metric::kValidationMetric: return group + "/" + value.label;
+    case Metric::kPhaseSeconds: return group + "/" + value.label + "_s";
+    default: return group + "/" + name + "/" + value.label;
+  }
+}
+
+// A phase's time is counted from the start of the process.
+double ScalarSink::shown(const Value& value, const std::string& tag) {
+  if (value.metric != Metric::kPhaseSeconds) return value.value;
+  return value.value - std::exchange(totals_[tag], value.value);
+}
+
+Result<> ScalarSink::write(const telemetry::Record& record) {
+  const bool has_speed =
+      std::ranges::any_of(record.values, [](const Value& value) { return value.metric == Metric::kSamplesPerS; });
+  std::vector<Scalar> scalars;
+  for (const Value& value : record.values) {
+    const std::optional<std::string> tag = scalar_tag(value, has_speed ? RecordOf::kWindow : RecordOf::kEpoch);
+    if (!tag) continue;
+    const bool is_first = described_.insert(*tag).second;
+    scalars.push_back({.tag = *tag,
+                       .value = shown(value, *tag),
+                       .description = is_first ? std::string(telemetry::info(value.metric).help) : ""});
+  }
+  if (!scalars.empty()) writer_.add(record.step, scalars_event(event_time(record.step), scalars));
+  return {};
+}
+
+}  // namespace dtrain::observe

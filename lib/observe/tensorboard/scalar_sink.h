@@ -1,0 +1,38 @@
+// The curves of a process: its records as scalars of TensorBoard.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "observe/tensorboard/event_writer.h"
+#include "telemetry/record.h"
+
+namespace dtrain::observe {
+
+// What a record is of. A record with a speed is of the last --disp-batches steps. The training metrics of other records
+// are of a whole epoch and make curves of their own.
+enum class RecordOf { kWindow, kEpoch };
+
+// Where TensorBoard shows a value: "train/accuracy", "train_epoch/accuracy", "time/forward_s". Nullopt: it makes no
+// curve.
+std::optional<std::string> scalar_tag(const telemetry::Value& value, RecordOf of);
+
+class ScalarSink final : public telemetry::Sink {
+ public:
+  // The writer must outlive the sink.
+  explicit ScalarSink(EventWriter& writer) : writer_(writer) {}
+
+  // Never fails: the writer deals with errors. The times of phases are those since the record before.
+  Result<> write(const telemetry::Record& record) override;
+
+ private:
+  [[nodiscard]] double shown(const telemetry::Value& value, const std::string& tag);
+
+  EventWriter& writer_;
+  std::set<std::string> described_;       // tags whose first value, which has the description, was written
+  std::map<std::string, double> totals_;  // of phases, by tag
+};
+
+}  // namespace dtrain::observe
