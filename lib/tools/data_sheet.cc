@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "data/loading/batch_pictures.h"
 #include "data/loading/loader.h"
 #include "data/pictures/contact_sheet.h"
 #include "role/setup/data.h"
@@ -12,50 +13,6 @@ namespace dtrain::tools {
 namespace {
 
 constexpr int64_t kLabelsMax = int64_t{1} << 40;  // labels are only shown, so any is allowed
-
-std::string caption(const data::DataSets& sets, float label, int64_t record) {
-  const auto number = static_cast<size_t>(label);
-  const bool is_named = number < sets.class_names.size();
-  return fmt::format("{}{} #{}", label, is_named ? " " + sets.class_names[number] : "", record);
-}
-
-// Picture `row` of a batch of pixels, mirrored if it is to be.
-data::Image picture_of(const Batch::Input& images, const Shape& shape, int64_t row) {
-  const auto width = static_cast<int>(shape[2]), height = static_cast<int>(shape[1]);
-  const auto channels = static_cast<int>(shape[0]);
-  data::Image image;
-  image.resize(height, width, channels);
-  const size_t each = image.pixels.size();
-  std::ranges::copy(images.pixels.subspan(static_cast<size_t>(row) * each, each), image.pixels.begin());
-  if (images.mirrored[static_cast<size_t>(row)] == 0) return image;
-  for (int y = 0; y < height; y++) {
-    for (int x = 0; x < width / 2; x++) {
-      std::swap_ranges(image.at(y, x), image.at(y, x) + channels, image.at(y, width - 1 - x));
-    }
-  }
-  return image;
-}
-
-// Numbers of a batch as pixels again: the least of the picture becomes black and the largest white.
-data::Image picture_of_numbers(const Batch::Input& images, const Shape& shape, int64_t row) {
-  const auto each = static_cast<size_t>(element_count(shape));
-  const std::span<const float> numbers = images.numbers.subspan(static_cast<size_t>(row) * each, each);
-  const auto [least, most] = std::ranges::minmax(numbers);
-  const float factor = most > least ? 255.0f / (most - least) : 0.0f;
-  const auto channels = static_cast<int>(shape[0]);
-  data::Image image;
-  image.resize(static_cast<int>(shape[1]), static_cast<int>(shape[2]), channels);
-  const size_t plane = each / static_cast<size_t>(channels);
-  for (size_t i = 0; i < plane; i++) {
-    for (int k = 0; k < channels; k++) {
-      const int source = k < 3 && channels >= 3 ? 2 - k : k;  // red, green, blue to blue, green, red
-      const float number = numbers[static_cast<size_t>(source) * plane + i];
-      image.pixels[i * static_cast<size_t>(channels) + static_cast<size_t>(k)] =
-          static_cast<uint8_t>((number - least) * factor);
-    }
-  }
-  return image;
-}
 
 }  // namespace
 
@@ -79,13 +36,8 @@ Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, co
                       log);
   loader.start(0);
   DT_TRY(const data::LoadedBatch* batch, loader.next());
-  std::vector<data::SheetPicture> pictures;
-  for (int64_t row = 0; row < shown; row++) {
-    const auto i = static_cast<size_t>(row);
-    pictures.push_back({pixels ? picture_of(batch->images(), sets.train->image(), row)
-                               : picture_of_numbers(batch->images(), sets.train->image(), row),
-                        caption(sets, batch->labels[i], batch->records[i])});
-  }
+  const std::vector<data::SheetPicture> pictures =
+      data::pictures_of(*batch, sets.train->image(), shown, sets.class_names);
   DT_TRY(const data::Image sheet, data::contact_sheet(pictures));
   constexpr int kCompression = 3;
   DT_TRY(const std::vector<uint8_t> png, data::encode_image(sheet, ".png", kCompression));

@@ -1,0 +1,20 @@
+// The pictures of a batch, as training sees them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/loading/loader.h"
+#include "data/pictures/contact_sheet.h"
+
+namespace dtrain::data {
+
+// The first `count` pictures of the batch, whose images have the shape [c, h, w], for a contact sheet. Below each stand its
+// first label, the name of this class if there is one, and the number of its record: "3 cat #1234". Numbers become
+// pixels so that the least of a picture is black and its largest is white.
+std::vector<SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
+                                      std::span<const std::string> class_names);
+
+}  // namespace dtrain::data
