@@ -36,6 +36,7 @@ class Trainer::Impl {
   Result<const data::LoadedBatch*> next_batch();
   Result<> pace();
   Result<> step();
+  void show_first(const data::LoadedBatch& batch);
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait);
   Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
@@ -108,7 +109,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
-      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
+      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.views, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
 }
 
@@ -215,6 +216,7 @@ Result<> Trainer::Impl::step() {
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
+  show_first(*batch);
   DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
   clock_.step_done(applied, batch->count);
   if (applied) {
@@ -226,7 +228,11 @@ Result<> Trainer::Impl::step() {
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
-  return monitor_.print(step, parts_.training);
+  return monitor_.print(step, clock_.updates(), parts_.training);
+}
+
+void Trainer::Impl::show_first(const data::LoadedBatch& batch) {
+  if (parts_.views.first_batch) std::exchange(parts_.views.first_batch, nullptr)(clock_.updates(), batch);
 }
 
 // What a step waits for other processes says nothing about its own threads.

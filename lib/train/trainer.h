@@ -17,6 +17,7 @@
 #include "telemetry/tracer.h"
 #include "train/outcome.h"
 #include "train/train_spec.h"
+#include "train/views.h"
 
 namespace dtrain::train {
 
@@ -37,6 +38,8 @@ struct TrainParts {
   KillSwitch kill{std::nullopt};
   telemetry::Tracer* tracer = nullptr;  // null: no step is traced
   Log log;                              // named after the rank
+  Views views = {};
+  Log log;  // named after the rank
 };
 
 class Trainer {

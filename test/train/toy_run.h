@@ -115,6 +115,7 @@ struct ToyOptions {
   std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
+  Views views = {};
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -173,6 +174,7 @@ class ToyRun {
                                                            .validation_data = validation_data_.get(),
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
+                                                           .views = options_.views,
                                                            .log = log_});
   }
 
