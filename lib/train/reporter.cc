@@ -146,6 +146,11 @@ Result<> Reporter::write_metrics(std::vector<std::pair<std::string, double>> val
   const EpochClock& clock = parts_.clock;
   values.emplace_back("seconds", seconds());
   values.emplace_back("samples", static_cast<double>(clock.samples()));
+  telemetry::Record record{.epoch = clock.position().epoch, .step = clock.updates(), .values = {}};
+  for (const auto& [name, value] : values) {
+    if (const auto metric = telemetry::find_metric(name)) record.values.push_back({*metric, value});
+  }
+  for (const std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) DT_TRY_VOID(sink->write(record));
   return metrics_file_.append({.epoch = clock.position().epoch, .step = clock.updates(), .values = std::move(values)});
 }
 

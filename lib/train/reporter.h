@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "data/loading/loader.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
+#include "telemetry/record.h"
 #include "train/batch_times.h"
 #include "train/data_limit.h"
 #include "train/epoch_clock.h"
@@ -33,6 +35,7 @@ struct ReporterParts {
   const data::Dataset* data;  // that training_data reads; null: its stages are not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
+  const std::vector<std::unique_ptr<telemetry::Sink>>& sinks;  // get what metrics.jsonl gets
   Log log;
 };
 

@@ -92,6 +92,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                  .data = parts_.data,
                  .store = parts_.store,
                  .coordinator = parts_.coordinator,
+                 .sinks = parts_.sinks,
                  .log = parts_.log}),
       rate_control_({.spec = spec_,
                      .clock = clock_,

@@ -14,6 +14,7 @@
 #include "graph/ids.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
+#include "telemetry/record.h"
 #include "telemetry/tracer.h"
 #include "train/outcome.h"
 #include "train/train_spec.h"
@@ -37,9 +38,9 @@ struct TrainParts {
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
   telemetry::Tracer* tracer = nullptr;  // null: no step is traced
-  Log log;                              // named after the rank
   Views views = {};
-  Log log;  // named after the rank
+  std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};  // of what the trainer reports, besides metrics.jsonl
+  Log log;                                                   // named after the rank
 };
 
 class Trainer {

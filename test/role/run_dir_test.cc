@@ -97,6 +97,11 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
                            "a/synset.txt", "a/notes.txt", "a/lenet.txt"}) {
     write(file);
   }
+  for (const char* folder : {"a/tensorboard/worker-0", "a/tensorboard/worker-1"}) {
+    fs::create_directories(folder);
+    write(std::string(folder) + "/events.out.tfevents.1764067200.node7.12");
+  }
+  write("a/tensorboard/worker-1/notes.txt");
   const std::string error = refused(test::lenet({"--run-dir", "a"}));
   CHECK_THAT(error, Contains("--run-dir a") && Contains("--resume a") && Contains("--overwrite"));
   CHECK(fs::exists("a/lenet-0007.params"));
@@ -108,6 +113,8 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
     }
     CHECK(fs::exists("a/notes.txt"));
     CHECK(fs::exists("a/lenet.txt"));
+    CHECK_FALSE(fs::exists("a/tensorboard/worker-0"));
+    CHECK(std::distance(fs::directory_iterator("a/tensorboard/worker-1"), fs::directory_iterator()) == 1);
   }
   // --load-epoch continues from a checkpoint in that directory.
   test::leave_run("b", test::lenet({}), 7);

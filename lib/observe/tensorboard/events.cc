@@ -143,6 +143,7 @@ std::string experiment_event(const EventTime& time, std::span<const HyperParamet
     info.set_name(parameter.name);
     info.set_description(parameter.description);
     info.set_type(type_of(parameter));
+    info.set_differs(parameter.is_chosen);
   }
   for (const Scalar& metric : metrics) {
     pb::MetricInfo& info = *data.mutable_experiment()->add_metric_infos();

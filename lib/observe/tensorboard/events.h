@@ -58,6 +58,7 @@ struct HyperParameter {
   std::string name;
   std::variant<bool, double, std::string> value;
   std::string description = {};
+  bool is_chosen = false;  // the user has set it; such columns come first
 };
 // Which hyperparameters and which scalars the table of all runs has as columns: TensorBoard takes them from one of the
 // runs that it shows, so all runs should name the same ones.

@@ -4,6 +4,7 @@
 //   ROLE-RANK.log       a log of each process
 //   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
 //   metrics.jsonl       made when training begins; summary.json
+//   tensorboard/        a folder of event files for each worker; made at the first step
 //   synset.txt          the names of the classes, if the data are class folders
 //   *.offsets           where records begin in a file without an index, if no index can be written beside it
 //   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
@@ -22,6 +23,7 @@ namespace dtrain::role {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kClassNamesFile = "synset.txt";
+inline constexpr const char* kTensorBoardFolder = "tensorboard";
 
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);

@@ -44,6 +44,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
     const std::string hint = pixels_hint(parts.process.flags);
     if (!hint.empty()) parts.process.log.warn("{}", hint);
   }
+  training->open_tensorboard();
   training->trainer_ = std::make_unique<train::Trainer>(
       std::move(spec),
       train::TrainParts{.graph = parts.network.graph,
@@ -59,8 +60,31 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .pacer = parts.pacer,
                         .kill = KillSwitch(own_faults(parts.process.flags, parts.coordinator.rank()).kill_at),
                         .tracer = parts.tracer,
+                        .views = training->tensorboard_ ? training->tensorboard_->views() : train::Views{},
+                        .sinks = training->sinks(),
                         .log = parts.process.log});
   return training;
+}
+
+void Training::open_tensorboard() {
+  if (!setup_.keeps_weights || !setup_.process.flags.loop.tensorboard) return;
+  tensorboard_ = std::make_unique<TensorBoardRun>(TensorBoardSetup{.process = setup_.process,
+                                                                   .spec = setup_.spec,
+                                                                   .network = setup_.network,
+                                                                   .data = setup_.data,
+                                                                   .rank = setup_.coordinator.rank()});
+}
+
+std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {
+  std::vector<std::unique_ptr<telemetry::Sink>> sinks;
+  if (tensorboard_) sinks.push_back(tensorboard_->sink());
+  return sinks;
+}
+
+Result<train::TrainOutcome> Training::run() {
+  Result<train::TrainOutcome> outcome = trainer_->run();
+  if (tensorboard_) tensorboard_->end(outcome);
+  return outcome;
 }
 
 Result<> Training::compile() {

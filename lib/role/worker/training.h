@@ -21,6 +21,7 @@
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
+#include "role/worker/tensorboard.h"
 #include "train/trainer.h"
 
 namespace dtrain::role {
@@ -51,7 +52,7 @@ class Training {
   static Result<std::unique_ptr<Training>> build(TrainingSetup setup, const MakeStore& make_store);
 
   // Trains to the end of the job. Called once.
-  Result<train::TrainOutcome> run() { return trainer_->run(); }
+  Result<train::TrainOutcome> run();
   // The outcome so far, also after run has returned an Error.
   [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
   [[nodiscard]] kvstore::Store& store() const { return *store_; }
@@ -70,6 +71,9 @@ class Training {
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
   [[nodiscard]] std::vector<InputForm> inputs_of(const data::Dataset& data) const;
   void open_loaders();
+  void open_tensorboard();
+  // What shows the trainer's records besides metrics.jsonl.
+  std::vector<std::unique_ptr<telemetry::Sink>> sinks();
   [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,
                                             const train::LossScale& loss_scale) const;
 
@@ -79,6 +83,7 @@ class Training {
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;
+  std::unique_ptr<TensorBoardRun> tensorboard_;  // null: --tensorboard 0
   std::unique_ptr<train::Trainer> trainer_;
 };
 
