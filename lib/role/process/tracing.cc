@@ -11,7 +11,7 @@ uint64_t steps_to_trace(const job::Flags& flags) {
 }
 
 void begin_own_trace(Process& process) {
-  telemetry::remove_traces(process.run_dir.path());
+  if (steps_to_trace(process.flags) > 0) telemetry::remove_traces(process.run_dir.path());
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   process.tracer->clock().add(now_us, 0, now_us);

@@ -137,7 +137,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
     process.log.verbose(1, "table {}", spec.placement);
     return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of};
   };
-  telemetry::remove_traces(process.run_dir.path());
+  if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line("dtrain scheduler " + to_text({host, scheduler->port()}));
