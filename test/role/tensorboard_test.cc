@@ -38,7 +38,7 @@ TEST_CASE("names of units become groups of TensorBoard's graph", "[role]") {
   CHECK(drawn_name("conv1_1") == "conv1_1");
   CHECK(drawn_name("relu1_") == "relu1_");
   CHECK(drawn_name("softmax") == "softmax");
-  CHECK(drawn_name("") == "");
+  CHECK(drawn_name("").empty());
   CHECK(drawn_name("a b:0^") == "a_b_0_");
 }
 
