@@ -32,6 +32,7 @@ struct Traffic {
 
 struct StoreTimes {
   double wait_s = 0;                           // time for which the step loop waited for other devices and processes
+  double update_s = 0;                         // time in which calls of the first device updated weights
   std::optional<Traffic> traffic = Traffic{};  // nullopt: it is not counted, because a library sends
 };
 

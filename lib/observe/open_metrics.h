@@ -2,21 +2,12 @@
 // Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 
-#include "telemetry/registry.h"
+#include "observe/source.h"
 
 namespace dtrain::observe {
-
-// The metrics of one process.
-struct Source {
-  std::string role;  // "worker", "server", "scheduler"
-  uint32_t rank = 0;
-  std::string host;
-  telemetry::Snapshot snapshot;
-};
 
 // The content type of the text.
 inline constexpr const char* kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -14,6 +14,7 @@
 #include "job/process/coordinator.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
+#include "telemetry/registry.h"
 #include "telemetry/tracer.h"
 
 namespace dtrain::rpc {
@@ -28,6 +29,8 @@ struct ControlOptions {
   std::chrono::milliseconds scheduler_grace{30'000};
   telemetry::Tracer* tracer = nullptr;  // hears of traces, and of the scheduler's clock; null: nobody does
   std::chrono::milliseconds barrier_timeout{3'600'000};  // a barrier that nobody's loss ended by then is a bug
+  // The heartbeats carry its metrics. Must outlive the client. Null: they carry none.
+  telemetry::Registry* registry = nullptr;
 };
 
 // Heartbeats have a thread of their own. Of Coordinator's methods one thread is the caller; the others: any thread.

@@ -6,6 +6,7 @@
 
 #include "base/thread.h"
 #include "rpc/channel.h"
+#include "rpc/scheduler_messages.h"
 #include "rpc/status.h"
 
 namespace dtrain::rpc {
@@ -183,6 +184,10 @@ void ControlLine::beat() {
   if (!open.empty()) {
     beat.set_wait(open.front().name.substr(0, kWaitNameMax));
     beat.set_wait_s(open.front().seconds);
+  }
+  if (options_.registry != nullptr) {
+    options_.registry->set(telemetry::Metric::kOpenWaitSeconds, beat.wait_s());
+    add_metrics(options_.registry->snapshot(), beat);
   }
   std::shared_ptr<Stream> out;
   {

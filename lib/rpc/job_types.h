@@ -8,6 +8,7 @@
 
 #include "job/process/coordinator.h"
 #include "sync/membership.h"
+#include "telemetry/registry.h"
 
 namespace dtrain::rpc {
 
@@ -60,6 +61,7 @@ struct Pulse {
   job::WorkerProgress progress;
   std::string wait;  // the oldest open wait, empty if none
   double wait_s = 0;
+  telemetry::Snapshot metrics = {};  // of the process
 };
 
 }  // namespace dtrain::rpc

@@ -87,7 +87,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   std::vector<MemberPulse> pulses() const override {
     const MutexLock lock(mutex_);
     std::vector<MemberPulse> all;
-    for (const auto& [member, pulse] : pulses_) all.push_back({member, pulse});
+    for (const auto& [member, pulse] : pulses_) all.push_back(pulse);
     return all;
   }
 
@@ -248,8 +248,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
       tracing_.hear(*member, up.heartbeat().step(), up.heartbeat().traced(), Clock::now());
       if (up.heartbeat().traced() > traced_) close_trace();
     }
+    MemberPulse heard{*member, host_of(*member), to_pulse(up.heartbeat()), Clock::now()};
     const MutexLock lock(mutex_);
-    pulses_[*member] = to_pulse(up.heartbeat());
+    pulses_[*member] = std::move(heard);
+  }
+
+  [[nodiscard]] std::string host_of(const Member& member) const {
+    for (const Node& node : joined_.nodes) {
+      if (node.member == member) return node.host;
+    }
+    return "";
   }
 
   void send_alive(ControlCall& stream, int64_t sent_us = 0) const {
@@ -426,7 +434,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   ConditionVariable outcome_changed_;
   std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
   std::optional<Result<>> outcome_ DT_GUARDED_BY(mutex_);
-  std::map<Member, Pulse> pulses_ DT_GUARDED_BY(mutex_);
+  std::map<Member, MemberPulse> pulses_ DT_GUARDED_BY(mutex_);
 
   SchedulerService service_;
   Listener listener_;

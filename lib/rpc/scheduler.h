@@ -42,7 +42,9 @@ struct SchedulerOptions {
 
 struct MemberPulse {
   Member member;
+  std::string host;  // its name for itself
   Pulse pulse;
+  std::chrono::steady_clock::time_point heard;
 };
 
 // Any thread may call it.
@@ -60,7 +62,7 @@ class Scheduler {
   // Asks for a trace of `steps` steps of all processes, which write it into their run directories (telemetry/tracer.h);
   // 0: as many as usual. Ignored before the start, while a trace is in progress, and for some seconds after one.
   virtual void request_trace(uint64_t steps) = 0;
-  // What workers reported last, by rank; empty before the start.
+  // What each process reported last: servers and workers by rank; empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };
 

@@ -48,6 +48,39 @@ membership::Done to_event(const proto::DoneRequest& request) {
   return done;
 }
 
+void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
+  for (const telemetry::Sample& sample : snapshot) {
+    proto::MetricSample& one = *to.add_metrics();
+    one.set_name(std::string(telemetry::info(sample.metric).name));
+    one.set_label(sample.label);
+    one.set_value(sample.value);
+    one.mutable_counts()->Assign(sample.counts.begin(), sample.counts.end());
+  }
+}
+
+namespace {
+
+constexpr int kSamplesMax = 10'000;  // of one process
+constexpr size_t kLabelBytesMax = 200;
+
+// Skips what this build does not know, and what is not in order.
+telemetry::Snapshot to_snapshot(const proto::Heartbeat& beat) {
+  telemetry::Snapshot snapshot;
+  if (beat.metrics_size() > kSamplesMax) return snapshot;
+  for (const proto::MetricSample& sample : beat.metrics()) {
+    const std::optional<telemetry::Metric> metric = telemetry::find_metric(sample.name());
+    if (!metric || sample.label().size() > kLabelBytesMax) continue;
+    const telemetry::MetricInfo& info = telemetry::info(*metric);
+    const bool is_histogram = info.kind == telemetry::Kind::kHistogram;
+    const size_t counts = is_histogram ? info.bounds.size() + 1 : 0;
+    if (static_cast<size_t>(sample.counts_size()) != counts || info.label.empty() != sample.label().empty()) continue;
+    snapshot.push_back({*metric, sample.label(), sample.value(), {sample.counts().begin(), sample.counts().end()}});
+  }
+  return snapshot;
+}
+
+}  // namespace
+
 Pulse to_pulse(const proto::Heartbeat& beat) {
   return {.progress = {.step = beat.step(),
                        .samples_per_s = beat.samples_per_s(),
@@ -56,7 +89,8 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                        .data_stage = job::data_stage(beat.data_stage()),
                        .checkpoint_s = beat.checkpoint_s()},
           .wait = beat.wait(),
-          .wait_s = beat.wait_s()};
+          .wait_s = beat.wait_s(),
+          .metrics = to_snapshot(beat)};
 }
 
 proto::Down to_down(const membership::Notice& notice) {

@@ -17,6 +17,7 @@ sync::membership::BarrierEnter to_event(const proto::BarrierRequest& request);
 sync::membership::Done to_event(const proto::DoneRequest& request);
 
 Pulse to_pulse(const proto::Heartbeat& beat);
+void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);
 proto::Down to_down(const sync::membership::Notice& notice);
 
 // The answers to a join, without the scheduler's incarnation: asks for the second join; or has the whole job.

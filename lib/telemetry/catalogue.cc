@@ -76,7 +76,7 @@ constexpr std::array kCatalogue = {
                "Time to change one picture's colors and shape."},
     MetricInfo{kRowsMs, "rows_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
                "Time to resize one picture and to copy it into its batch."},
-    MetricInfo{kReadBytes, "read_bytes", kCounter, Unit::kBytes, kOnWorker, "",
+    MetricInfo{kReadBytes, "read_bytes", kCounter, Unit::kBytes, kOnAll, "",
                "Bytes that this process has read from disks, as the kernel counts them; files in its cache cost none."},
     MetricInfo{kBadRecords, "bad_records", kCounter, Unit::kNone, kOnWorker, "",
                "Training records that were skipped because they are broken."},
@@ -85,16 +85,19 @@ constexpr std::array kCatalogue = {
     MetricInfo{kCacheBytes, "cache_bytes", kGauge, Unit::kBytes, kOnWorker, "",
                "Memory of the cache of decoded pictures."},
     // Between workers and servers
-    MetricInfo{kSentBytes, "sent_bytes", kCounter, Unit::kBytes, kOnWorker | kOnServer, "peer",
+    MetricInfo{kSentBytes, "sent_bytes", kCounter, Unit::kBytes, kOnWorker, "peer",
                "Bytes of values sent to each peer, without headers."},
-    MetricInfo{kReceivedBytes, "received_bytes", kCounter, Unit::kBytes, kOnWorker | kOnServer, "peer",
+    MetricInfo{kReceivedBytes, "received_bytes", kCounter, Unit::kBytes, kOnWorker, "peer",
                "Bytes of values received from each peer, without headers."},
-    MetricInfo{kSentMessages, "sent_messages", kCounter, Unit::kNone, kOnWorker | kOnServer, "peer",
-               "Messages sent to each peer."},
-    MetricInfo{kReceivedMessages, "received_messages", kCounter, Unit::kNone, kOnWorker | kOnServer, "peer",
+    MetricInfo{kSentMessages, "sent_messages", kCounter, Unit::kNone, kOnWorker, "peer", "Messages sent to each peer."},
+    MetricInfo{kReceivedMessages, "received_messages", kCounter, Unit::kNone, kOnWorker, "peer",
                "Messages received from each peer."},
     MetricInfo{kRoundSeconds, "round_s", kHistogram, Unit::kSeconds, kOnServer, "",
                "Times from the first gradient of a slice's round to its update.", kTimeBounds},
+    MetricInfo{kTimedGradients, "timed_gradients", kCounter, Unit::kNone, kOnServer, "peer",
+               "Gradients of each worker whose lateness was measured: those of one slice of the server."},
+    MetricInfo{kLatenessSeconds, "lateness_s", kCounter, Unit::kSeconds, kOnServer, "peer",
+               "Sum of the times by which each worker's timed gradients came after the first one of their round."},
     MetricInfo{kQueueLength, "queue_length", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
                "Messages that wait to be sent (worker) or to be handled (server)."},
     MetricInfo{kUpdates, "updates", kCounter, Unit::kNone, kOnServer, "",
@@ -225,13 +228,11 @@ std::string open_metrics_name(const MetricInfo& info) {
 std::string catalogue_page() {
   std::string text =
       "# Metrics\n\n"
-      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`; do not edit "
-      "it "
-      "(`dtrain info --metrics` prints it). A line of `metrics.jsonl` has the names of the first column "
-      "([formats.md](formats.md#run-directory)), `--metrics-addr` those of the second "
-      "([monitoring.md](monitoring.md)), "
-      "with the labels `job`, `role`, `rank` and `host`, and in seconds where the first column is in milliseconds. "
-      "Samples of a counter end with `_total` there.\n\n"
+      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit it, "
+      "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test` writes it anew. A line of `metrics.jsonl` has the "
+      "names of the first column ([formats.md](formats.md#run-directory)); those of a metric with a label are one object, "
+      "by the label's value. OpenMetrics has the names of the second column ([monitoring.md](monitoring.md)), with the "
+      "labels `job`, `role`, `rank` and `host`; times are in seconds there, and samples of a counter end with `_total`.\n\n"
       "| name | OpenMetrics | kind | unit | label | processes | meaning |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const MetricInfo& metric : kCatalogue) text += row_of(metric);

@@ -67,6 +67,8 @@ enum class Metric : uint16_t {
   kSentMessages,
   kReceivedMessages,
   kRoundSeconds,
+  kTimedGradients,
+  kLatenessSeconds,
   kQueueLength,
   kUpdates,
   kPushes,

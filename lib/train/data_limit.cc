@@ -1,8 +1,6 @@
 #include "train/data_limit.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -101,22 +99,23 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
       ms * limit.stages.all(), busy, advice(limit, decoders));
 }
 
-std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages, const std::string& suffix) {
+std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages) {
   std::vector<std::pair<std::string, double>> all;
   if (stages.pictures <= 0) return all;
   for (const StageTime& time : times_of(stages)) {
-    all.emplace_back(name_of(time.stage).key + suffix, 1e3 * time.seconds / static_cast<double>(stages.pictures));
+    all.emplace_back(name_of(time.stage).key, 1e3 * time.seconds / static_cast<double>(stages.pictures));
   }
   return all;
 }
 
-double process_cpu_s() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+std::vector<telemetry::Value> stage_values(const data::Stages& stages) {
+  std::vector<telemetry::Value> all;
+  for (const auto& [key, ms] : stage_ms(stages)) {
+    const std::optional<telemetry::Metric> metric = telemetry::find_metric(key + "_ms");
+    DT_CHECK(metric, "no metric of the stage '{}'", key);
+    all.push_back({*metric, ms});
+  }
+  return all;
 }
 
 }  // namespace dtrain::train

@@ -10,6 +10,7 @@
 
 #include "data/augmentation/stages.h"
 #include "job/process/data_stage.h"
+#include "telemetry/record.h"
 
 namespace dtrain::train {
 
@@ -44,10 +45,9 @@ DataLimit data_limit(const DataUse& period, const Decoders& decoders);
 // 4.37 ms an image, 1 thread, busy for 98 % of the time); use --data-nthreads 2". The advice follows from the numbers.
 std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
 
-// The milliseconds of an image in each stage, by the stage's key with `suffix`; empty if no picture was timed.
-std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages, const std::string& suffix = "");
-
-// The CPU time that this process has used so far.
-double process_cpu_s();
+// The milliseconds of an image in each stage, by the stage's key; empty if no picture was timed.
+std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages);
+// The same as metrics: read_ms and so on.
+std::vector<telemetry::Value> stage_values(const data::Stages& stages);
 
 }  // namespace dtrain::train

@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "telemetry/metrics_file.h"
+#include "telemetry/process_use.h"
 
 namespace dtrain::train {
 namespace {
@@ -12,6 +14,16 @@ namespace {
 // guess. A network that learns at all is well below it, averaged over an epoch.
 constexpr double kNotLearned = 0.99;
 
+using telemetry::Metric;
+using telemetry::Value;
+
+// The metrics of the log that have no name of their own in the catalogue, such as top_k_accuracy_5.
+void add_others(std::vector<Value>& to, Metric metric, const std::vector<MetricValue>& values) {
+  for (const MetricValue& value : values) {
+    if (value.name != "accuracy" && value.name != "cross-entropy") to.push_back({metric, value.value, value.name});
+  }
+}
+
 }  // namespace
 
 Reporter::Reporter(ReporterParts parts)
@@ -19,6 +31,7 @@ Reporter::Reporter(ReporterParts parts)
       speedometer_(parts_.spec.disp_batches, parts_.spec.batch_size),
       pace_(parts_.spec.batch_size),
       batch_times_(parts_.spec.time_batches_after),
+      phases_(parts_.registry, parts_.step_times),
       training_times_(parts_.spec.log_time_to),
       validation_times_(parts_.spec.log_time_to),
       decoders_(parts_.spec.decoders) {}
@@ -39,7 +52,9 @@ Result<> Reporter::begin() {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, clock.position().epoch);
   }
   if (!parts_.spec.metrics_path.empty()) {
-    DT_TRY(metrics_file_, MetricsFile::open(parts_.spec.metrics_path, "worker", parts_.coordinator.rank()));
+    DT_TRY(std::unique_ptr<telemetry::Sink> file,
+           telemetry::MetricsFile::open(parts_.spec.metrics_path, "worker", parts_.coordinator.rank()));
+    parts_.recorder.add(std::move(file));
   }
   began_ = std::chrono::steady_clock::now();
   data_at_begin_ = data_at_report_ = data_use();
@@ -56,7 +71,7 @@ DataUse Reporter::data_use() const {
           .wait_s = totals.wait_data_s,
           .pictures = totals.steps * parts_.spec.batch_size,
           .stages = parts_.data == nullptr ? data::Stages{} : parts_.data->stages(),
-          .cpu_s = process_cpu_s()};
+          .cpu_s = telemetry::process_use().cpu_s};
 }
 
 data::CacheUse Reporter::cache_use() const {
@@ -83,11 +98,13 @@ void Reporter::time_step(SteadyTime begin, SteadyTime::duration data_wait, int64
   const SteadyTime now = std::chrono::steady_clock::now();
   const kvstore::StoreTimes times = parts_.store.times();
   pace_.step(begin, now, data_wait, times.wait_s);
+  phases_.step(begin, data_wait);
   batch_times_.step(now, data_wait, samples, times);
 }
 
 void Reporter::time_wait(SteadyTime begin) {
   pace_.wait(begin, std::chrono::steady_clock::now(), parts_.store.times().wait_s);
+  phases_.spent(Phase::kOther, begin);
 }
 
 Result<> Reporter::end_step(double checkpoint_s) {
@@ -99,10 +116,23 @@ Result<> Reporter::end_step(double checkpoint_s) {
     progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
     progress->checkpoint_s = checkpoint_s;
     parts_.coordinator.report(*progress);
+    show(*progress, limit);
   }
   const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
   const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());
   return speed ? report_window(count, *speed) : Result<>{};
+}
+
+// Puts what changes between the lines of the log into the metrics.
+void Reporter::show(const job::WorkerProgress& progress, const DataLimit& limit) {
+  telemetry::Registry& to = parts_.registry;
+  to.set(Metric::kSamplesPerS, progress.samples_per_s);
+  to.set(Metric::kWaitDataShare, progress.wait_data_share);
+  to.set(Metric::kWaitNetworkShare, progress.wait_network_share);
+  to.set(Metric::kStep, static_cast<double>(parts_.clock.updates()));
+  to.set(Metric::kDecodeThreads, decoders_.threads);
+  if (limit.decoders_busy) to.set(Metric::kDecodersBusyShare, *limit.decoders_busy);
+  for (const Value& stage : stage_values(limit.stages)) to.set(stage.metric, stage.value);
 }
 
 Result<> Reporter::report_window(int64_t count, const Speed& speed) {
@@ -114,12 +144,14 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
                                     .values = values},
                                    parts_.spec.log_format));
   const PaceTotals& totals = pace_.totals();
-  DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.window_accuracy()},
-                             {"train_cross_entropy", training_metrics_.window_cross_entropy()},
-                             {"lr", rate_},
-                             {"samples_per_s", speed.samples_per_s},
-                             {"wait_data_s", totals.wait_data_s - at_window_.wait_data_s},
-                             {"wait_network_s", totals.wait_network_s - at_window_.wait_network_s}}));
+  std::vector<Value> record = {{Metric::kTrainAccuracy, training_metrics_.window_accuracy()},
+                               {Metric::kTrainCrossEntropy, training_metrics_.window_cross_entropy()},
+                               {Metric::kLearningRate, rate_},
+                               {Metric::kSamplesPerS, speed.samples_per_s},
+                               {Metric::kWaitDataS, totals.wait_data_s - at_window_.wait_data_s},
+                               {Metric::kWaitNetworkS, totals.wait_network_s - at_window_.wait_network_s}};
+  add_others(record, Metric::kTrainMetric, values);
+  DT_TRY_VOID(write_metrics(std::move(record)));
   DT_TRY_VOID(note_accuracy(false, training_metrics_.epoch_accuracy()));
   training_metrics_.start_window();
   at_window_ = totals;
@@ -134,24 +166,20 @@ Result<> Reporter::note_accuracy(bool validation, double accuracy) {
   const std::span<const TimeToAccuracy> reached = times.note(accuracy, seconds(), parts_.clock.samples());
   if (!reached.empty()) parts_.log.info("{}", reached_line(validation ? "validation" : "train", reached.back()));
   for (const TimeToAccuracy& level : reached) {
-    DT_TRY_VOID(write_metrics(
-        {{"time_to_accuracy", level.seconds}, {"accuracy", level.accuracy}, {"validation", validation ? 1 : 0}}));
+    DT_TRY_VOID(write_metrics({{Metric::kTimeToAccuracy, level.seconds},
+                               {Metric::kAccuracy, level.accuracy},
+                               {Metric::kValidation, validation ? 1.0 : 0.0}}));
   }
   return {};
 }
 
 // Adds how far training has come: the seconds since it began in this process, and the samples of all workers since the
 // start of the run.
-Result<> Reporter::write_metrics(std::vector<std::pair<std::string, double>> values) {
+Result<> Reporter::write_metrics(std::vector<Value> values) {
   const EpochClock& clock = parts_.clock;
-  values.emplace_back("seconds", seconds());
-  values.emplace_back("samples", static_cast<double>(clock.samples()));
-  telemetry::Record record{.epoch = clock.position().epoch, .step = clock.updates(), .values = {}};
-  for (const auto& [name, value] : values) {
-    if (const auto metric = telemetry::find_metric(name)) record.values.push_back({*metric, value});
-  }
-  for (const std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) DT_TRY_VOID(sink->write(record));
-  return metrics_file_.append({.epoch = clock.position().epoch, .step = clock.updates(), .values = std::move(values)});
+  values.push_back({Metric::kSeconds, seconds()});
+  values.push_back({Metric::kSamples, static_cast<double>(clock.samples())});
+  return parts_.recorder.write({.epoch = clock.position().epoch, .step = clock.updates(), .values = std::move(values)});
 }
 
 // Rank 0 warns for all workers, because they have the same weights or soon will.
@@ -188,19 +216,20 @@ Result<> Reporter::end_epoch() {
 }
 
 Result<> Reporter::report_epoch(const DataLimit& data) {
-  std::vector<std::pair<std::string, double>> values = {
-      {"train_accuracy", training_metrics_.epoch_accuracy()},
-      {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
-      {"lr", rate_},
-      {"bad_records", static_cast<double>(parts_.training_data.bad_records())},
-      {"wait_data_share", data.wait_share},
-      {"decode_threads", decoders_.threads}};
-  if (data.decoders_busy) values.emplace_back("decoders_busy_share", *data.decoders_busy);
-  for (auto& stage : stage_ms(data.stages, "_ms")) values.push_back(std::move(stage));
+  std::vector<Value> values = {{Metric::kTrainAccuracy, training_metrics_.epoch_accuracy()},
+                               {Metric::kTrainCrossEntropy, training_metrics_.epoch_cross_entropy()},
+                               {Metric::kLearningRate, rate_},
+                               {Metric::kBadRecords, static_cast<double>(parts_.training_data.bad_records())},
+                               {Metric::kWaitDataShare, data.wait_share},
+                               {Metric::kDecodeThreads, static_cast<double>(decoders_.threads)}};
+  add_others(values, Metric::kTrainMetric, training_metrics_.epoch());
+  if (data.decoders_busy) values.push_back({Metric::kDecodersBusyShare, *data.decoders_busy});
+  for (Value& stage : stage_values(data.stages)) values.push_back(std::move(stage));
   if (const data::CacheUse cache = cache_use(); cache.any()) {
-    values.emplace_back("cache_hit_share", cache.hit_share(cache_at_epoch_));
-    values.emplace_back("cache_bytes", static_cast<double>(cache.bytes));
+    values.push_back({Metric::kCacheHitShare, cache.hit_share(cache_at_epoch_)});
+    values.push_back({Metric::kCacheBytes, static_cast<double>(cache.bytes)});
   }
+  for (Value& phase : phases_.values()) values.push_back(std::move(phase));
   return write_metrics(std::move(values));
 }
 
@@ -212,8 +241,7 @@ Result<> Reporter::end_validation() {
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(parts_.clock.position().epoch, "Validation", metric));
   }
-  DT_TRY_VOID(write_metrics({{"validation_accuracy", accuracy}}));
-  return note_accuracy(true, accuracy);
+  return report_validation();
 }
 
 Result<> Reporter::end_validation_within_epoch() {
@@ -222,7 +250,13 @@ Result<> Reporter::end_validation_within_epoch() {
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", batch_metric_line(position.epoch, position.step - 1, "Validation", metric));
   }
-  DT_TRY_VOID(write_metrics({{"validation_accuracy", validation_metrics_.epoch_accuracy()}}));
+  return report_validation();
+}
+
+Result<> Reporter::report_validation() {
+  std::vector<Value> values = {{Metric::kValidationAccuracy, validation_metrics_.epoch_accuracy()}};
+  add_others(values, Metric::kValidationMetric, validation_metrics_.epoch());
+  DT_TRY_VOID(write_metrics(std::move(values)));
   return note_accuracy(true, validation_metrics_.epoch_accuracy());
 }
 

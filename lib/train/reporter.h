@@ -19,9 +19,9 @@
 #include "train/epoch_clock.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
-#include "train/metrics_file.h"
 #include "train/outcome.h"
 #include "train/pace.h"
+#include "train/phases.h"
 #include "train/time_to_accuracy.h"
 #include "train/train_spec.h"
 
@@ -35,7 +35,9 @@ struct ReporterParts {
   const data::Dataset* data;  // that training_data reads; null: its stages are not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
-  const std::vector<std::unique_ptr<telemetry::Sink>>& sinks;  // get what metrics.jsonl gets
+  const StepTimes& step_times;
+  telemetry::Registry& registry;
+  telemetry::Recorder& recorder;  // metrics.jsonl is added to its sinks
   Log log;
 };
 
@@ -56,8 +58,10 @@ class Reporter {
   void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
   // Adds the time since `begin`, which belongs to training but to no single step.
   void time_wait(SteadyTime begin);
+  // Of the time since `begin`, all that was no step belongs to this phase.
+  void time_phase(Phase phase, SteadyTime begin) { phases_.spent(phase, begin); }
   // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors: see
-  // MetricsFile::append; the same holds for end_epoch() and end_validation().
+  // telemetry::Recorder; the same holds for end_epoch() and end_validation().
   Result<> end_step(double checkpoint_s);
   // Call when the weights of the epoch's last step are there.
   Result<> end_epoch();
@@ -83,19 +87,21 @@ class Reporter {
   [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
   [[nodiscard]] double seconds() const;
   [[nodiscard]] DataUse data_use() const;
+  void show(const job::WorkerProgress& progress, const DataLimit& limit);
   Result<> report_window(int64_t count, const Speed& speed);
   Result<> report_epoch(const DataLimit& data);
+  Result<> report_validation();
   [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
   Result<> note_accuracy(bool validation, double accuracy);
-  Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
+  Result<> write_metrics(std::vector<telemetry::Value> values);
 
   ReporterParts parts_;
   Metrics training_metrics_, validation_metrics_;
   Speedometer speedometer_;
   Pace pace_;
   BatchTimes batch_times_;
-  MetricsFile metrics_file_;
+  Phases phases_;
   AccuracyTimes training_times_, validation_times_;
   double rate_ = 0;
   SteadyTime began_;      // when every worker had the initial weights

@@ -29,13 +29,38 @@ StepRunner::StepRunner(StepParts parts)
       wait_([this](size_t device, size_t bucket) {
         telemetry::Span span(timeline(), "wait for weights", "wait");
         span.with("bucket", bucket).with("step", step_);
-        return parts_.store.wait_for_weights({bucket, device});
+        return time_call(device, times_.pull_wait, [&] { return parts_.store.wait_for_weights({bucket, device}); });
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
       bad_gradient_(parts_.devices.size()) {
   for (size_t device = 0; device < parts_.devices.size(); device++) {
     parts_.devices.executor(device).set_gradient_limit(limit_);
   }
+}
+
+// Times a call of the store, which may update weights. Only the first device's thread counts.
+template <class Call>
+Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
+  if (device != 0) return call();
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  const double update_before = parts_.store.times().update_s;
+  Result<> outcome = call();
+  const double update = parts_.store.times().update_s - update_before;
+  times_.update += update;
+  into += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() - update;
+  return outcome;
+}
+
+// Times a pass over the network, without the calls of the store within it.
+template <class Pass>
+Result<> StepRunner::time_pass(double& into, const Pass& pass) {
+  const auto in_calls = [this] { return times_.push + times_.pull_wait + times_.update; };
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  const double calls_before = in_calls();
+  Result<> outcome = pass();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  into += spent.count() - (in_calls() - calls_before);
+  return outcome;
 }
 
 size_t StepRunner::end_of(size_t bucket) const {
@@ -58,7 +83,7 @@ Error StepRunner::not_finite(const std::string& what, const std::string& layer) 
 Result<> StepRunner::push(size_t device, size_t bucket) {
   telemetry::Span span(timeline(), "hand over gradients", "push");
   span.with("bucket", bucket).with("step", step_);
-  return parts_.store.gradient_ready({bucket, device}, step_, samples_);
+  return time_call(device, times_.push, [&] { return parts_.store.gradient_ready({bucket, device}, step_, samples_); });
 }
 
 // Runs in the devices' threads, because a collective operation may wait until all devices have called it.
@@ -166,10 +191,10 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, cons
   if (holds_back()) DT_TRY_VOID(keep_statistics());
   parts_.devices.set_loss_scale(parts_.loss_scale.value(), static_cast<uint32_t>(parts_.loss_scale.state().good_steps));
   if (announced_ != batch.serial) parts_.devices.announce({});
-  DT_TRY_VOID(forward(batch));
+  DT_TRY_VOID(time_pass(times_.forward, [&] { return forward(batch); }));
   if (on_device_ && next != nullptr) parts_.devices.announce(*next);
   announced_ = next == nullptr ? 0 : next->serial;
-  DT_TRY_VOID(compute(batch));
+  DT_TRY_VOID(time_pass(times_.backward, [&] { return compute(batch); }));
   return may_skip_steps() ? push_or_skip_step() : true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/waits.h"
 #include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
@@ -20,6 +21,14 @@
 #include "train/loss_scale.h"
 
 namespace dtrain::train {
+
+// Where the time of the steps has gone so far, in seconds. With several devices, of the first one.
+struct StepTimes {
+  double forward = 0, backward = 0;  // without the rest
+  double push = 0;                   // handing gradients to the store
+  double pull_wait = 0;              // waiting for weights
+  double update = 0;                 // of weights, by this thread
+};
 
 struct StepParts {
   const graph::Graph& graph;
@@ -63,8 +72,13 @@ class StepRunner {
   }
   // Waits until the weights include the last step.
   Result<> wait_for_weights();
+  [[nodiscard]] const StepTimes& times() const { return times_; }
 
  private:
+  template <class Pass>
+  Result<> time_pass(double& into, const Pass& pass);
+  template <class Call>
+  Result<> time_call(size_t device, double& into, const Call& call);
   [[nodiscard]] size_t end_of(size_t bucket) const;
   [[nodiscard]] telemetry::Timeline* timeline() const {
     return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
@@ -102,6 +116,7 @@ class StepRunner {
   uint64_t step_ = 0;
   uint32_t samples_ = 0;
   bool bad_loss_ = false;
+  StepTimes times_;
   uint64_t announced_ = 0;  // serial number of the batch; 0: none
   // Used while gradients are held back:
   std::vector<std::string> bad_gradient_;  // by device: the first one found in this step

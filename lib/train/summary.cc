@@ -1,7 +1,5 @@
 #include "train/summary.h"
 
-#include <sys/resource.h>
-
 #include <cmath>
 
 #include "base/file.h"
@@ -73,12 +71,6 @@ std::string to_json(const Summary& summary) {
 
 Result<> write_summary(const std::string& path, const Summary& summary) {
   return write_file_atomic(path, to_json(summary));
-}
-
-uint64_t peak_rss_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace dtrain::train

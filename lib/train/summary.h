@@ -39,7 +39,4 @@ struct Summary {
 std::string to_json(const Summary& summary);
 Result<> write_summary(const std::string& path, const Summary& summary);
 
-// The largest resident set size of this process so far.
-uint64_t peak_rss_bytes();
-
 }  // namespace dtrain::train

@@ -47,6 +47,9 @@ class Trainer::Impl {
     return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
   }
   Result<> evaluate();
+  Result<> validate();
+  template <class Write>
+  Result<> save(const Write& write);
   Result<> agree_on_best();
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
   // Whether the accuracy of an epoch says what the run does next.
@@ -59,6 +62,7 @@ class Trainer::Impl {
   TrainParts parts_;
   StepRunner step_runner_;
   EpochClock clock_;
+  telemetry::Recorder recorder_;
   Reporter reporter_;
   RateControl rate_control_;
   Saver saver_;
@@ -86,13 +90,16 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .tracer = parts_.tracer,
                     .log = parts_.log}),
       clock_(spec_.epoch, spec_.schedule, step_runner_.may_skip_steps(), parts_.store, parts_.coordinator),
+      recorder_(parts_.registry),
       reporter_({.spec = spec_,
                  .clock = clock_,
                  .training_data = parts_.training_data,
                  .data = parts_.data,
                  .store = parts_.store,
                  .coordinator = parts_.coordinator,
-                 .sinks = parts_.sinks,
+                 .step_times = step_runner_.times(),
+                 .registry = parts_.registry,
+                 .recorder = recorder_,
                  .log = parts_.log}),
       rate_control_({.spec = spec_,
                      .clock = clock_,
@@ -112,6 +119,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.views, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
+  for (std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) recorder_.add(std::move(sink));
 }
 
 Result<Start> Trainer::Impl::own_start() {
@@ -298,7 +306,7 @@ Result<> Trainer::Impl::save_within_epoch() {
   if (!states) return {};
   DT_TRY_VOID(share_weights(), "writing a checkpoint within an epoch");
   const Span span(timeline(), "checkpoint", "epoch");
-  return saver_.save_last(std::move(*states));
+  return save([&] { return saver_.save_last(std::move(*states)); });
 }
 
 Result<> Trainer::Impl::end_epoch() {
@@ -322,7 +330,7 @@ Result<> Trainer::Impl::save_epoch() {
 Result<> Trainer::Impl::save_and_evaluate() {
   if (!keeps_best()) {
     DT_TRY_VOID(rate_control_.meet(std::nullopt));
-    DT_TRY_VOID(save_epoch());
+    DT_TRY_VOID(save([this] { return save_epoch(); }));
     DT_TRY_VOID(clock_.wait_for_others());
     return evaluate();
   }
@@ -330,7 +338,7 @@ Result<> Trainer::Impl::save_and_evaluate() {
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
   DT_TRY_VOID(rate_control_.meet(saver_.best()));
-  DT_TRY_VOID(save_epoch());
+  DT_TRY_VOID(save([this] { return save_epoch(); }));
   return clock_.wait_for_others();
 }
 
@@ -358,8 +366,7 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   if (over) return {};
   DT_TRY_VOID(share_weights(), "validating within an epoch");
   const Span span(timeline(), "validation", "epoch");
-  DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
-                       reporter_.validation_metrics()));
+  DT_TRY_VOID(validate());
   DT_TRY_VOID(reporter_.end_validation_within_epoch());
   return rate_control_.meet(std::nullopt);
 }
@@ -367,9 +374,25 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
 Result<> Trainer::Impl::evaluate() {
   if (!validates()) return {};
   const Span span(timeline(), "validation", "epoch");
-  DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
-                       reporter_.validation_metrics()));
+  DT_TRY_VOID(validate());
   return reporter_.end_validation();
+}
+
+Result<> Trainer::Impl::validate() {
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  DT_TRY_VOID(train::validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
+                              reporter_.validation_metrics()));
+  reporter_.time_phase(Phase::kValidation, begin);
+  return {};
+}
+
+// Runs `write`, which writes a checkpoint, and counts its time.
+template <class Write>
+Result<> Trainer::Impl::save(const Write& write) {
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  DT_TRY_VOID(write());
+  reporter_.time_phase(Phase::kCheckpoint, begin);
+  return {};
 }
 
 Result<> Trainer::Impl::regroup() {
@@ -382,7 +405,7 @@ Result<> Trainer::Impl::stop() {
   stopped_ = true;
   DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
   DT_TRY_VOID(share_weights(), "stopping on request");
-  return saver_.save_last(std::move(states));
+  return save([&] { return saver_.save_last(std::move(states)); });
 }
 
 TrainOutcome Trainer::Impl::outcome() const {

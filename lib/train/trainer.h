@@ -39,6 +39,7 @@ struct TrainParts {
   KillSwitch kill{std::nullopt};
   telemetry::Tracer* tracer = nullptr;  // null: no step is traced
   Views views = {};
+  telemetry::Registry& registry;                             // of this process
   std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};  // of what the trainer reports, besides metrics.jsonl
   Log log;                                                   // named after the rank
 };

@@ -358,8 +358,8 @@ TEST_CASE("a staleness record reports after every hundred updates of a group", "
   std::optional<GroupReport> report;
   for (uint64_t i = 1; i <= kReportUpdates; i++) {
     REQUIRE_FALSE(report);
-    record.on_add(1, begin + milliseconds(10 * i));
-    record.on_add(1, begin + milliseconds(10 * i + 3));
+    record.on_add(1, 0, begin + milliseconds(10 * i));
+    record.on_add(1, 2, begin + milliseconds(10 * i + 3));
     report = record.on_apply(1, i == 50 ? 5 : 1, begin + milliseconds(10 * i + 4));
   }
   REQUIRE(report);

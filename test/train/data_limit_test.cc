@@ -81,9 +81,13 @@ TEST_CASE("a period is the difference of two moments", "[train]") {
   CHECK(period.wait_s == 3);
   CHECK(period.pictures == 2000);
   CHECK(period.stages.pictures == 100);
-  const auto ms = stage_ms(period.stages, "_ms");
+  const auto ms = stage_ms(period.stages);
   REQUIRE(ms.size() == 5);
-  CHECK(ms[0] == std::pair<std::string, double>("read_ms", 0));
-  CHECK(ms[2].first == "decode_ms");
+  CHECK(ms[0] == std::pair<std::string, double>("read", 0));
+  CHECK(ms[2].first == "decode");
   CHECK(ms[2].second == Approx(6));
+  const std::vector<telemetry::Value> values = stage_values(period.stages);
+  REQUIRE(values.size() == 5);
+  CHECK(values[2].metric == telemetry::Metric::kDecodeMs);
+  CHECK(values[2].value == Approx(6));
 }

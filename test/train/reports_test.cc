@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
-#include "train/metrics_file.h"
+#include "telemetry/process_use.h"
 #include "train/pace.h"
 #include "train/summary.h"
 #include "train/times.h"
@@ -22,7 +22,7 @@ TEST_CASE("summary.json has the documented keys", "[train]") {
   summary.job_hash = "12ab";
   summary.train_accuracy = 0.5;
   summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
-  summary.peak_rss_bytes = {{"worker 0", peak_rss_bytes()}};
+  summary.peak_rss_bytes = {{"worker 0", telemetry::process_use().peak_memory_bytes}};
   summary.exit_code = 7;
   summary.error = "label out of range";
   must(write_summary(dir.path("summary.json"), summary));
@@ -89,24 +89,6 @@ TEST_CASE("each accuracy level has the time at which it was first reached", "[tr
   CHECK(AccuracyTimes(0).note(1, 1, 1).empty());
   AccuracyTimes coarse(0.4);
   CHECK(coarse.note(1, 1, 1).size() == 2);  // 0.4, 0.8
-}
-
-TEST_CASE("several processes may append to one metrics file", "[train]") {
-  const dtrain::test::TempDir dir;
-  MetricsFile first = must(MetricsFile::open(dir.path("m.jsonl"), "worker", 0));
-  MetricsFile second = must(MetricsFile::open(dir.path("m.jsonl"), "worker", 1));
-  must(first.append({.epoch = 0, .step = 1, .values = {{"lr", 0.1}}}));
-  must(second.append({.epoch = 0, .step = 1, .values = {{"train_accuracy", std::numeric_limits<double>::infinity()}}}));
-  must(first.append({.epoch = 0, .step = 2, .values = {}}));
-  std::istringstream text(must(read_file(dir.path("m.jsonl"))));
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  REQUIRE(lines.size() == 3);
-  CHECK(lines[1]["rank"] == 1);
-  CHECK(lines[1]["train_accuracy"].is_null());
-  CHECK(lines[2]["step"] == 2);
-  CHECK(MetricsFile::open(dir.path("no/such/dir"), "worker", 0).error().code == Code::kUsage);
-  CHECK(MetricsFile().append({}));
 }
 
 TEST_CASE("the number of steps until the next clock check follows from the pace", "[train]") {

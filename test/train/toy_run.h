@@ -175,6 +175,7 @@ class ToyRun {
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
                                                            .views = options_.views,
+                                                           .registry = registry_,
                                                            .log = log_});
   }
 
@@ -228,6 +229,7 @@ class ToyRun {
   }
 
   TempDir dir_;
+  telemetry::Registry registry_;
   TrainSpec spec_;
   ToyOptions options_;
   Log log_;

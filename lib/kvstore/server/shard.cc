@@ -202,7 +202,10 @@ ShardCounts Shard::counts() const {
     sum.updates += counts.updates;
     sum.left_out += counts.left_out;
     sum.not_finite += counts.not_finite;
+    sum.parked += counts.parked;
     if (!counts.staleness.empty()) sum.staleness = counts.staleness;
+    if (!counts.round_s.counts.empty()) sum.round_s = counts.round_s;
+    if (!counts.lateness.empty()) sum.lateness = counts.lateness;
   }
   return sum;
 }

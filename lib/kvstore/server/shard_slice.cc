@@ -187,7 +187,7 @@ void ShardSlice::carry_out_effects() {
 void ShardSlice::carry_out(const sync::Effect& effect) {
   if (const auto* add = std::get_if<sync::Add>(&effect)) {
     counts_.pushes++;
-    if (record_) record_->on_add(add->group, Waiters::Clock::now());
+    if (record_) record_->on_add(add->group, add->worker, Waiters::Clock::now());
   } else if (std::holds_alternative<sync::Drop>(effect)) {
     counts_.duplicates++;
   } else if (std::holds_alternative<sync::Late>(effect)) {
@@ -397,7 +397,10 @@ void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out
 ShardCounts ShardSlice::counts() const {
   const MutexLock lock(mutex_);
   ShardCounts counts = counts_;
+  counts.parked = waiters_.all().size();
   if (record_) counts.staleness = record_->histogram();
+  if (record_) counts.round_s = record_->round_times();
+  if (record_) counts.lateness = record_->lateness();
   return counts;
 }
 

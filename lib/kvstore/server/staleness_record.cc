@@ -11,8 +11,11 @@ double seconds(StalenessRecord::Clock::duration duration) {
 
 }  // namespace
 
-void StalenessRecord::on_add(sync::Group group, Clock::time_point now) {
+void StalenessRecord::on_add(sync::Group group, sync::Worker worker, Clock::time_point now) {
   if (!groups_[group].first_add) groups_[group].first_add = now;
+  if (lateness_.size() <= worker) lateness_.resize(worker + 1);
+  lateness_[worker].gradients++;
+  lateness_[worker].seconds += seconds(now - *groups_[group].first_add);
 }
 
 std::optional<GroupReport> StalenessRecord::on_apply(sync::Group group, uint64_t staleness, Clock::time_point now) {
@@ -23,7 +26,9 @@ std::optional<GroupReport> StalenessRecord::on_apply(sync::Group group, uint64_t
   window.updates++;
   window.staleness_sum += staleness;
   window.staleness_max = std::max(window.staleness_max, staleness);
-  window.wait_s += seconds(now - window.first_add.value_or(now));
+  const double round_s = seconds(now - window.first_add.value_or(now));
+  window.wait_s += round_s;
+  round_s_.observe(round_s);
   window.first_add.reset();
   if (window.updates % kReportUpdates != 0) return std::nullopt;
   const double updates = static_cast<double>(kReportUpdates);

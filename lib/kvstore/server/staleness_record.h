@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sync/machine.h"
+#include "telemetry/registry.h"
 
 namespace dtrain::kvstore {
 
@@ -21,6 +22,12 @@ struct GroupReport {
 };
 inline constexpr uint64_t kReportUpdates = 100;
 
+// By how much a worker's gradients come after the first one of their round, in total.
+struct Lateness {
+  uint64_t gradients = 0;
+  double seconds = 0;
+};
+
 // Not thread-safe.
 class StalenessRecord {
  public:
@@ -33,12 +40,16 @@ class StalenessRecord {
   // Replaces the groups by new ones. The histogram is kept.
   void begin_groups(size_t groups, Clock::time_point now) { groups_.assign(groups, {.window_begin = now}); }
 
-  void on_add(sync::Group group, Clock::time_point now);
+  void on_add(sync::Group group, sync::Worker worker, Clock::time_point now);
   // `staleness` is that of sync::Apply, 1 or more. Returns a report after every kReportUpdates-th update of the group.
   std::optional<GroupReport> on_apply(sync::Group group, uint64_t staleness, Clock::time_point now);
 
   // histogram()[i] is the number of updates with staleness i + 1.
   [[nodiscard]] const std::vector<uint64_t>& histogram() const { return histogram_; }
+  // The times from the first gradients of rounds to their updates.
+  [[nodiscard]] telemetry::Histogram::State round_times() const { return round_s_.state(); }
+  // By worker.
+  [[nodiscard]] const std::vector<Lateness>& lateness() const { return lateness_; }
 
  private:
   struct Window {
@@ -50,6 +61,8 @@ class StalenessRecord {
   };
   std::vector<Window> groups_;
   std::vector<uint64_t> histogram_;
+  std::vector<Lateness> lateness_;
+  telemetry::Histogram round_s_{telemetry::info(telemetry::Metric::kRoundSeconds).bounds};
 };
 
 }  // namespace dtrain::kvstore

@@ -62,7 +62,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> set_rate(const RateChange& change) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
-  [[nodiscard]] StoreTimes times() const override { return requests_.times(); }
+  [[nodiscard]] StoreTimes times() const override;
   [[nodiscard]] GroupedStore* groups() override { return this; }
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override {

@@ -361,7 +361,7 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
 
 StoreTimes SliceRequests::times() const {
   const MutexLock lock(mutex_);
-  return {.wait_s = wait_s_, .traffic = Traffic{.sent = sent_bytes_, .received = received_bytes_}};
+  return {.wait_s = wait_s_, .update_s = 0, .traffic = Traffic{.sent = sent_bytes_, .received = received_bytes_}};
 }
 
 }  // namespace dtrain::kvstore

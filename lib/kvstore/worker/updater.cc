@@ -1,6 +1,7 @@
 #include "kvstore/worker/updater.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "kvstore/worker/training_state.h"
 #include "tensor/buckets.h"
@@ -89,7 +90,10 @@ optim::LearnedArray Updater::array_of(const Piece& piece) const {
 
 void Updater::update(size_t bucket, uint32_t samples) {
   Counters& counters = counters_[bucket];
+  const auto begin = std::chrono::steady_clock::now();
   if (samples > 0) optimizer_->update(bucket, update_step(options_.rule, {}, counters, samples));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  seconds_.store(seconds() + spent.count(), std::memory_order_relaxed);
   counters.samples += samples;
   counters.updates++;
 }

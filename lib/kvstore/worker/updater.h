@@ -3,6 +3,7 @@
 // and where the state lies. The Updater knows which part of each bucket it updates and counts steps and samples.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,9 @@ class Updater {
   // the step out: only the number of updates changes. Does not allocate.
   void update(size_t bucket, uint32_t samples);
 
+  // Time spent in update() so far. Any thread may ask.
+  [[nodiscard]] double seconds() const { return seconds_.load(std::memory_order_relaxed); }
+
   // Undoes the counting of the bucket's last update, which has changed nothing.
   void uncount_samples(size_t bucket, uint32_t samples);
 
@@ -77,6 +81,7 @@ class Updater {
   ParameterView view_;
   std::vector<std::vector<Piece>> pieces_;  // by bucket
   std::vector<Counters> counters_;          // by bucket
+  std::atomic<double> seconds_ = 0;
 };
 
 }  // namespace dtrain::kvstore

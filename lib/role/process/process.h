@@ -11,6 +11,8 @@
 #include "base/waits.h"
 #include "job/spec/job_spec.h"
 #include "role/process/run_dir.h"
+#include "telemetry/process_use.h"
+#include "telemetry/registry.h"
 #include "telemetry/tracer.h"
 
 namespace dtrain::role {
@@ -31,11 +33,13 @@ class Process {
   std::optional<Resumed> resumed;
   RunDir run_dir;
   std::unique_ptr<telemetry::Tracer> tracer = std::make_unique<telemetry::Tracer>(log);
+  std::unique_ptr<telemetry::Registry> registry = std::make_unique<telemetry::Registry>();  // never null
 
  private:
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
       : flags(f), signals(s), log(std::move(l)), resumed(std::move(r)), run_dir(std::move(d)), name_(std::move(name)) {}
   std::string name_;
+  telemetry::Registry::Handle process_use_ = telemetry::collect_process_use(*registry);
 };
 
 // The seed of the job: --seed, else that of the resumed run, else a random one.

@@ -6,7 +6,9 @@
 #include "base/json.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
+#include "observe/slow.h"
 #include "role/setup/devices.h"
+#include "telemetry/process_use.h"
 #include "train/summary.h"
 
 namespace dtrain::role {
@@ -45,7 +47,7 @@ train::Summary summary_of(const std::string& job, const job::JobSpec& spec, cons
   summary.wait_data_share = outcome.wait_data_share;
   summary.wait_network_share = outcome.wait_network_share;
   summary.data_limit = outcome.data_limit;
-  summary.peak_rss_bytes["worker 0"] = train::peak_rss_bytes();
+  summary.peak_rss_bytes["worker 0"] = telemetry::process_use().peak_memory_bytes;
   return summary;
 }
 
@@ -102,6 +104,16 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const t
     process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
   }
   return summary.exit_code;
+}
+
+void log_time_spent(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
+                    const std::string& run_dir) {
+  if (run.workers.empty()) return;
+  log.info("{}", observe::time_shares_text(observe::time_shares(run)));
+  const std::string advice = observe::advice(run, {.servers = static_cast<size_t>(flags.num_servers),
+                                                   .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
+                                                   .run_dir = run_dir});
+  if (!advice.empty()) log.info("{}", advice);
 }
 
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end) {

@@ -10,6 +10,7 @@
 #include "job/process/progress.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
+#include "observe/period.h"
 #include "role/process/process.h"
 #include "train/trainer.h"
 
@@ -25,6 +26,11 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
 // of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
                        const Result<train::TrainOutcome>& result, Clock::time_point started);
+
+// Logs where the workers' time went over the whole run, and the one change that would help most. Says nothing if no
+// worker made a step.
+void log_time_spent(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
+                    const std::string& run_dir);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
 // error, and the peak memory of the processes. Creates the file if no worker has written it.

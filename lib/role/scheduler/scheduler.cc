@@ -13,6 +13,7 @@
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
+#include "role/scheduler/job_view.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
@@ -94,16 +95,22 @@ void warn(const Log& log, const std::string& text) {
 }
 
 // Waits for the end of the job and prints its progress every kProgressInterval.
-Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, KillSwitch kill) {
+Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, JobView& view,
+               KillSwitch kill) {
   while (true) {
-    if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;
+    if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) {
+      view.end(flags);
+      return *end;
+    }
     std::vector<job::WorkerProgress> workers;
-    for (const rpc::MemberPulse& member : scheduler.pulses()) {
+    const std::vector<rpc::MemberPulse> members = scheduler.pulses();
+    for (const rpc::MemberPulse& member : members) {
       if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
     }
     if (workers.empty()) continue;
     const job::Progress progress = job_progress(flags, plan, workers);
     print_line(job::machine_line(progress));
+    view.update(progress, members);
     kill.reached(static_cast<uint64_t>(progress.step));
   }
 }
@@ -145,7 +152,8 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const SignalWatcher watcher(
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags)); });
-  Result<> ended = watch(*scheduler, spec.flags, plan, KillSwitch(own_faults(process.flags, 0).kill_at));
+  JobView view(*process.registry, process.run_dir.path(), process.log);
+  Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();
   DT_TRY_VOID(std::move(ended));
   return job::kExitOk;

@@ -19,7 +19,7 @@
 #include "role/setup/update.h"
 #include "rpc/control_client.h"
 #include "rpc/data_server.h"
-#include "train/metrics_file.h"
+#include "telemetry/metrics_file.h"
 
 namespace dtrain::role {
 namespace {
@@ -48,6 +48,36 @@ std::string histogram(const std::vector<uint64_t>& staleness) {
   return text;
 }
 
+// The staleness counts as a histogram; the last count of kvstore::StalenessRecord is of this staleness and all above.
+telemetry::Histogram::State staleness_state(const std::vector<uint64_t>& staleness) {
+  telemetry::Histogram histogram(telemetry::info(telemetry::Metric::kStaleness).bounds);
+  for (size_t i = 0; i < staleness.size(); i++) histogram.observe(static_cast<double>(i + 1), staleness[i]);
+  return histogram.state();
+}
+
+void set_metrics(const kvstore::ShardCounts& counts, telemetry::Registry& to) {
+  using telemetry::Metric;
+  const auto set = [&](Metric metric, uint64_t count) { to.set(metric, static_cast<double>(count)); };
+  set(Metric::kUpdates, counts.updates);
+  set(Metric::kPushes, counts.pushes);
+  set(Metric::kParkedPulls, counts.parked);
+  set(Metric::kRepeatedMessages, counts.duplicates);
+  set(Metric::kLateGradients, counts.late);
+  set(Metric::kRefusedMessages, counts.refused);
+  set(Metric::kCorruptMessages, counts.corrupt);
+  to.set(Metric::kServerBusySeconds, counts.busy_s);
+  uint64_t updates = 0;  // of the slice whose staleness is counted
+  for (const uint64_t count : counts.staleness) updates += count;
+  set(Metric::kStep, updates);
+  to.histogram(Metric::kStaleness).replace(staleness_state(counts.staleness));
+  for (size_t worker = 0; worker < counts.lateness.size(); worker++) {
+    const std::string peer = fmt::format("worker {}", worker);
+    to.set(Metric::kTimedGradients, static_cast<double>(counts.lateness[worker].gradients), peer);
+    to.set(Metric::kLatenessSeconds, counts.lateness[worker].seconds, peer);
+  }
+  if (!counts.round_s.counts.empty()) to.histogram(Metric::kRoundSeconds).replace(counts.round_s);
+}
+
 // Appends the staleness of the updates to the metrics file (docs/formats.md, "Run directory").
 Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
   uint64_t updates = 0, sum = 0;
@@ -56,12 +86,17 @@ Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<
     sum += staleness[i] * (i + 1);
   }
   if (updates == 0) return {};
-  DT_TRY(train::MetricsFile file,
-         train::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
-  return file.append({.epoch = std::nullopt,
-                      .step = updates,
-                      .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},
-                                 {"staleness_max", static_cast<double>(staleness.size())}}});
+  DT_TRY(const std::unique_ptr<telemetry::MetricsFile> file,
+         telemetry::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
+  return file->write(
+      {.epoch = std::nullopt,
+       .step = updates,
+       .values = {{telemetry::Metric::kStalenessMean, static_cast<double>(sum) / static_cast<double>(updates)},
+                  {telemetry::Metric::kStalenessMax, static_cast<double>(staleness.size())}}});
+}
+
+telemetry::Registry::Handle collect(telemetry::Registry& registry, const kvstore::Shard& shard) {
+  return registry.collect([&shard](telemetry::Registry& to) { set_metrics(shard.counts(), to); });
 }
 
 // Logs what the server did, also if the job was stopped or has failed.
@@ -162,6 +197,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
   {
+    const telemetry::Registry::Handle collected = collect(*process.registry, *shard);
     const WaitLog wait_log([&](double seconds) { return shard->overdue(seconds); }, spec.flags.scheme.ssp_warn,
                            process.log);
     finished = control.wait_finish();
@@ -189,6 +225,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), waits, process.log));
   DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
   to_scheduler.tracer = process.tracer.get();
+  to_scheduler.registry = process.registry.get();
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);

@@ -162,6 +162,7 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   Connection connection;
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
+  options.registry = process.registry.get();
   DT_TRY_VOID(job::check_token_to_join(connection.security.token, flags.launch.insecure, flags.launch.scheduler));
   options.tracer = process.tracer.get();
   connection.control = rpc::ControlClient::create(std::move(options), connection.waits, process.log);

@@ -8,8 +8,8 @@
 #include "role/setup/labels.h"
 #include "role/setup/threads.h"
 #include "role/worker/loading.h"
+#include "telemetry/metrics_file.h"
 #include "train/data_limit.h"
-#include "train/metrics_file.h"
 #include "train/pace.h"
 
 namespace dtrain::role {
@@ -60,15 +60,17 @@ class Pass {
 
   // The numbers of log_end, and a run directory that stays.
   Result<> write_metrics() const {
-    DT_TRY(train::MetricsFile file, train::MetricsFile::open(setup_.process.run_dir.path() + "/" + kMetricsFile,
-                                                             "worker", setup_.coordinator.rank()));
-    std::vector<std::pair<std::string, double>> values = {{"samples", static_cast<double>(samples())},
-                                                          {"seconds", pace_.totals().seconds},
-                                                          {"samples_per_s", speed()},
-                                                          {"bad_records", static_cast<double>(loader_.bad_records())},
-                                                          {"decode_threads", options_.threads}};
-    for (auto& stage : train::stage_ms(setup_.data.train->stages(), "_ms")) values.push_back(std::move(stage));
-    return file.append({.step = static_cast<uint64_t>(batches_), .values = std::move(values)});
+    using telemetry::Metric;
+    DT_TRY(const std::unique_ptr<telemetry::MetricsFile> file,
+           telemetry::MetricsFile::open(setup_.process.run_dir.path() + "/" + kMetricsFile, "worker",
+                                        setup_.coordinator.rank()));
+    std::vector<telemetry::Value> values = {{Metric::kSamples, static_cast<double>(samples())},
+                                            {Metric::kSeconds, pace_.totals().seconds},
+                                            {Metric::kSamplesPerS, speed()},
+                                            {Metric::kBadRecords, static_cast<double>(loader_.bad_records())},
+                                            {Metric::kDecodeThreads, static_cast<double>(options_.threads)}};
+    for (telemetry::Value& stage : train::stage_values(setup_.data.train->stages())) values.push_back(std::move(stage));
+    return file->write({.step = static_cast<uint64_t>(batches_), .values = std::move(values)});
   }
 
   [[nodiscard]] int64_t samples() const { return batches_ * options_.batch_size; }

@@ -61,6 +61,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .kill = KillSwitch(own_faults(parts.process.flags, parts.coordinator.rank()).kill_at),
                         .tracer = parts.tracer,
                         .views = training->tensorboard_ ? training->tensorboard_->views() : train::Views{},
+                        .registry = *parts.process.registry,
                         .sinks = training->sinks(),
                         .log = parts.process.log});
   return training;

@@ -16,6 +16,7 @@
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
 #include "role/worker/joining.h"
+#include "role/worker/message_counts.h"
 #include "role/worker/message_log.h"
 #include "role/worker/stores.h"
 #include "role/worker/test_io.h"
@@ -61,8 +62,9 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joi
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<MessageLog> messages;    // with --verbose 2
-  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls `messages` and `faults`
+  std::unique_ptr<MessageLog> messages;  // with --verbose 2
+  std::unique_ptr<MessageCounts> counts;
+  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
 };
 
 // By server: the faults of the messages between it and this worker, as --inject asks for either end.
@@ -97,14 +99,17 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
     lines.messages = std::make_unique<MessageLog>(*events, process.log);
     events = lines.messages.get();
   }
-  DT_TRY(lines.pipes, rpc::DataClient::create({.servers = server_addresses(reply),
+  const std::vector<std::string> servers = server_addresses(reply);
+  lines.counts = std::make_unique<MessageCounts>(*events, *process.registry, servers.size());
+  events = lines.counts.get();
+  DT_TRY(lines.pipes, rpc::DataClient::create({.servers = servers,
                                                .rank = reply.rank,
                                                .incarnation = connection.incarnation,
                                                .security = connection.security},
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
   DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
-  std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
+  std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.counts->wrap(lines.pipes->pipes());
   if (lines.messages) pipes = lines.messages->wrap(pipes);
   store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
   return lines;

@@ -1,0 +1,211 @@
+#include "observe/slow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/median.h"
+
+namespace dtrain::observe {
+namespace {
+
+constexpr double kRatio = 1.25;             // to the others' median
+constexpr double kSeconds = 0.005;          // above the others' median, of a step
+constexpr double kBusyRatio = 1.5;          // of a server to the others
+constexpr double kBusy = 0.7;               // threads of a server
+constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
+constexpr double kUneven = 1.25;            // the slowest worker to the fastest
+
+std::string ms(double seconds) {
+  return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
+}
+
+std::string bare_ms(double seconds) {
+  const std::string text = ms(seconds);
+  return text.substr(0, text.size() - 3);
+}
+
+std::string rate(double bytes_per_s) {
+  return fmt::format("{:.{}f} MB/s", bytes_per_s / 1e6, bytes_per_s < 9.5e6 ? 1 : 0);
+}
+
+std::string name(const char* role, uint32_t rank, const std::string& host) {
+  return host.empty() ? fmt::format("{} {}", role, rank) : fmt::format("{} {} ({})", role, rank, host);
+}
+
+// The median of a number over all processes but one.
+template <class Period, class Number>
+double of_others(const std::vector<Period>& all, size_t without, const Number& number) {
+  std::vector<double> others;
+  for (size_t i = 0; i < all.size(); i++) {
+    if (i != without) others.push_back(number(all[i]));
+  }
+  return median(others);
+}
+
+bool is_more(double own, double others) {
+  return own > kRatio * others && own - others > kSeconds;
+}
+
+std::string data_details(const WorkerPeriod& worker) {
+  std::string text =
+      fmt::format("{:.0f} decode thread{}", worker.decode_threads, worker.decode_threads == 1 ? "" : "s");
+  if (worker.decode_ms > 0) text += fmt::format(", {:.3g} ms to decode an image", worker.decode_ms);
+  return text + fmt::format(", {} from disk", rate(worker.read_bytes_per_s));
+}
+
+// Its own part of a step, without waiting for the others, is longer than theirs.
+std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, size_t i) {
+  const WorkerPeriod& worker = workers[i];
+  const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
+  if (!is_more(worker.own_s(), others)) return std::nullopt;
+  const auto excess = [&](double WorkerPeriod::*part) {
+    return worker.*part - of_others(workers, i, [&](const WorkerPeriod& w) { return w.*part; });
+  };
+  const double data = excess(&WorkerPeriod::data_wait_s), compute = excess(&WorkerPeriod::compute_s),
+               push = excess(&WorkerPeriod::push_s);
+  Slow slow{.who = fmt::format("worker {}", worker.rank)};
+  std::string why;
+  if (data >= compute && data >= push) {
+    slow.cause = Cause::kData;
+    why = fmt::format("its data wait is {} ({})", ms(worker.data_wait_s), data_details(worker));
+  } else if (compute >= push) {
+    slow.cause = Cause::kCompute;
+    why = fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
+                      ms(worker.compute_s),
+                      bare_ms(of_others(workers, i, [](const WorkerPeriod& w) { return w.compute_s; })),
+                      worker.cores_busy, of_others(workers, i, [](const WorkerPeriod& w) { return w.cores_busy; }));
+  } else {
+    slow.cause = Cause::kNetwork;
+    why = fmt::format("it hands over its gradients for {}", ms(worker.push_s));
+  }
+  slow.sentence = fmt::format("{} takes {} a step, the others {}: {}", name("worker", worker.rank, worker.host),
+                              ms(worker.own_s()), bare_ms(others), why);
+  return slow;
+}
+
+// Its gradients arrive later than its own work explains.
+std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, size_t i) {
+  const WorkerPeriod& worker = workers[i];
+  const auto number = [&](double WorkerPeriod::*part) {
+    return of_others(workers, i, [&](const WorkerPeriod& w) { return w.*part; });
+  };
+  const double own_excess = worker.own_s() - of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
+  const double late = worker.lateness_s - number(&WorkerPeriod::lateness_s) - std::max(0.0, own_excess);
+  if (late <= kSeconds || late <= (kRatio - 1) * worker.own_s()) return std::nullopt;
+  const double sent = worker.step_s > 0 ? worker.sent_bytes / std::max(late, 1e-6) : 0;
+  return Slow{
+      .who = fmt::format("worker {}", worker.rank),
+      .cause = Cause::kNetwork,
+      .sentence = fmt::format(
+          "{} works {} a step, the others {}, but its gradients arrive {} after theirs: its network is slow ({} in "
+          "a step, about {})",
+          name("worker", worker.rank, worker.host), ms(worker.own_s()),
+          bare_ms(of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); })), ms(late),
+          fmt::format("{:.1f} MB", worker.sent_bytes / 1e6), rate(sent))};
+}
+
+std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t i) {
+  const ServerPeriod& server = servers[i];
+  const double others = of_others(servers, i, [](const ServerPeriod& s) { return s.busy; });
+  if (server.busy < kBusy || server.busy < kBusyRatio * others) return std::nullopt;
+  return Slow{
+      .who = fmt::format("server {}", server.rank),
+      .cause = Cause::kServer,
+      .sentence = fmt::format("{} keeps {:.1f} threads busy, the others {:.1f}: the workers wait for its weights "
+                              "({:.0f} updates a second)",
+                              name("server", server.rank, server.host), server.busy, others, server.updates)};
+}
+
+double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
+  const auto by_own = [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.own_s() < b.own_s(); };
+  const auto [fastest, slowest] = std::minmax_element(workers.begin(), workers.end(), by_own);
+  return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
+}
+
+double busiest(const std::vector<ServerPeriod>& servers) {
+  double most = 0;
+  for (const ServerPeriod& server : servers) most = std::max(most, server.busy);
+  return most;
+}
+
+}  // namespace
+
+std::vector<Slow> find_slow(const JobPeriod& period) {
+  std::vector<Slow> found;
+  for (size_t i = 0; period.workers.size() > 1 && i < period.workers.size(); i++) {
+    std::optional<Slow> slow = slow_by_itself(period.workers, i);
+    if (!slow) slow = slow_on_the_way(period.workers, i);
+    if (slow) found.push_back(std::move(*slow));
+  }
+  for (size_t i = 0; period.servers.size() > 1 && i < period.servers.size(); i++) {
+    if (std::optional<Slow> slow = busy_server(period.servers, i)) found.push_back(std::move(*slow));
+  }
+  return found;
+}
+
+TimeShares time_shares(const JobPeriod& period) {
+  TimeShares sum;
+  double all = 0;
+  for (const WorkerPeriod& worker : period.workers) {
+    sum.data_wait += worker.data_wait_s * worker.steps;
+    sum.compute += worker.compute_s * worker.steps;
+    sum.push += worker.push_s * worker.steps;
+    sum.pull_wait += worker.pull_wait_s * worker.steps;
+  }
+  all = sum.data_wait + sum.compute + sum.push + sum.pull_wait;
+  if (all <= 0) return {};
+  return {sum.data_wait / all, sum.compute / all, sum.push / all, sum.pull_wait / all};
+}
+
+std::string time_shares_text(const TimeShares& shares) {
+  return fmt::format(
+      "of the workers' time, computing took {:.0f} %, waiting for data {:.0f} %, sending gradients {:.0f} "
+      "%, waiting for weights {:.0f} %",
+      100 * shares.compute, 100 * shares.data_wait, 100 * shares.push, 100 * shares.pull_wait);
+}
+
+std::string advice(const JobPeriod& period, const JobForm& form) {
+  if (period.workers.empty()) return "";
+  const TimeShares shares = time_shares(period);
+  if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
+    return "what would help most: more decode threads (--data-nthreads), smaller pictures (dtrain im2rec --resize), or "
+           "--data-cache";
+  }
+  if (shares.pull_wait + shares.push <= kWait) return "";
+  if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {
+    return fmt::format(
+        "what would help most: groups of like workers, because the fast ones wait for the slow ones: "
+        "'dtrain plan --from-log {}' proposes them for --kv-store dist_gsync",
+        form.run_dir);
+  }
+  if (form.servers > 0 && busiest(period.servers) > kBusy) {
+    return fmt::format("what would help most: more servers (-s {}), because they are busy", form.servers * 2);
+  }
+  return "what would help most: a larger --batch-size, so that a step computes longer for the same messages, or a "
+         "faster "
+         "network between the hosts";
+}
+
+std::vector<Slow> SlowWatch::update(std::vector<Source> sources, double now_s) {
+  if (before_s_ < 0) {
+    before_ = std::move(sources);
+    before_s_ = now_s;
+    return {};
+  }
+  if (now_s - before_s_ < kPeriodSeconds) return {};
+  const JobPeriod period = period_between(before_, sources, now_s - before_s_);
+  for (const WorkerPeriod& worker : period.workers) {
+    if (worker.steps < kStepsMin) return {};
+  }
+  before_ = std::move(sources);
+  before_s_ = now_s;
+  std::vector<Slow> news;
+  for (Slow& slow : find_slow(period)) {
+    if (said_.insert({slow.who, slow.cause}).second) news.push_back(std::move(slow));
+  }
+  return news;
+}
+
+}  // namespace dtrain::observe

@@ -1,0 +1,57 @@
+// Which worker or server holds the others up, and why: with numbers, for the log, the page and the summary.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "observe/period.h"
+
+namespace dtrain::observe {
+
+enum class Cause : uint8_t { kData, kCompute, kNetwork, kServer };
+
+struct Slow {
+  std::string who;  // "worker 3"
+  Cause cause = Cause::kData;
+  // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from disk)"
+  std::string sentence;
+};
+
+// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said
+// about a process unless it is slower than the others by a quarter and by 5 ms a step.
+std::vector<Slow> find_slow(const JobPeriod& period);
+
+// Where the workers' time goes, as shares of the steps' time that add up to 1.
+struct TimeShares {
+  double data_wait = 0, compute = 0, push = 0, pull_wait = 0;
+};
+TimeShares time_shares(const JobPeriod& period);
+// "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
+std::string time_shares_text(const TimeShares& shares);
+
+// The one change that would help a job most, as a sentence; empty if nothing stands out. `servers`, `is_gsp`: of the job.
+struct JobForm {
+  size_t servers = 0;
+  bool is_gsp = false;
+  std::string run_dir;
+};
+std::string advice(const JobPeriod& period, const JobForm& form);
+
+// Says once what is slow. Not thread-safe.
+class SlowWatch {
+ public:
+  // Compares with what it was told kPeriodSeconds ago or more, once every worker has made kStepsMin steps since. Returns
+  // what it has not said before.
+  std::vector<Slow> update(std::vector<Source> sources, double now_s);
+
+  static constexpr double kPeriodSeconds = 10;
+  static constexpr double kStepsMin = 10;
+
+ private:
+  std::vector<Source> before_;
+  double before_s_ = -1;
+  std::set<std::pair<std::string, Cause>> said_;
+};
+
+}  // namespace dtrain::observe

@@ -1,0 +1,18 @@
+// The metrics of one process of a job, as somebody outside of it sees them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "telemetry/registry.h"
+
+namespace dtrain::observe {
+
+struct Source {
+  std::string role;  // "worker", "server", "scheduler"
+  uint32_t rank = 0;
+  std::string host;
+  telemetry::Snapshot snapshot;
+};
+
+}  // namespace dtrain::observe

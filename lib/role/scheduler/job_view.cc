@@ -1,0 +1,53 @@
+#include "role/scheduler/job_view.h"
+
+#include <utility>
+
+#include "role/process/membership.h"
+#include "role/process/report.h"
+
+namespace dtrain::role {
+
+using telemetry::Metric;
+
+JobView::JobView(telemetry::Registry& own, std::string run_dir, Log log)
+    : own_(own), run_dir_(std::move(run_dir)), log_(std::move(log)) {}
+
+void JobView::set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
+  double workers = 0, servers = 0;
+  for (const rpc::MemberPulse& member : members) {
+    (member.member.role == rpc::Role::kWorker ? workers : servers)++;
+    const std::chrono::duration<double> age = Clock::now() - member.heard;
+    own_.set(Metric::kHeartbeatAgeSeconds, age.count(), to_text(member.member));
+  }
+  own_.set(Metric::kJobWorkers, workers);
+  own_.set(Metric::kJobServers, servers);
+  own_.set(Metric::kJobSteps, static_cast<double>(progress.step), "done");
+  own_.set(Metric::kJobSteps, static_cast<double>(progress.steps), "all");
+  own_.set(Metric::kJobEpochs, static_cast<double>(progress.epoch), "done");
+  own_.set(Metric::kJobEpochs, static_cast<double>(progress.epochs), "all");
+  if (progress.eta_s >= 0) own_.set(Metric::kJobEtaSeconds, progress.eta_s);
+  own_.set(Metric::kSamplesPerS, progress.samples_per_s);
+  own_.set(Metric::kWaitDataShare, progress.wait_data);
+  own_.set(Metric::kWaitNetworkShare, progress.wait_network);
+}
+
+void JobView::update(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
+  set_job_metrics(progress, members);
+  sources_.clear();
+  for (const rpc::MemberPulse& member : members) {
+    sources_.push_back({.role = std::string(to_text(member.member.role)),
+                        .rank = member.member.rank,
+                        .host = member.host,
+                        .snapshot = member.pulse.metrics});
+  }
+  sources_.push_back({.role = "scheduler", .rank = 0, .host = host_name(), .snapshot = own_.snapshot()});
+  const std::chrono::duration<double> now = Clock::now() - began_;
+  for (const observe::Slow& slow : slow_.update(sources_, now.count())) log_.warn("slow: {}", slow.sentence);
+}
+
+void JobView::end(const job::JobFlags& flags) const {
+  const std::chrono::duration<double> all = Clock::now() - began_;
+  log_time_spent(log_, observe::period_between({}, sources_, all.count()), flags, run_dir_);
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,44 @@
+// What the scheduler knows of the processes of its job while it runs: their metrics, and which of them are slow.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "job/flags/flags.h"
+#include "job/process/progress.h"
+#include "observe/slow.h"
+#include "observe/source.h"
+#include "rpc/scheduler.h"
+#include "telemetry/registry.h"
+
+namespace dtrain::role {
+
+// Used by the scheduler's main thread.
+class JobView {
+ public:
+  // `own`: the scheduler's metrics, to which those of the job are added. Borrowed.
+  JobView(telemetry::Registry& own, std::string run_dir, Log log);
+
+  // Takes what the processes have reported, and logs once which of them are slow.
+  void update(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members);
+  // Logs where the workers' time went, and what would help most.
+  void end(const job::JobFlags& flags) const;
+
+  // The newest metrics of all processes: workers, servers, the scheduler.
+  [[nodiscard]] const std::vector<observe::Source>& sources() const { return sources_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members);
+
+  telemetry::Registry& own_;
+  const std::string run_dir_;
+  const Log log_;
+  std::vector<observe::Source> sources_;
+  Clock::time_point began_ = Clock::now();
+  observe::SlowWatch slow_;
+};
+
+}  // namespace dtrain::role

@@ -1,0 +1,36 @@
+#include "telemetry/metrics_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/json.h"
+
+namespace dtrain::telemetry {
+
+Result<std::unique_ptr<MetricsFile>> MetricsFile::open(const std::string& path, std::string role, uint32_t rank) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) return fail(Code::kUsage, "cannot write '{}': {}", path, std::strerror(errno));
+  return std::unique_ptr<MetricsFile>(new MetricsFile(path, std::move(role), rank, std::move(file)));
+}
+
+Result<> MetricsFile::write(const Record& record) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json json = {
+      {"time", now.count()}, {"role", role_}, {"rank", rank_}, {"epoch", nullptr}, {"step", record.step}};
+  if (record.epoch) json["epoch"] = *record.epoch;
+  for (const Value& value : record.values) {
+    const std::string name(info(value.metric).name);
+    (value.label.empty() ? json[name] : json[name][value.label]) = value.value;
+  }
+  const std::string line = json_text(json) + "\n";
+  if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
+  }
+  return {};
+}
+
+}  // namespace dtrain::telemetry

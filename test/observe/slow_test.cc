@@ -1,0 +1,131 @@
+#include "observe/slow.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace dtrain::observe;
+
+namespace {
+
+WorkerPeriod worker(uint32_t rank, double data_ms, double compute_ms, double wait_ms) {
+  WorkerPeriod period{.rank = rank, .host = fmt::format("node{}", rank), .steps = 100};
+  period.data_wait_s = data_ms / 1e3;
+  period.compute_s = compute_ms / 1e3;
+  period.pull_wait_s = wait_ms / 1e3;
+  period.step_s = (data_ms + compute_ms + wait_ms) / 1e3;
+  period.decode_threads = 4;
+  period.read_bytes_per_s = 12e6;
+  period.cores_busy = 1.9;
+  period.sent_bytes = 8e6;
+  return period;
+}
+
+JobPeriod job(std::vector<WorkerPeriod> workers) {
+  return {.seconds = 10, .workers = std::move(workers), .servers = {}};
+}
+
+telemetry::Snapshot snapshot(double steps, double data_wait, double forward) {
+  telemetry::Registry registry;
+  registry.histogram(telemetry::Metric::kStepSeconds)
+      .observe((data_wait + forward) / steps, static_cast<uint64_t>(steps));
+  registry.set(telemetry::Metric::kPhaseSeconds, data_wait, "data_wait");
+  registry.set(telemetry::Metric::kPhaseSeconds, forward, "forward");
+  return registry.snapshot();
+}
+
+}  // namespace
+
+TEST_CASE("a worker that waits for its disk is named with its numbers", "[observe]") {
+  const auto found = find_slow(job({worker(0, 1, 99, 210), worker(1, 2, 98, 210), worker(3, 190, 120, 0)}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].who == "worker 3");
+  CHECK(found[0].cause == Cause::kData);
+  CHECK(found[0].sentence ==
+        "worker 3 (node3) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from "
+        "disk)");
+}
+
+TEST_CASE("a worker that computes slowly is named, and those that wait for it are not", "[observe]") {
+  const auto found = find_slow(job({worker(0, 1, 300, 0), worker(1, 1, 99, 200), worker(2, 1, 101, 200)}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == Cause::kCompute);
+  CHECK(found[0].sentence ==
+        "worker 0 (node0) takes 301 ms a step, the others 101: it computes for 300 ms, the others for 100 (1.9 cores "
+        "busy, "
+        "the others 1.9)");
+}
+
+TEST_CASE("a worker whose gradients are late although it works as fast has a slow network", "[observe]") {
+  std::vector<WorkerPeriod> workers = {worker(0, 1, 99, 200), worker(1, 1, 99, 200), worker(2, 1, 99, 200)};
+  workers[1].lateness_s = 0.16;
+  const auto found = find_slow(job(workers));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == Cause::kNetwork);
+  CHECK(
+      found[0].sentence ==
+      "worker 1 (node1) works 100 ms a step, the others 100, but its gradients arrive 160 ms after theirs: its network "
+      "is slow (8.0 MB in a step, about 50 MB/s)");
+  workers[1].compute_s += 0.16;  // which explains it
+  CHECK(find_slow(job(workers)).front().cause == Cause::kCompute);
+}
+
+TEST_CASE("like workers, small differences and a lone worker are not called slow", "[observe]") {
+  CHECK(find_slow(job({worker(0, 1, 99, 5), worker(1, 2, 110, 0)})).empty());
+  CHECK(find_slow(job({worker(0, 0, 2, 5), worker(1, 0, 6, 0)})).empty());
+  CHECK(find_slow(job({worker(0, 100, 99, 5)})).empty());
+  CHECK(find_slow(job({})).empty());
+}
+
+TEST_CASE("a server that is busier than the others is named", "[observe]") {
+  JobPeriod period = job({});
+  period.servers = {{.rank = 0, .host = "", .busy = 0.4, .updates = 100},
+                    {.rank = 1, .host = "node9", .busy = 0.96, .updates = 90}};
+  const auto found = find_slow(period);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].sentence ==
+        "server 1 (node9) keeps 1.0 threads busy, the others 0.4: the workers wait for its weights (90 updates a "
+        "second)");
+}
+
+TEST_CASE("the advice is about what takes the time", "[observe]") {
+  const JobForm form{.servers = 2, .is_gsp = false, .run_dir = "runs/a"};
+  CHECK(advice(job({worker(0, 1, 99, 5), worker(1, 1, 99, 5)}), form).empty());
+  CHECK_THAT(advice(job({worker(0, 50, 99, 5), worker(1, 50, 99, 5)}), form), Catch::Contains("--data-nthreads"));
+  CHECK_THAT(advice(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), form),
+             Catch::Contains("dtrain plan --from-log runs/a"));
+  JobPeriod busy = job({worker(0, 1, 50, 50), worker(1, 1, 50, 50)});
+  CHECK_THAT(advice(busy, form), Catch::Contains("--batch-size"));
+  busy.servers = {{.rank = 0, .host = "", .busy = 0.9, .updates = 1}};
+  CHECK_THAT(advice(busy, form), Catch::Contains("-s 4"));
+  CHECK(time_shares_text(time_shares(busy)) ==
+        "of the workers' time, computing took 50 %, waiting for data 1 %, sending gradients 0 %, waiting for weights "
+        "50 %");
+}
+
+TEST_CASE("a period is the difference of two snapshots", "[observe]") {
+  const std::vector<Source> before = {{"worker", 1, "n1", snapshot(10, 1, 2)}};
+  const std::vector<Source> now = {{"worker", 1, "n1", snapshot(30, 5, 6)}, {"worker", 2, "n2", snapshot(20, 2, 4)}};
+  const JobPeriod period = period_between(before, now, 4);
+  REQUIRE(period.workers.size() == 2);
+  CHECK(period.workers[0].steps == 20);
+  CHECK(period.workers[0].data_wait_s == Approx(0.2));
+  CHECK(period.workers[0].compute_s == Approx(0.2));
+  CHECK(period.workers[1].data_wait_s == Approx(0.1));
+  CHECK(period_between(now, now, 4).workers.empty());
+}
+
+TEST_CASE("slow processes are said once", "[observe]") {
+  SlowWatch watch;
+  const auto at = [](double i) {
+    return std::vector<Source>{{"worker", 0, "", snapshot(20 * i, 0.1 * i, 2 * i)},
+                               {"worker", 1, "", snapshot(20 * i, 4 * i, 2 * i)}};
+  };
+  CHECK(watch.update(at(1), 0).empty());
+  CHECK(watch.update(at(2), 5).empty());  // too soon
+  const std::vector<Slow> found = watch.update(at(3), 11);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].who == "worker 1");
+  CHECK(watch.update(at(5), 22).empty());
+}
