@@ -13,6 +13,7 @@
 #include "launch/make_job.h"
 #include "notes.h"
 #include "role/process/membership.h"
+#include "role/process/observer.h"
 #include "role/process/run_dir.h"
 #include "role/role.h"
 #include "role/setup/data.h"
@@ -39,6 +40,7 @@ Result<> check_early(job::Flags flags) {
                 "to load the run directory's own",
                 *loop.load_epoch, *loop.load_epoch);
   }
+  DT_TRY_VOID(role::check_observed(flags.launch));
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (!flags.launch.on_other_hosts()) DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));

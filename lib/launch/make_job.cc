@@ -28,6 +28,7 @@ struct Common {
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
   std::optional<int> only_rank;
   bool port_given = false;
+  std::string metrics_address;  // where servers and workers serve their own metrics; empty: they do not
 };
 
 bool names_own_address(const job::Flags& flags) {
@@ -35,6 +36,14 @@ bool names_own_address(const job::Flags& flags) {
   // ps-lite's variables name interfaces for jobs on clusters; a job on this host ignores them.
   const bool interface = !launch.interfaces.empty() && flags.source("interface") > job::Source::kEnvironment;
   return interface || !launch.advertise.empty() || !launch.bind.empty();
+}
+
+// The scheduler alone listens at the address of --metrics-addr. The others listen on a port that is free on their host,
+// beyond loopback if the scheduler does.
+std::string metrics_address_of_others(const std::string& scheduler) {
+  if (scheduler.empty()) return "";
+  const bool is_port = scheduler.find_first_not_of("0123456789") == std::string::npos;
+  return is_port || job::is_loopback(scheduler) ? "127.0.0.1:0" : "0.0.0.0:0";
 }
 
 // The address in one word, which differs for different addresses.
@@ -91,6 +100,7 @@ Common common_of(const JobSetting& setting) {
   common.only_rank = setting.only_rank;
   common.loopback = !elsewhere && !setting.only_rank && !names_own_address(setting.flags);
   common.port_given = launch.port != 0;
+  common.metrics_address = metrics_address_of_others(launch.metrics_addr);
   return common;
 }
 
@@ -146,6 +156,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
   // --port is for the scheduler; other processes on this host cannot use the same port.
   append(command.arguments, {"--scheduler", scheduler});
   if (common.port_given) append(command.arguments, {"--port", "0"});
+  if (!common.metrics_address.empty()) append(command.arguments, {"--metrics-addr", common.metrics_address});
   const size_t colon = scheduler.rfind(':');
   append(command.environment, {"DMLC_PS_ROOT_URI=" + scheduler.substr(0, colon),
                                "DMLC_PS_ROOT_PORT=" + (colon == std::string::npos ? "" : scheduler.substr(colon + 1)),

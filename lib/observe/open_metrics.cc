@@ -30,16 +30,18 @@ std::string number(double value) {
 // Appends the families of the text, metric by metric.
 class Writer {
  public:
-  explicit Writer(const std::string& job) : job_(escaped(job)) {}
+  Writer(const std::string& job, MetricsForm form) : job_(escaped(job)), form_(form) {}
 
   void family(const MetricInfo& info) {
     name_ = telemetry::open_metrics_name(info);
     scale_ = info.unit == Unit::kMilliseconds ? 1e-3 : 1;
-    text_ += fmt::format("# TYPE {} {}\n", name_, telemetry::name_of(info.kind));
-    if (const std::string_view unit = unit_suffix(info.unit); !unit.empty()) {
-      text_ += fmt::format("# UNIT {} {}\n", name_, unit);
+    const bool is_open = form_ == MetricsForm::kOpenMetrics;
+    const std::string family = name_ + (info.kind == Kind::kCounter && !is_open ? "_total" : "");
+    text_ += fmt::format("# TYPE {} {}\n", family, telemetry::name_of(info.kind));
+    if (const std::string_view unit = unit_suffix(info.unit); is_open && !unit.empty()) {
+      text_ += fmt::format("# UNIT {} {}\n", family, unit);
     }
-    text_ += fmt::format("# HELP {} {}\n", name_, escaped(info.help));
+    text_ += fmt::format("# HELP {} {}\n", family, escaped(info.help));
   }
 
   void sample(const MetricInfo& info, const Source& source, const Sample& sample) {
@@ -50,7 +52,7 @@ class Writer {
     line(info.kind == Kind::kCounter ? "_total" : "", labels, sample.value * scale_);
   }
 
-  std::string finish() { return std::move(text_) + "# EOF\n"; }
+  std::string finish() { return std::move(text_) + (form_ == MetricsForm::kOpenMetrics ? "# EOF\n" : ""); }
 
  private:
   static std::string_view unit_suffix(Unit unit) {
@@ -78,13 +80,14 @@ class Writer {
   }
 
   std::string job_, text_, name_;
+  MetricsForm form_;
   double scale_ = 1;
 };
 
 }  // namespace
 
-std::string open_metrics_text(const std::string& job, std::span<const Source> sources) {
-  Writer writer(job);
+std::string open_metrics_text(const std::string& job, std::span<const Source> sources, MetricsForm form) {
+  Writer writer(job, form);
   for (const MetricInfo& info : telemetry::catalogue()) {
     bool begun = false;
     for (const Source& source : sources) {

@@ -132,6 +132,8 @@ constexpr std::array kCatalogue = {
                "Memory of the GPU that is in use, by all processes."},
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
+    MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
+               "1 for the address at which the process serves its own metrics (--metrics-addr)."},
     // The job
     MetricInfo{kJobWorkers, "job_workers", kGauge, Unit::kNone, kOnScheduler, "", "Workers that are alive."},
     MetricInfo{kJobServers, "job_servers", kGauge, Unit::kNone, kOnScheduler, "", "Servers that are alive."},
@@ -228,11 +230,14 @@ std::string open_metrics_name(const MetricInfo& info) {
 std::string catalogue_page() {
   std::string text =
       "# Metrics\n\n"
-      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit it, "
+      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit "
+      "it, "
       "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test` writes it anew. A line of `metrics.jsonl` has the "
-      "names of the first column ([formats.md](formats.md#run-directory)); those of a metric with a label are one object, "
+      "names of the first column ([formats.md](formats.md#run-directory)); those of a metric with a label are one "
+      "object, "
       "by the label's value. OpenMetrics has the names of the second column ([monitoring.md](monitoring.md)), with the "
-      "labels `job`, `role`, `rank` and `host`; times are in seconds there, and samples of a counter end with `_total`.\n\n"
+      "labels `job`, `role`, `rank` and `host`; times are in seconds there, and samples of a counter end with "
+      "`_total`.\n\n"
       "| name | OpenMetrics | kind | unit | label | processes | meaning |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const MetricInfo& metric : kCatalogue) text += row_of(metric);

@@ -88,6 +88,7 @@ enum class Metric : uint16_t {
   kGpuUse,
   kGpuMemoryBytes,
   kOpenWaitSeconds,
+  kEndpoint,
   // The job, as the scheduler sees it
   kJobWorkers,
   kJobServers,

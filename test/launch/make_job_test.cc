@@ -280,6 +280,25 @@ TEST_CASE("addresses of the user are kept, and --port applies only to the schedu
   CHECK(std::vector<std::string>(worker.end() - 2, worker.end()) == std::vector<std::string>{"--port", "0"});
 }
 
+TEST_CASE("the scheduler alone listens at --metrics-addr, and the others on free ports", "[launch]") {
+  const auto others_at = [](const std::string& address) {
+    job::Flags flags = two_by_one();
+    flags.launch.metrics_addr = address;
+    const Job job = job_with(flags);
+    CHECK_FALSE(has(job.scheduler.arguments, "0.0.0.0:0"));
+    CHECK_FALSE(has(job.scheduler.arguments, "127.0.0.1:0"));
+    std::string found;
+    for (const Command& command : job.others("10.0.0.1:9091")) {
+      found += (found.empty() ? "" : " ") + command.arguments.back();
+    }
+    return found;
+  };
+  CHECK(others_at("127.0.0.1:9464") == "127.0.0.1:0 127.0.0.1:0 127.0.0.1:0");
+  CHECK(others_at("9464") == "127.0.0.1:0 127.0.0.1:0 127.0.0.1:0");
+  CHECK(others_at("node1:9464") == "0.0.0.0:0 0.0.0.0:0 0.0.0.0:0");
+  CHECK_FALSE(has(job_with(two_by_one()).others("10.0.0.1:9091")[0].arguments, "--metrics-addr"));
+}
+
 TEST_CASE("the launcher's time limits exceed the failure detection times of the processes", "[launch]") {
   const job::Flags flags = two_by_one();
   const Limits limits = job_with(flags).limits;

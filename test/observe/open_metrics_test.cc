@@ -41,4 +41,8 @@ TEST_CASE("the text of metrics is OpenMetrics", "[observe]") {
              Catch::Contains("dtrain_staleness_sum{job=\"lenet\",role=\"server\",rank=\"1\",host=\"no\\\\de\"} 6\n"));
   CHECK(text.ends_with("# EOF\n"));
   CHECK(open_metrics_text("x", {}) == "# EOF\n");
+
+  const std::string older = open_metrics_text("lenet", sources, MetricsForm::kPrometheus);
+  CHECK_THAT(older, Catch::Contains("# TYPE dtrain_sent_bytes_total counter\n# HELP dtrain_sent_bytes_total "));
+  CHECK_THAT(older, !Catch::Contains("# UNIT") && !Catch::Contains("# EOF"));
 }

@@ -166,6 +166,16 @@ std::vector<Row> run_rows() {
        .default_text = "cores of the host divided by the processes on it",
        .min = 0,
        .max = kThreadsMax},
+      {.name = "metrics-addr",
+       .value = "HOST:PORT",
+       .help = "serve the metrics of the job to Prometheus at http://HOST:PORT/metrics; port 0 means any free port; a "
+               "host beyond this machine needs a token (--token-file or DTRAIN_TOKEN)",
+       .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
+      {.name = "monitor-addr",
+       .value = "[HOST:]PORT",
+       .help = "serve a page that shows the running job at http://HOST:PORT/; HOST is 127.0.0.1 if it is left out; "
+               "port and token as for --metrics-addr",
+       .bind = DT_FIELD(Flags, launch.monitor_addr, "none")},
       {.name = "verbose",
        .value = "0|1|2",
        .help = "log more: 1 adds connections, 2 adds every message between a worker and the servers",

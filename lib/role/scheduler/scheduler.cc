@@ -9,6 +9,7 @@
 #include "job/resolve/scheme.h"
 #include "kvstore/wire/placement.h"
 #include "role/process/addresses.h"
+#include "role/process/observer.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
@@ -115,6 +116,26 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
   }
 }
 
+// What the processes have reported, for those who watch the job. The plan is made before any of them reports.
+observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan,
+                           Clock::time_point started) {
+  std::vector<observe::ProcessState> processes;
+  std::vector<job::WorkerProgress> workers;
+  for (rpc::MemberPulse& member : scheduler.pulses()) {
+    const std::chrono::duration<double> silent = Clock::now() - member.heard;
+    if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
+    processes.push_back({.source = {.role = std::string(to_text(member.member.role)),
+                                    .rank = member.member.rank,
+                                    .host = std::move(member.host),
+                                    .snapshot = std::move(member.pulse.metrics)},
+                         .wait = std::move(member.pulse.wait),
+                         .wait_s = member.pulse.wait_s,
+                         .heard_s = silent.count()});
+  }
+  return job_state(workers.empty() ? job::Progress{} : job_progress(flags, plan, workers), started,
+                   std::move(processes));
+}
+
 }  // namespace
 
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
@@ -152,9 +173,16 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const SignalWatcher watcher(
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags)); });
+  const auto started = std::chrono::steady_clock::now();
+  DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, true, [&] {
+           observe::JobState state = state_of(*scheduler, spec.flags, plan, started);
+           state.processes.push_back(own_state(*process.registry, waits, "scheduler", 0));
+           return state;
+         }));
   JobView view(*process.registry, process.run_dir.path(), process.log);
   Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();
+  if (observer != nullptr) observer->end(ended);
   DT_TRY_VOID(std::move(ended));
   return job::kExitOk;
 }

@@ -10,6 +10,7 @@
 #include "kvstore/server/shard.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
+#include "role/process/observer.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
@@ -182,9 +183,13 @@ std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
 }
 
 // Runs from the join to the end of the job. Everything made here ends before the control line does.
-Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const rpc::JoinRequest& request) {
+Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const Waits& waits,
+               const rpc::JoinRequest& request) {
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));
+  DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, false, [&] {
+           return observe::JobState{.processes = {own_state(*process.registry, waits, "server", reply.rank)}};
+         }));
   DT_TRY(job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
   spec.flags.network.file = process.flags.job.network.file;
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
@@ -235,7 +240,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
     const SignalWatcher watcher(
         signals, waits, process.log, [&] { control->request_stop(); },
         [&] { control->request_trace(steps_to_trace(flags)); });
-    outcome = catching([&] { return serve(process, *control, *data, request); });
+    outcome = catching([&] { return serve(process, *control, *data, waits, request); });
   }
   control->done(outcome);
   data->close();

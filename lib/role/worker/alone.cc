@@ -5,6 +5,7 @@
 #include "exec/check.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
+#include "role/process/observer.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
@@ -51,20 +52,23 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   const Clock::time_point started = Clock::now();
   Waits waits;
   begin_own_trace(process);
-  job::Progress progress = job_progress(spec.flags, plan, {});
-  const auto show = [&] { process.log.live(job::format_progress(progress)); };
-  train::LocalCoordinator coordinator(process.signals.stop, [&](const job::WorkerProgress& report) {
-    progress = job_progress(spec.flags, plan, {report});
-    show();
-  });
+  SharedProgress progress(job_progress(spec.flags, plan, {}));
+  const auto show = [&](const job::Progress& now) {
+    progress.set(now);
+    process.log.live(job::format_progress(now));
+  };
+  train::LocalCoordinator coordinator(
+      process.signals.stop, [&](const job::WorkerProgress& report) { show(job_progress(spec.flags, plan, {report})); });
   const SignalWatcher watcher(
       process.signals, waits, process.log, [] {}, [&] { trace_next_steps(process); });
+  DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, true, [&] {
+           return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)});
+         }));
   const auto end = [&](const train::TrainOutcome& so_far, const Result<train::TrainOutcome>& outcome) {
-    if (outcome && !outcome->stopped) {
-      progress = job::completed(progress);
-      show();
-    }
-    return report_end(process, spec, so_far, outcome, started);
+    if (outcome && !outcome->stopped) show(job::completed(progress.get()));
+    Result<int> code = report_end(process, spec, so_far, outcome, started);
+    if (observer != nullptr) observer->end(outcome ? Result<>{} : tl::unexpected(outcome.error()));
+    return code;
   };
   if (process.flags.loop.test_io) {
     const Result<train::TrainOutcome> outcome = test_io({process, spec, network, data, coordinator});

@@ -9,6 +9,7 @@
 #include "job/process/token.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
+#include "role/process/observer.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
@@ -174,6 +175,10 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
         [&] { connection.control->request_trace(steps_to_trace(process.flags)); });
     const Result<> ended = catching([&]() -> Result<> {
       DT_TRY(const JoinedJob joined, join(process, connection));
+      DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, false, [&] {
+               return observe::JobState{
+                   .processes = {own_state(*process.registry, connection.waits, "worker", joined.reply.rank)}};
+             }));
       code = work(process, connection, joined);
       return {};
     });

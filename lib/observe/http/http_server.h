@@ -1,0 +1,76 @@
+// A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the paths that it is given,
+// and nothing else: it knows no file of the disk.
+//
+// Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
+// threads, of waiting connections and of open streams is bounded; and each connection has a deadline, so a client that
+// sends or reads slowly occupies a thread for a few seconds only. An answer is made at most once in 200 ms, however many
+// clients ask for it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace dtrain::observe {
+
+struct HttpAnswer {
+  std::string type;  // the content type
+  std::string body;
+};
+
+// Server-sent events for one client.
+class EventStream {
+ public:
+  virtual ~EventStream() = default;
+  // What has happened since the last call, as complete events ("data: ...\n\n"); empty if nothing has. Called once a
+  // second, and once more when the server stops. Does not wait.
+  virtual std::string take() = 0;
+};
+
+struct HttpRoute {
+  enum class Kind {
+    kData,    // for programs
+    kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
+    kStream,  // server-sent events
+  };
+  std::string path;  // "/metrics"
+  // If not empty, only for requests whose header Accept has this. Of several routes with one path, the first that fits
+  // answers.
+  std::string accepted = {};
+  Kind kind = Kind::kData;
+  std::function<HttpAnswer()> answer = {};  // of kData and kPage; any of the server's threads calls it
+  std::function<std::unique_ptr<EventStream>()> open_stream = {};  // of kStream
+};
+
+struct HttpOptions {
+  std::string flag;     // the flag that named the address, for error messages: "--metrics-addr"
+  Endpoint where = {};  // port 0: one that the system chooses
+  // Whether a client's token is right. Null: no client needs one. A program sends the token in the header Authorization
+  // ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
+  std::function<bool(std::string_view token)> accepts_token = nullptr;
+  // Only requests that name this machine are answered ("Host: localhost"). Without it, a page of another web site could
+  // read from this server by a name that leads to the loopback address. For servers on loopback.
+  bool only_local_names = false;
+  size_t streams_max = 8;                    // open streams; more are refused with status 503
+  std::chrono::milliseconds patience{5000};  // for a request to arrive, and for a piece of an answer to be read
+};
+
+class HttpServer {
+ public:
+  // Listens and serves. Code::kStartup names the flag and the address, and says what to do: the port is in use, or the
+  // address is not one of this machine.
+  static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, std::vector<HttpRoute> routes, Log log);
+  // Sends each stream its last events and ends all connections.
+  virtual ~HttpServer() = default;
+  [[nodiscard]] virtual uint16_t port() const = 0;
+};
+
+}  // namespace dtrain::observe

@@ -1,0 +1,249 @@
+#include "observe/job_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/json.h"
+
+namespace dtrain::observe {
+namespace {
+
+using nlohmann::json;
+using telemetry::Metric;
+
+constexpr size_t kEventsMax = 300;
+constexpr size_t kLinesMax = 200;
+// The metrics of a process that the page shows. All of them would be many: a hundred workers have values by peer.
+constexpr std::array kShown = {Metric::kStep,     Metric::kSamplesPerS, Metric::kPhaseSeconds,
+                               Metric::kUpdates,  Metric::kParkedPulls, Metric::kServerBusySeconds,
+                               Metric::kStaleness};
+
+double value_or_nan(const telemetry::Snapshot& snapshot, Metric metric) {
+  return telemetry::value_of(snapshot, metric).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+// JSON has no NaN.
+json finite_or_null(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json to_json(const ProcessState& process) {
+  const telemetry::Snapshot& snapshot = process.source.snapshot;
+  json object = {{"role", process.source.role},
+                 {"rank", process.source.rank},
+                 {"host", process.source.host},
+                 {"wait", process.wait},
+                 {"wait_s", finite_or_null(process.wait_s)},
+                 {"heard_s", finite_or_null(process.heard_s)}};
+  for (const telemetry::Sample& sample : snapshot) {
+    if (std::find(kShown.begin(), kShown.end(), sample.metric) == kShown.end()) continue;
+    const telemetry::MetricInfo& info = telemetry::info(sample.metric);
+    json& metric = object["metrics"][std::string(info.name)];
+    if (info.kind == telemetry::Kind::kHistogram) {
+      metric = {{"sum", finite_or_null(sample.value)}, {"counts", sample.counts}};
+    } else if (info.label.empty()) {
+      metric = finite_or_null(sample.value);
+    } else {
+      metric[sample.label] = finite_or_null(sample.value);
+    }
+  }
+  return object;
+}
+
+json to_json(const CurvePoint& point) {
+  json workers = json::array();
+  for (const double one : point.by_worker) workers.push_back(finite_or_null(one));
+  return {finite_or_null(point.seconds),       point.step,
+          finite_or_null(point.loss),          finite_or_null(point.accuracy),
+          finite_or_null(point.validation),    finite_or_null(point.learning_rate),
+          finite_or_null(point.samples_per_s), workers};
+}
+
+json to_json(const JobIdentity& identity) {
+  return {{"name", identity.name},
+          {"network", identity.network},
+          {"scheme", identity.scheme},
+          {"workers", identity.workers},
+          {"servers", identity.servers},
+          {"staleness_bounds", telemetry::info(Metric::kStaleness).bounds},
+          {"curve_workers_max", kCurveWorkersMax}};
+}
+
+// The newest `count` of the deque, as an array.
+template <class Item, class ToJson>
+json newest(const std::deque<Item>& items, uint64_t count, ToJson&& to_json_of) {
+  json array = json::array();
+  const size_t some = std::min<size_t>(items.size(), count);
+  for (size_t i = items.size() - some; i < items.size(); i++) array.push_back(to_json_of(items[i]));
+  return array;
+}
+
+template <class Item>
+void add_bounded(std::deque<Item>& items, Item item, size_t max) {
+  items.push_back(std::move(item));
+  if (items.size() > max) items.pop_front();
+}
+
+}  // namespace
+
+JobEvent event_of(const std::string& log_line) {
+  static constexpr std::array<std::pair<const char*, const char*>, 11> kBeginnings = {{
+      {"the scheduler is connected to ", "start"},
+      {"join role=", "join"},
+      {"lost role=", "loss"},
+      {"Saved checkpoint to ", "checkpoint"},
+      {"New groups: ", "regroup"},
+      {"learning rate x ", "rate"},
+      {"Update[", "rate"},
+      {"Stopped ", "stop"},
+      {"Finished ", "stop"},
+      {"Reached ", "validation"},
+      {"Loaded model ", "checkpoint"},
+  }};
+  const size_t node = log_line.find(" Node[");
+  const size_t begin = node == std::string::npos ? node : log_line.find("] ", node);
+  if (begin == std::string::npos) return {};
+  const std::string text = log_line.substr(begin + 2);
+  for (const auto& [beginning, kind] : kBeginnings) {
+    if (text.starts_with(beginning)) return {.seconds = 0, .kind = kind, .text = text};
+  }
+  const bool is_validation = text.starts_with("Epoch[") && text.find("] Validation-") != std::string::npos;
+  return is_validation ? JobEvent{.seconds = 0, .kind = "validation", .text = text} : JobEvent{};
+}
+
+void JobFacts::update(JobState state) {
+  const MutexLock lock(mutex_);
+  state_ = std::move(state);
+  added_.states++;
+  if (added_.states % updates_per_point_ == 0) add_point(state_);
+}
+
+// When there are too many points, every second one is dropped, and from then on half as many are added.
+void JobFacts::add_point(const JobState& state) {
+  CurvePoint point{.seconds = state.seconds, .step = state.step, .samples_per_s = state.samples_per_s};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  point.loss = point.accuracy = point.validation = point.learning_rate = nan;
+  for (const ProcessState& process : state.processes) {
+    if (process.source.role != "worker") continue;
+    const telemetry::Snapshot& snapshot = process.source.snapshot;
+    if (process.source.rank == 0) {
+      point.loss = value_or_nan(snapshot, Metric::kTrainCrossEntropy);
+      point.accuracy = value_or_nan(snapshot, Metric::kTrainAccuracy);
+      point.validation = value_or_nan(snapshot, Metric::kValidationAccuracy);
+      point.learning_rate = value_or_nan(snapshot, Metric::kLearningRate);
+    }
+    if (process.source.rank >= kCurveWorkersMax) continue;
+    point.by_worker.resize(std::max<size_t>(point.by_worker.size(), process.source.rank + size_t{1}), nan);
+    point.by_worker[process.source.rank] = value_or_nan(snapshot, Metric::kSamplesPerS);
+  }
+  points_.push_back(std::move(point));
+  added_.points++;
+  if (points_.size() <= kCurvePointsMax) return;
+  std::deque<CurvePoint> kept;
+  for (size_t i = 0; i < points_.size(); i += 2) kept.push_back(std::move(points_[i]));
+  points_ = std::move(kept);
+  updates_per_point_ *= 2;
+}
+
+void JobFacts::add_event(const std::string& kind, const std::string& text) {
+  add_bounded(events_, {.seconds = state_.seconds, .kind = kind, .text = text}, kEventsMax);
+  added_.events++;
+}
+
+void JobFacts::add_log(const std::vector<LogLine>& lines) {
+  const MutexLock lock(mutex_);
+  for (const LogLine& line : lines) {
+    add_bounded(lines_, line, kLinesMax);
+    added_.lines++;
+    const JobEvent event = event_of(line.text);
+    if (!event.kind.empty()) add_event(event.kind, line.process + ": " + event.text);
+  }
+}
+
+void JobFacts::end(bool is_success, const std::string& how) {
+  const MutexLock lock(mutex_);
+  ended_ = how;
+  is_success_ = is_success;
+  added_.states++;
+  add_event("end", how);
+}
+
+std::vector<Source> JobFacts::sources() const {
+  const MutexLock lock(mutex_);
+  std::vector<Source> all;
+  for (const ProcessState& process : state_.processes) all.push_back(process.source);
+  return all;
+}
+
+std::string JobFacts::targets() const {
+  const MutexLock lock(mutex_);
+  json all = json::array();
+  for (const ProcessState& process : state_.processes) {
+    for (const telemetry::Sample& sample : process.source.snapshot) {
+      if (sample.metric != Metric::kEndpoint) continue;
+      const json labels = {{"job", identity_.name},
+                           {"role", process.source.role},
+                           {"rank", std::to_string(process.source.rank)},
+                           {"host", process.source.host}};
+      all.push_back({{"targets", {sample.label}}, {"labels", labels}});
+    }
+  }
+  return json_text(all);
+}
+
+std::string JobFacts::text(Seen& seen, bool all) const {
+  const MutexLock lock(mutex_);
+  if (!all && seen.states == added_.states && seen.events == added_.events && seen.lines == added_.lines) return "";
+  json object;
+  if (all) object["job"] = to_json(identity_);
+  json& state = object["state"] = {{"seconds", finite_or_null(state_.seconds)},
+                                   {"step", state_.step},
+                                   {"steps", state_.steps},
+                                   {"epoch", state_.epoch},
+                                   {"epochs", state_.epochs},
+                                   {"samples_per_s", finite_or_null(state_.samples_per_s)},
+                                   {"eta_s", finite_or_null(state_.eta_s)},
+                                   {"ended", ended_},
+                                   {"success", is_success_}};
+  state["processes"] = json::array();
+  for (const ProcessState& process : state_.processes) state["processes"].push_back(to_json(process));
+  const auto since = [all](uint64_t added, uint64_t before) { return all ? added : added - before; };
+  object["points"] = newest(points_, since(added_.points, seen.points), [](const CurvePoint& p) { return to_json(p); });
+  object["events"] = newest(events_, since(added_.events, seen.events), [](const JobEvent& event) -> json {
+    return {finite_or_null(event.seconds), event.kind, event.text};
+  });
+  object["log"] = newest(lines_, since(added_.lines, seen.lines), [](const LogLine& line) -> json {
+    return {line.process, line.text};
+  });
+  seen = added_;
+  return json_text(object);
+}
+
+class JobFacts::Follower final : public EventStream {
+ public:
+  explicit Follower(const JobFacts& facts) : facts_(facts) {}
+  std::string take() override {
+    const bool is_first = std::exchange(is_first_, false);
+    const std::string text = facts_.text(seen_, is_first);
+    if (text.empty()) return "";
+    return std::string("event: ") + (is_first ? "history" : "update") + "\ndata: " + text + "\n\n";
+  }
+
+ private:
+  const JobFacts& facts_;
+  Seen seen_;
+  bool is_first_ = true;
+};
+
+std::unique_ptr<EventStream> JobFacts::follow() const {
+  return std::make_unique<Follower>(*this);
+}
+
+std::string JobFacts::history() const {
+  Seen seen;
+  return text(seen, true);
+}
+
+}  // namespace dtrain::observe

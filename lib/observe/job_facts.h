@@ -1,0 +1,114 @@
+// What is known of a running job, for those who watch it: the newest state of its processes, curves, events and the last
+// log lines. Everything is bounded, however long the job runs.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "observe/http/http_server.h"
+#include "observe/log_tail.h"
+#include "observe/open_metrics.h"
+#include "observe/source.h"
+#include "telemetry/registry.h"
+
+namespace dtrain::observe {
+
+// What does not change.
+struct JobIdentity {
+  std::string name;          // that of the run directory
+  std::string network = {};  // for people: "lenet"
+  std::string scheme = {};   // "dist_sync"
+  uint32_t workers = 1;      // that the job should have
+  uint32_t servers = 0;
+};
+
+struct ProcessState {
+  Source source;
+  std::string wait = {};  // the oldest open wait, empty if there is none
+  double wait_s = 0;      // its age
+  double heard_s = 0;     // time since the process was heard of
+};
+
+struct JobState {
+  double seconds = 0;  // since the job began
+  int64_t step = 0, steps = 0;
+  int64_t epoch = 0, epochs = 0;
+  double samples_per_s = 0;
+  double eta_s = -1;                         // negative: not known
+  std::vector<ProcessState> processes = {};  // workers by rank, then servers by rank, then the scheduler
+};
+
+// A moment of the curves. Values that are not known are NaN.
+struct CurvePoint {
+  double seconds = 0;
+  int64_t step = 0;
+  double loss = 0, accuracy = 0, validation = 0, learning_rate = 0, samples_per_s = 0;
+  std::vector<double> by_worker = {};  // samples per second; of the first kCurveWorkersMax workers
+};
+inline constexpr size_t kCurvePointsMax = 600;
+inline constexpr size_t kCurveWorkersMax = 8;
+
+struct JobEvent {
+  double seconds = 0;
+  std::string kind;  // "start", "join", "loss", "checkpoint", "validation", "rate", "regroup", "stop", "end"
+  std::string text;
+};
+
+// Thread-safe.
+class JobFacts {
+ public:
+  explicit JobFacts(JobIdentity identity) : identity_(std::move(identity)) {}
+
+  // About once a second.
+  void update(JobState state);
+  // Lines that tell of an event (docs/formats.md, "Log lines") become one.
+  void add_log(const std::vector<LogLine>& lines);
+  // The job is over.
+  void end(bool is_success, const std::string& how);
+
+  // The newest metrics of all processes.
+  [[nodiscard]] std::vector<Source> sources() const;
+  // Where processes serve their own metrics, in the form that Prometheus's HTTP service discovery reads.
+  // Source: https://prometheus.io/docs/prometheus/latest/http_sd/
+  [[nodiscard]] std::string targets() const;
+  [[nodiscard]] const std::string& name() const { return identity_.name; }
+
+  // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
+  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows;
+  // "points" has the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine; only a
+  // history has "job", the identity. The facts must outlive the stream.
+  [[nodiscard]] std::unique_ptr<EventStream> follow() const;
+  // For tests: as the first event's data.
+  [[nodiscard]] std::string history() const;
+
+ private:
+  class Follower;
+  // What a client has seen: the number of everything that was ever added.
+  struct Seen {
+    uint64_t states = 0, points = 0, events = 0, lines = 0;
+  };
+  [[nodiscard]] std::string text(Seen& seen, bool all) const;
+  void add_point(const JobState& state) DT_REQUIRES(mutex_);
+  void add_event(const std::string& kind, const std::string& text) DT_REQUIRES(mutex_);
+
+  const JobIdentity identity_;
+  mutable Mutex mutex_;
+  JobState state_ DT_GUARDED_BY(mutex_);
+  std::deque<CurvePoint> points_ DT_GUARDED_BY(mutex_);
+  size_t updates_per_point_ DT_GUARDED_BY(mutex_) = 1;
+  std::deque<JobEvent> events_ DT_GUARDED_BY(mutex_);
+  std::deque<LogLine> lines_ DT_GUARDED_BY(mutex_);
+  Seen added_ DT_GUARDED_BY(mutex_);
+  std::string ended_ DT_GUARDED_BY(mutex_);  // how the job ended; empty: it runs
+  bool is_success_ DT_GUARDED_BY(mutex_) = false;
+};
+
+// The kind of event that a log line tells of ("checkpoint"), and its text without time and process; an empty kind if it
+// tells of none.
+JobEvent event_of(const std::string& log_line);
+
+}  // namespace dtrain::observe

@@ -1,0 +1,224 @@
+#include "role/process/observer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/thread.h"
+#include "job/process/token.h"
+#include "observe/open_metrics.h"
+#include "observe/page/page.h"
+#include "role/process/addresses.h"
+#include "role/process/membership.h"
+#include "role/process/run_dir.h"
+
+namespace dtrain::role {
+namespace {
+
+using observe::HttpAnswer;
+using observe::HttpRoute;
+
+constexpr std::chrono::seconds kInterval{1};
+constexpr const char* kThisMachine = "127.0.0.1";
+constexpr const char* kMetricsFlag = "--metrics-addr";
+constexpr const char* kMonitorFlag = "--monitor-addr";
+constexpr const char* kHtml = "text/html; charset=utf-8";
+
+observe::JobIdentity identity_of(const Process& process) {
+  const job::JobFlags& job = process.flags.job;
+  return {.name = run_name(process.run_dir.path()),
+          .network = job.network.network,
+          .scheme = job.scheme.kv_store,
+          .workers = static_cast<uint32_t>(job.num_workers),
+          .servers = static_cast<uint32_t>(job.num_servers)};
+}
+
+// The address that a person or a scraper opens.
+std::string url_of(const Endpoint& where, uint16_t port, const char* path) {
+  return fmt::format("http://{}{}",
+                     to_text({where.host == "0.0.0.0" || where.host == "::" ? host_name() : where.host, port}), path);
+}
+
+// The host by which others reach a server that listens at `where`.
+std::string host_for_others(const Endpoint& where, const job::LaunchFlags& flags) {
+  if (where.host != "0.0.0.0" && where.host != "::") return where.host;
+  if (!flags.scheduler.empty()) {
+    const Result<std::string> host = own_host(flags);
+    if (host && !job::is_loopback(*host)) return *host;
+  }
+  return host_name();
+}
+
+// The job's token. Code::kDenied if there is none and the address needs one.
+Result<std::string> allowed_token(const Endpoint& where, const std::string& flag, const job::LaunchFlags& flags) {
+  DT_TRY(std::string token, job::token_of(flags), "reading the job's token");
+  DT_TRY_VOID(job::check_token_policy(token, flags.insecure, where.host), "serving {}", flag);
+  return token;
+}
+
+HttpRoute metrics_route(const observe::JobFacts& facts, const char* accepted, observe::MetricsForm form,
+                        const char* type) {
+  return {.path = "/metrics", .accepted = accepted, .answer = [&facts, form, type]() -> HttpAnswer {
+            return {type, observe::open_metrics_text(facts.name(), facts.sources(), form)};
+          }};
+}
+
+}  // namespace
+
+Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
+  const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
+  // Addresses to call have no port 0, which here means any.
+  const bool is_any_port = address.ends_with(":0");
+  if (is_any_port) address.back() = '1';
+  DT_TRY(Endpoint where, parse_endpoint(address), "reading {} '{}'", flag, text);
+  if (is_any_port) where.port = 0;
+  return where;
+}
+
+Result<> check_observed(const job::LaunchFlags& flags) {
+  for (const auto& [flag, text] : {std::pair{kMetricsFlag, flags.metrics_addr}, {kMonitorFlag, flags.monitor_addr}}) {
+    if (text.empty()) continue;
+    DT_TRY(const Endpoint where, observed_at(flag, text));
+    DT_TRY_VOID(allowed_token(where, flag, flags));
+  }
+  return {};
+}
+
+Observer::Observer(const Process& process, bool shows_job, State state)
+    : shows_job_(shows_job),
+      registry_(*process.registry),
+      state_(std::move(state)),
+      log_(process.log),
+      facts_(identity_of(process)),
+      tail_(process.run_dir.path()) {}
+
+Result<std::unique_ptr<Observer>> Observer::start(const Process& process, bool shows_job, State state) {
+  const job::LaunchFlags& flags = process.flags.launch;
+  if (flags.metrics_addr.empty() && (flags.monitor_addr.empty() || !shows_job)) return nullptr;
+  std::unique_ptr<Observer> observer(new Observer(process, shows_job, std::move(state)));
+  DT_TRY_VOID(observer->serve(flags));
+  observer->thread_ = std::thread([one = observer.get()] { one->watch(); });
+  return observer;
+}
+
+Result<> Observer::serve(const job::LaunchFlags& flags) {
+  const bool pages = shows_job_ && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
+  if (pages && metrics) {
+    DT_TRY(const Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
+    DT_TRY(const Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
+    if (both == other && both.port != 0) return serve_at(both, kMonitorFlag, true, true, flags);
+  }
+  if (metrics) {
+    DT_TRY(const Endpoint where, observed_at(kMetricsFlag, flags.metrics_addr));
+    DT_TRY_VOID(serve_at(where, kMetricsFlag, true, false, flags));
+  }
+  if (!pages) return {};
+  DT_TRY(const Endpoint where, observed_at(kMonitorFlag, flags.monitor_addr));
+  return serve_at(where, kMonitorFlag, false, true, flags);
+}
+
+Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
+                            const job::LaunchFlags& flags) {
+  DT_TRY(const std::string token, allowed_token(where, flag, flags));
+  const bool is_local = job::is_loopback(where.host);
+  observe::HttpOptions options{.flag = flag, .where = where};
+  options.only_local_names = is_local;
+  options.streams_max = page ? options.streams_max : 0;
+  if (!is_local && !flags.insecure) {
+    options.accepts_token = [token](std::string_view given) { return job::same_token(given, token); };
+  }
+  std::vector<HttpRoute> routes;
+  if (metrics) {
+    routes.push_back(metrics_route(facts_, "application/openmetrics-text", observe::MetricsForm::kOpenMetrics,
+                                   observe::kOpenMetricsType));
+    routes.push_back(metrics_route(facts_, "", observe::MetricsForm::kPrometheus, observe::kPrometheusType));
+    routes.push_back({.path = "/targets", .answer = [this]() -> HttpAnswer {
+                        return {"application/json", facts_.targets()};
+                      }});
+  }
+  if (page) {
+    routes.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
+                        return {kHtml, std::string(observe::live_page())};
+                      }});
+    routes.push_back(
+        {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
+  }
+  DT_TRY(std::unique_ptr<observe::HttpServer> server,
+         observe::HttpServer::start(std::move(options), std::move(routes), log_));
+  if (metrics) {
+    registry_.set(telemetry::Metric::kEndpoint, 1, to_text({host_for_others(where, flags), server->port()}));
+    const std::string text = fmt::format("metrics are served at {}", url_of(where, server->port(), "/metrics"));
+    if (shows_job_) log_.info("{}", text);
+    if (!shows_job_) log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
+  }
+  if (page) log_.info("the live page is at {}", url_of(where, server->port(), "/"));
+  servers_.push_back(std::move(server));
+  return {};
+}
+
+Observer::~Observer() {
+  stop();
+}
+
+void Observer::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const MutexLock lock(mutex_);
+    end_ = true;
+    ended_.notify_all();
+  }
+  thread_.join();
+}
+
+void Observer::look() {
+  facts_.update(state_());
+  facts_.add_log(tail_.take());
+}
+
+// Nobody's training depends on this thread, so an error ends what is shown and not the process.
+void Observer::watch() {
+  name_thread("observe");
+  bool is_over = false;
+  while (!is_over) {
+    const Result<> seen = catching([this]() -> Result<> {
+      look();
+      return {};
+    });
+    if (!seen) return log_.warn("metrics and live page stay as they are: {}", seen.error().line());
+    const MutexLock lock(mutex_);
+    is_over = ended_.wait_for(mutex_, kInterval, [this]() DT_REQUIRES(mutex_) { return end_; });
+  }
+}
+
+void Observer::end(const Result<>& outcome) {
+  stop();
+  look();
+  facts_.end(outcome.has_value(), outcome ? "the job has ended" : outcome.error().line());
+}
+
+observe::JobState job_state(const job::Progress& progress, std::chrono::steady_clock::time_point started,
+                            std::vector<observe::ProcessState> processes) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
+  return {.seconds = passed.count(),
+          .step = progress.step,
+          .steps = progress.steps,
+          .epoch = progress.epoch,
+          .epochs = progress.epochs,
+          .samples_per_s = progress.samples_per_s,
+          .eta_s = progress.eta_s,
+          .processes = std::move(processes)};
+}
+
+observe::ProcessState own_state(telemetry::Registry& registry, const Waits& waits, const std::string& role,
+                                uint32_t rank) {
+  observe::ProcessState state{
+      .source = {.role = role, .rank = rank, .host = host_name(), .snapshot = registry.snapshot()}};
+  const std::vector<OpenWait> open = waits.open();
+  if (!open.empty()) {
+    state.wait = open.front().name;
+    state.wait_s = open.front().seconds;
+  }
+  return state;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,92 @@
+// Shows a running process or job to those who watch it: serves what --metrics-addr and --monitor-addr ask for.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/waits.h"
+#include "job/process/progress.h"
+#include "observe/http/http_server.h"
+#include "observe/job_facts.h"
+#include "role/process/process.h"
+
+namespace dtrain::role {
+
+// A thread of its own asks for the state once a second and reads the logs of the run directory; the servers' threads
+// answer from copies. Training waits for none of them.
+class Observer {
+ public:
+  // Called by the observer's thread.
+  using State = std::function<observe::JobState()>;
+
+  // Listens and logs the addresses. Null if the flags ask for nothing. `shows_job`: this process knows the whole job, so
+  // it has the page; other processes serve only their own metrics. Code::kStartup as HttpServer::start; kUsage: an
+  // address that cannot be read; kDenied: an address beyond loopback without a token.
+  static Result<std::unique_ptr<Observer>> start(const Process& process, bool shows_job, State state);
+  ~Observer();
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  // The last state, and how the job ended. The thread stops; the servers end with the object.
+  void end(const Result<>& outcome);
+
+ private:
+  Observer(const Process& process, bool shows_job, State state);
+  Result<> serve(const job::LaunchFlags& flags);
+  Result<> serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
+                    const job::LaunchFlags& flags);
+  void watch();
+  void look();
+  void stop();
+
+  const bool shows_job_;
+  telemetry::Registry& registry_;  // of the process
+  const State state_;
+  const Log log_;
+  observe::JobFacts facts_;
+  observe::LogTail tail_;
+  std::vector<std::unique_ptr<observe::HttpServer>> servers_;
+  Mutex mutex_;
+  ConditionVariable ended_;
+  bool end_ DT_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+// A job's progress, which one thread sets and another one shows.
+class SharedProgress {
+ public:
+  explicit SharedProgress(const job::Progress& progress) : progress_(progress) {}
+  void set(const job::Progress& progress) {
+    const MutexLock lock(mutex_);
+    progress_ = progress;
+  }
+  [[nodiscard]] job::Progress get() const {
+    const MutexLock lock(mutex_);
+    return progress_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  job::Progress progress_ DT_GUARDED_BY(mutex_);
+};
+
+observe::JobState job_state(const job::Progress& progress, std::chrono::steady_clock::time_point started,
+                            std::vector<observe::ProcessState> processes);
+// The metrics and waits of this process.
+observe::ProcessState own_state(telemetry::Registry& registry, const Waits& waits, const std::string& role,
+                                uint32_t rank);
+
+// Checks the addresses of both flags before anything is started, as Observer::start does, but does not listen.
+Result<> check_observed(const job::LaunchFlags& flags);
+
+// Where --metrics-addr or --monitor-addr (`flag`) says to listen. A bare port means loopback. Code::kUsage names the
+// flag.
+Result<Endpoint> observed_at(const std::string& flag, const std::string& text);
+
+}  // namespace dtrain::role

@@ -1,0 +1,165 @@
+// What the live page is told: everything at first, then what is new, always bounded.
+#include "observe/job_facts.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <limits>
+
+#include "base/json.h"
+#include "observe/page/page.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::observe;
+using nlohmann::json;
+using telemetry::Metric;
+
+namespace {
+
+ProcessState worker_state(uint32_t rank, double speed) {
+  telemetry::Registry registry;
+  registry.set(Metric::kSamplesPerS, speed);
+  registry.set(Metric::kTrainCrossEntropy, 2.5);
+  registry.set(Metric::kPhaseSeconds, 1.5, "forward");
+  return {.source = {"worker", rank, "node1", registry.snapshot()}};
+}
+
+JobState state_at(double seconds, uint32_t workers = 1) {
+  JobState state{.seconds = seconds, .step = static_cast<int64_t>(seconds), .steps = 100000};
+  for (uint32_t rank = 0; rank < workers; rank++) state.processes.push_back(worker_state(rank, 100 + rank));
+  return state;
+}
+
+// The data of an event; fails if it is not of this kind.
+json data_of(const std::string& event, const std::string& kind) {
+  const std::string begin = "event: " + kind + "\ndata: ";
+  REQUIRE(event.substr(0, begin.size()) == begin);
+  REQUIRE(event.ends_with("\n\n"));
+  REQUIRE(event.find('\n', begin.size()) == event.size() - 2);
+  return json::parse(event.substr(begin.size()));
+}
+
+}  // namespace
+
+TEST_CASE("a new client gets the history, then what is new", "[observe]") {
+  JobFacts facts({.name = "lenet-1", .network = "lenet", .scheme = "dist_sync", .workers = 2});
+  facts.update(state_at(1, 2));
+  facts.update(state_at(2, 2));
+  facts.add_log(
+      {{"worker 0", "2026-11-25 10:00:00,000 Node[0] Epoch[0] Validation-accuracy=0.5"}, {"server 0", "x\ny"}});
+  const std::unique_ptr<EventStream> client = facts.follow();
+  const json all = data_of(client->take(), "history");
+  CHECK(all["job"]["name"] == "lenet-1");
+  CHECK(all["points"].size() == 2);
+  CHECK(all["points"][1][2] == 2.5);
+  CHECK(all["points"][1][4].is_null());
+  CHECK(all["points"][1][7] == json({100, 101}));
+  CHECK(all["state"]["processes"][1]["metrics"]["samples_per_s"] == 101);
+  CHECK(all["state"]["processes"][0]["metrics"]["phase_s"]["forward"] == 1.5);
+  CHECK(all["events"][0][1] == "validation");
+  CHECK(all["log"].size() == 2);
+  CHECK(client->take().empty());
+
+  facts.update(state_at(3, 2));
+  facts.add_log({{"worker 1", "plain"}});
+  const json more = data_of(client->take(), "update");
+  CHECK_FALSE(more.contains("job"));
+  CHECK(more["points"].size() == 1);
+  CHECK(more["log"][0] == json({"worker 1", "plain"}));
+  CHECK(more["events"].empty());
+  facts.end(false, "worker 1 was lost");
+  const json end = data_of(client->take(), "update");
+  CHECK(end["state"]["ended"] == "worker 1 was lost");
+  CHECK(end["state"]["success"] == false);
+}
+
+TEST_CASE("Prometheus finds the processes that serve their own metrics", "[observe]") {
+  JobFacts facts({.name = "lenet-1"});
+  CHECK(facts.targets() == "[]");
+  telemetry::Registry registry;
+  registry.set(Metric::kEndpoint, 1, "10.0.0.7:41000");
+  JobState state = state_at(1, 2);
+  state.processes[1].source.snapshot = registry.snapshot();
+  facts.update(std::move(state));
+  CHECK(json::parse(facts.targets()) == json::parse(R"([{"targets": ["10.0.0.7:41000"],
+                         "labels": {"job": "lenet-1", "role": "worker", "rank": "1", "host": "node1"}}])"));
+}
+
+TEST_CASE("a long job keeps its curves from the beginning, thinned", "[observe]") {
+  JobFacts facts({.name = "long"});
+  for (int i = 1; i <= 20000; i++) facts.update(state_at(i, 12));
+  for (int i = 0; i < 1000; i++) facts.add_log({{"worker 0", "t Node[0] Saved checkpoint to \"x\""}});
+  const json all = json::parse(facts.history());
+  const json& points = all["points"];
+  CHECK(points.size() <= kCurvePointsMax);
+  CHECK(points.size() >= kCurvePointsMax / 2);
+  CHECK(points.front()[0] == 1);
+  CHECK(points.back()[0] > 20000 - 200);
+  CHECK(points.back()[7].size() == kCurveWorkersMax);
+  CHECK(all["events"].size() == 300);
+  CHECK(all["log"].size() == 200);
+  CHECK(facts.history().size() < 200000);
+}
+
+TEST_CASE("values that JSON lacks are null, and bytes that are not UTF-8 are replaced", "[observe]") {
+  JobFacts facts({.name = "a\xff\"</script>"});
+  JobState state = state_at(1);
+  state.samples_per_s = std::numeric_limits<double>::quiet_NaN();
+  state.processes[0].wait = "key \x01 of \xc3";
+  facts.update(state);
+  const json all = json::parse(facts.history());
+  CHECK(all["state"]["samples_per_s"].is_null());
+  CHECK(all["job"]["name"] == "a\uFFFD\"</script>");
+}
+
+TEST_CASE("log lines that tell of an event", "[observe]") {
+  const auto kind = [](const std::string& text) {
+    return event_of("2026-11-25 10:00:00,000 Node[scheduler] " + text).kind;
+  };
+  CHECK(kind("lost role=worker rank=1 silent_ms=3000 policy=fail") == "loss");
+  CHECK(kind("join role=worker rank=1 host=a addr=b incarnation=0") == "join");
+  CHECK(kind("Saved checkpoint to \"a-0001.params\"") == "checkpoint");
+  CHECK(kind("New groups: 0 1 | 2") == "regroup");
+  CHECK(kind("Epoch[3] Validation-accuracy=0.300000") == "validation");
+  CHECK(kind("Epoch[3] Batch [99] Validation-accuracy=0.300000") == "validation");
+  CHECK(kind("Epoch[3] Train-accuracy=0.300000").empty());
+  CHECK(event_of("Saved checkpoint to").kind.empty());
+  CHECK(event_of(" Node[0").kind.empty());
+}
+
+TEST_CASE("the logs of a run are followed line by line", "[observe]") {
+  const test::TempDir dir;
+  LogTail tail(dir.path("run"));
+  CHECK(tail.take().empty());  // the directory is not there yet
+  std::filesystem::create_directory(dir.path("run"));
+  std::ofstream log(dir.path("run/worker-1.log"));
+  log << "first\nsec" << std::flush;
+  CHECK(tail.take() == std::vector<LogLine>{{"worker 1", "first"}});
+  log << "ond\n" << std::flush;
+  CHECK(tail.take() == std::vector<LogLine>{{"worker 1", "second"}});
+  log << std::string(1 << 20, 'x') << "\nlast\n" << std::flush;
+  const std::vector<LogLine> end = tail.take();
+  REQUIRE(end.size() == 2);
+  CHECK(end[0].text.size() == kLogLineBytesMax);
+  CHECK(end[1].text == "last");
+  std::ofstream(dir.path("run/worker-1.log")) << "again\n" << std::flush;
+  std::ofstream(dir.path("run/other.txt")) << "no log\n" << std::flush;
+  std::filesystem::create_directory(dir.path("run/folder.log"));
+  CHECK(tail.take() == std::vector<LogLine>{{"worker 1", "again"}});
+}
+
+TEST_CASE("the page needs nothing from another address", "[observe]") {
+  const std::string page(live_page());
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(page.find("</html>") != std::string::npos);
+  for (const char* absent : {"https://", " style=\"", " onclick", "innerHTML", "eval("}) {
+    INFO(absent);
+    CHECK(page.find(absent) == std::string::npos);
+  }
+  size_t addresses = 0;  // the name space of SVG is a name, not an address
+  for (size_t at = page.find("http://"); at != std::string::npos; at = page.find("http://", at + 1)) {
+    CHECK(page.substr(at, 26) == "http://www.w3.org/2000/svg");
+    addresses++;
+  }
+  CHECK(addresses == 1);
+}
