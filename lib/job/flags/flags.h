@@ -182,7 +182,7 @@ struct LaunchFlags {
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;                                                  // file to write; empty: none
-  int64_t trace_steps = 0;  // steps of which every process writes a timeline; 0: none
+  int64_t trace_steps = 0;                 // steps of which every process writes a timeline; 0: none
   std::string metrics_addr, monitor_addr;  // HOST:PORT; empty: not served
   bool all_logs = false;                   // a launcher shows the log lines of all processes, not only of rank 0
   std::string config, preset;
@@ -260,11 +260,11 @@ struct LoopFlags {
   int64_t monitor = 0;  // steps between lines about all tensors; 0: none
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;
-  std::string log_file;    // empty: none
-  double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
+  std::string log_file;     // empty: none
+  double log_time_to = 0;   // log the time at which this accuracy is reached; 0: off
   bool tensorboard = true;  // write TensorBoard's event files into the run directory
-  bool test_io = false;    // reads the training data once and does not train
-  bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
+  bool test_io = false;     // reads the training data once and does not train
+  bool retrain = false;     // MXNet-G's flags: resolve() turns them into load_epoch and resume
   std::optional<int64_t> model_load_epoch;
 };
 
