@@ -12,6 +12,7 @@
 #include "pictures.h"
 #include "role/setup/device_loader.h"
 #include "steps.h"
+#include "telemetry/registry.h"
 #include "train/local_coordinator.h"
 #include "train/trainer.h"
 
@@ -127,6 +128,7 @@ class Training {
     DT_TRY(spec.loss_scale, train::LossScale::parse("dynamic"));
     const std::atomic<bool> stop = false;
     train::LocalCoordinator alone(stop);
+    telemetry::Registry registry;
     train::Trainer trainer(spec, {.graph = graph_,
                                   .inputs = {{kImage, data_->normalisation()}},
                                   .training = *training_,
@@ -136,6 +138,7 @@ class Training {
                                   .validation_data = validation_data_.get(),
                                   .store = *store_,
                                   .coordinator = alone,
+                                  .registry = registry,
                                   .log = Log::to_stderr(product_.network)});
     return trainer.run();
   }
