@@ -9,6 +9,7 @@
 #include "kvstore/worker/device_store.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
+#include "telemetry/registry.h"
 #include "tools/synth.h"
 #include "train/local_coordinator.h"
 #include "train/trainer.h"
@@ -77,6 +78,7 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
       {}, nullptr, waits));
   const std::atomic<bool> never = false;
   train::LocalCoordinator coordinator(never);
+  telemetry::Registry registry;
   train::Trainer trainer(spec, {.graph = network,
                                 .inputs = {{.shape = data.train->image()}},
                                 .training = training,
@@ -86,6 +88,7 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
                                 .validation_data = validation_data.get(),
                                 .store = *store,
                                 .coordinator = coordinator,
+                                .registry = registry,
                                 .log = Log::silent()});
   return must(trainer.run());
 }
