@@ -76,7 +76,8 @@ WorkerPeriod worker_period(const Source& source, const Growth& growth, double se
 }  // namespace
 
 JobPeriod period_between(const std::vector<Source>& before, const std::vector<Source>& now, double seconds) {
-  JobPeriod job{.seconds = seconds};
+  JobPeriod job;
+  job.seconds = seconds;
   if (seconds <= 0) return job;
   for (const Source& source : now) {
     const Growth growth(find(before, source), source);

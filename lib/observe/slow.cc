@@ -65,7 +65,8 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
   };
   const double data = excess(&WorkerPeriod::data_wait_s), compute = excess(&WorkerPeriod::compute_s),
                push = excess(&WorkerPeriod::push_s);
-  Slow slow{.who = fmt::format("worker {}", worker.rank)};
+  Slow slow;
+  slow.who = fmt::format("worker {}", worker.rank);
   std::string why;
   if (data >= compute && data >= push) {
     slow.cause = Cause::kData;
