@@ -19,7 +19,7 @@ namespace {
 // $1: number of agents, $2: the launcher's address.
 constexpr const char* kFakeMpirun = R"(#!/bin/sh
 dir=${0%/*}
-echo $$ > $dir/mpirun.pid
+echo $$ > $dir/mpirun.pid.new && mv $dir/mpirun.pid.new $dir/mpirun.pid
 echo $2 > $dir/address.new && mv $dir/address.new $dir/address
 [ ! -e $dir/refuses ] || { echo "There are not enough slots available" >&2; exit 213; }
 [ ! -e $dir/silent ] || exec sleep 1000
