@@ -79,7 +79,7 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
                       worker.cores_busy, of_others(workers, i, [](const WorkerPeriod& w) { return w.cores_busy; }));
   } else {
     slow.cause = Cause::kNetwork;
-    why = fmt::format("it hands over its gradients for {}", ms(worker.push_s));
+    why = fmt::format("handing over its gradients takes {}", ms(worker.push_s));
   }
   slow.sentence = fmt::format("{} takes {} a step, the others {}: {}", name("worker", worker.rank, worker.host),
                               ms(worker.own_s()), bare_ms(others), why);
@@ -89,22 +89,18 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
 // Its gradients arrive later than its own work explains.
 std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, size_t i) {
   const WorkerPeriod& worker = workers[i];
-  const auto number = [&](double WorkerPeriod::*part) {
-    return of_others(workers, i, [&](const WorkerPeriod& w) { return w.*part; });
-  };
-  const double own_excess = worker.own_s() - of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
-  const double late = worker.lateness_s - number(&WorkerPeriod::lateness_s) - std::max(0.0, own_excess);
+  const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
+  const double explained = std::max(0.0, worker.own_s() - others);
+  const double late =
+      worker.lateness_s - of_others(workers, i, [](const WorkerPeriod& w) { return w.lateness_s; }) - explained;
   if (late <= kSeconds || late <= (kRatio - 1) * worker.own_s()) return std::nullopt;
-  const double sent = worker.step_s > 0 ? worker.sent_bytes / std::max(late, 1e-6) : 0;
-  return Slow{
-      .who = fmt::format("worker {}", worker.rank),
-      .cause = Cause::kNetwork,
-      .sentence = fmt::format(
-          "{} works {} a step, the others {}, but its gradients arrive {} after theirs: its network is slow ({} in "
-          "a step, about {})",
-          name("worker", worker.rank, worker.host), ms(worker.own_s()),
-          bare_ms(of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); })), ms(late),
-          fmt::format("{:.1f} MB", worker.sent_bytes / 1e6), rate(sent))};
+  return Slow{.who = fmt::format("worker {}", worker.rank),
+              .cause = Cause::kNetwork,
+              .sentence = fmt::format("{} works {} a step, the others {}, but its gradients arrive {} after theirs: "
+                                      "its network is slow ({:.1f} MB in "
+                                      "a step, about {})",
+                                      name("worker", worker.rank, worker.host), ms(worker.own_s()), bare_ms(others),
+                                      ms(late), worker.sent_bytes / 1e6, rate(worker.sent_bytes / late))};
 }
 
 std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t i) {
@@ -148,14 +144,13 @@ std::vector<Slow> find_slow(const JobPeriod& period) {
 
 TimeShares time_shares(const JobPeriod& period) {
   TimeShares sum;
-  double all = 0;
   for (const WorkerPeriod& worker : period.workers) {
     sum.data_wait += worker.data_wait_s * worker.steps;
     sum.compute += worker.compute_s * worker.steps;
     sum.push += worker.push_s * worker.steps;
     sum.pull_wait += worker.pull_wait_s * worker.steps;
   }
-  all = sum.data_wait + sum.compute + sum.push + sum.pull_wait;
+  const double all = sum.data_wait + sum.compute + sum.push + sum.pull_wait;
   if (all <= 0) return {};
   return {sum.data_wait / all, sum.compute / all, sum.push / all, sum.pull_wait / all};
 }
@@ -189,9 +184,9 @@ std::string advice(const JobPeriod& period, const JobForm& form) {
          "network between the hosts";
 }
 
-std::vector<Slow> SlowWatch::update(std::vector<Source> sources, double now_s) {
+std::vector<Slow> SlowWatch::update(const std::vector<Source>& sources, double now_s) {
   if (before_s_ < 0) {
-    before_ = std::move(sources);
+    before_ = sources;
     before_s_ = now_s;
     return {};
   }
@@ -200,7 +195,7 @@ std::vector<Slow> SlowWatch::update(std::vector<Source> sources, double now_s) {
   for (const WorkerPeriod& worker : period.workers) {
     if (worker.steps < kStepsMin) return {};
   }
-  before_ = std::move(sources);
+  before_ = sources;
   before_s_ = now_s;
   std::vector<Slow> news;
   for (Slow& slow : find_slow(period)) {

@@ -43,7 +43,7 @@ class SlowWatch {
  public:
   // Compares with what it was told kPeriodSeconds ago or more, once every worker has made kStepsMin steps since. Returns
   // what it has not said before.
-  std::vector<Slow> update(std::vector<Source> sources, double now_s);
+  std::vector<Slow> update(const std::vector<Source>& sources, double now_s);
 
   static constexpr double kPeriodSeconds = 10;
   static constexpr double kStepsMin = 10;

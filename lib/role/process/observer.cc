@@ -184,7 +184,7 @@ void Observer::watch() {
       look();
       return {};
     });
-    if (!seen) return log_.warn("metrics and live page stay as they are: {}", seen.error().line());
+    if (!seen) return log_.warn("the metrics and the live page are no longer updated: {}", seen.error().line());
     const MutexLock lock(mutex_);
     is_over = ended_.wait_for(mutex_, kInterval, [this]() DT_REQUIRES(mutex_) { return end_; });
   }

@@ -9,6 +9,21 @@ namespace dtrain::role {
 
 using telemetry::Metric;
 
+observe::Source source_of(rpc::MemberPulse member) {
+  return {.role = std::string(to_text(member.member.role)),
+          .rank = member.member.rank,
+          .host = std::move(member.host),
+          .snapshot = std::move(member.pulse.metrics)};
+}
+
+std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPulse>& members) {
+  std::vector<job::WorkerProgress> workers;
+  for (const rpc::MemberPulse& member : members) {
+    if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
+  }
+  return workers;
+}
+
 JobView::JobView(telemetry::Registry& own, std::string run_dir, Log log)
     : own_(own), run_dir_(std::move(run_dir)), log_(std::move(log)) {}
 
@@ -31,15 +46,10 @@ void JobView::set_job_metrics(const job::Progress& progress, const std::vector<r
   own_.set(Metric::kWaitNetworkShare, progress.wait_network);
 }
 
-void JobView::update(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
+void JobView::update(const job::Progress& progress, std::vector<rpc::MemberPulse> members) {
   set_job_metrics(progress, members);
   sources_.clear();
-  for (const rpc::MemberPulse& member : members) {
-    sources_.push_back({.role = std::string(to_text(member.member.role)),
-                        .rank = member.member.rank,
-                        .host = member.host,
-                        .snapshot = member.pulse.metrics});
-  }
+  for (rpc::MemberPulse& member : members) sources_.push_back(source_of(std::move(member)));
   sources_.push_back({.role = "scheduler", .rank = 0, .host = host_name(), .snapshot = own_.snapshot()});
   const std::chrono::duration<double> now = Clock::now() - began_;
   for (const observe::Slow& slow : slow_.update(sources_, now.count())) log_.warn("slow: {}", slow.sentence);

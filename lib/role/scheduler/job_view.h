@@ -15,6 +15,11 @@
 
 namespace dtrain::role {
 
+// The metrics that a process has reported.
+observe::Source source_of(rpc::MemberPulse member);
+// The progress that each worker has reported.
+std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPulse>& members);
+
 // Used by the scheduler's main thread.
 class JobView {
  public:
@@ -22,12 +27,9 @@ class JobView {
   JobView(telemetry::Registry& own, std::string run_dir, Log log);
 
   // Takes what the processes have reported, and logs once which of them are slow.
-  void update(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members);
+  void update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
   // Logs where the workers' time went, and what would help most.
   void end(const job::JobFlags& flags) const;
-
-  // The newest metrics of all processes: workers, servers, the scheduler.
-  [[nodiscard]] const std::vector<observe::Source>& sources() const { return sources_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +38,7 @@ class JobView {
   telemetry::Registry& own_;
   const std::string run_dir_;
   const Log log_;
-  std::vector<observe::Source> sources_;
+  std::vector<observe::Source> sources_;  // the newest metrics of all processes: workers, servers, the scheduler
   Clock::time_point began_ = Clock::now();
   observe::SlowWatch slow_;
 };

@@ -1,6 +1,7 @@
 #include "role/scheduler/scheduler.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
@@ -103,15 +104,12 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
       view.end(flags);
       return *end;
     }
-    std::vector<job::WorkerProgress> workers;
-    const std::vector<rpc::MemberPulse> members = scheduler.pulses();
-    for (const rpc::MemberPulse& member : members) {
-      if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
-    }
+    std::vector<rpc::MemberPulse> members = scheduler.pulses();
+    const std::vector<job::WorkerProgress> workers = worker_progress(members);
     if (workers.empty()) continue;
     const job::Progress progress = job_progress(flags, plan, workers);
     print_line(job::machine_line(progress));
-    view.update(progress, members);
+    view.update(progress, std::move(members));
     kill.reached(static_cast<uint64_t>(progress.step));
   }
 }
@@ -119,18 +117,15 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
 // What the processes have reported, for those who watch the job. The plan is made before any of them reports.
 observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan,
                            Clock::time_point started) {
+  std::vector<rpc::MemberPulse> members = scheduler.pulses();
+  const std::vector<job::WorkerProgress> workers = worker_progress(members);
   std::vector<observe::ProcessState> processes;
-  std::vector<job::WorkerProgress> workers;
-  for (rpc::MemberPulse& member : scheduler.pulses()) {
+  for (rpc::MemberPulse& member : members) {
     const std::chrono::duration<double> silent = Clock::now() - member.heard;
-    if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
-    processes.push_back({.source = {.role = std::string(to_text(member.member.role)),
-                                    .rank = member.member.rank,
-                                    .host = std::move(member.host),
-                                    .snapshot = std::move(member.pulse.metrics)},
-                         .wait = std::move(member.pulse.wait),
-                         .wait_s = member.pulse.wait_s,
-                         .heard_s = silent.count()});
+    observe::ProcessState process{
+        .source = {}, .wait = std::move(member.pulse.wait), .wait_s = member.pulse.wait_s, .heard_s = silent.count()};
+    process.source = source_of(std::move(member));
+    processes.push_back(std::move(process));
   }
   return job_state(workers.empty() ? job::Progress{} : job_progress(flags, plan, workers), started,
                    std::move(processes));

@@ -93,8 +93,9 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   const Result<train::TrainOutcome> outcome = training->run();
   finish_own_trace(process);
   const std::chrono::duration<double> ran = Clock::now() - started;
-  const observe::Source own{.role = "worker", .rank = 0, .host = "", .snapshot = process.registry->snapshot()};
-  log_time_spent(process.log, observe::period_between({}, {own}, ran.count()), spec.flags, process.run_dir.path());
+  const observe::ProcessState own = own_state(*process.registry, waits, "worker", 0);
+  log_time_spent(process.log, observe::period_between({}, {own.source}, ran.count()), spec.flags,
+                 process.run_dir.path());
   return end(training->outcome(), outcome);
 }
 
