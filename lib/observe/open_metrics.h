@@ -1,4 +1,4 @@
-// Metrics as text for Prometheus and its kin: OpenMetrics 1.0.0.
+// Metrics as text for Prometheus and compatible programs: OpenMetrics 1.0.0.
 // Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 #pragma once
 

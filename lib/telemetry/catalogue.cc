@@ -98,8 +98,6 @@ constexpr std::array kCatalogue = {
                "Gradients of each worker whose lateness was measured: those of one slice of the server."},
     MetricInfo{kLatenessSeconds, "lateness_s", kCounter, Unit::kSeconds, kOnServer, "peer",
                "Sum of the times by which each worker's timed gradients came after the first one of their round."},
-    MetricInfo{kQueueLength, "queue_length", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
-               "Messages that wait to be sent (worker) or to be handled (server)."},
     MetricInfo{kUpdates, "updates", kCounter, Unit::kNone, kOnServer, "",
                "Updates of slices that the server has made."},
     MetricInfo{kPushes, "pushes", kCounter, Unit::kNone, kOnServer, "",
@@ -126,10 +124,6 @@ constexpr std::array kCatalogue = {
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
                "Largest resident memory of the process so far."},
     MetricInfo{kCpuSeconds, "cpu_s", kCounter, Unit::kSeconds, kOnAll, "", "CPU time of all threads of the process."},
-    MetricInfo{kGpuUse, "gpu_use", kGauge, Unit::kRatio, kOnWorker, "device",
-               "Share of the last second in which the GPU ran a kernel, as its driver reports it."},
-    MetricInfo{kGpuMemoryBytes, "gpu_memory_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
-               "Memory of the GPU that is in use, by all processes."},
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
@@ -230,7 +224,7 @@ std::string open_metrics_name(const MetricInfo& info) {
 std::string catalogue_page() {
   std::string text =
       "# Metrics\n\n"
-      "Every number that dtrain shows. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit "
+      "The metrics that dtrain has. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit "
       "it, "
       "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test` writes it anew. A line of `metrics.jsonl` has the "
       "names of the first column ([formats.md](formats.md#run-directory)); those of a metric with a label are one "

@@ -1,6 +1,5 @@
-// Every number that dtrain shows, once: its name, unit, kind and meaning, and which processes have it. The log, the live
-// line, metrics.jsonl, summary.json, TensorBoard, Prometheus, the live page and the report take their numbers from here.
-// docs/metrics.md is made from this table.
+// The table of all metrics: name, unit, kind and meaning, and which processes have them. metrics.jsonl, TensorBoard,
+// Prometheus and the live page show metrics of this table and no others. docs/metrics.md is made from it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,7 @@ enum class Unit : uint8_t { kNone, kSeconds, kMilliseconds, kBytes, kRatio, kSam
 inline constexpr unsigned kOnWorker = 1, kOnServer = 2, kOnScheduler = 4;
 inline constexpr unsigned kOnAll = kOnWorker | kOnServer | kOnScheduler;
 
-// The order is that of the table in catalogue.cc. Heartbeats carry the numbers, so new metrics go to the end of their
-// group only if no older build has to understand them.
+// The order is that of the table in catalogue.cc. Heartbeats carry the metrics by name, so it may change.
 enum class Metric : uint16_t {
   // Progress
   kEpoch,
@@ -69,7 +67,6 @@ enum class Metric : uint16_t {
   kRoundSeconds,
   kTimedGradients,
   kLatenessSeconds,
-  kQueueLength,
   kUpdates,
   kPushes,
   kServerBusySeconds,
@@ -85,8 +82,6 @@ enum class Metric : uint16_t {
   kMemoryBytes,
   kPeakMemoryBytes,
   kCpuSeconds,
-  kGpuUse,
-  kGpuMemoryBytes,
   kOpenWaitSeconds,
   kEndpoint,
   // The job, as the scheduler sees it

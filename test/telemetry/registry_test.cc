@@ -33,12 +33,12 @@ TEST_CASE("collectors run before each snapshot until their handle is gone", "[te
   Registry registry;
   int calls = 0;
   {
-    Registry::Handle handle = registry.collect([&](Registry& r) { r.set(Metric::kQueueLength, ++calls); });
+    Registry::Handle handle = registry.collect([&](Registry& r) { r.set(Metric::kParkedPulls, ++calls); });
     const Registry::Handle moved = std::move(handle);
-    CHECK(value_of(registry.snapshot(), Metric::kQueueLength) == 1);
-    CHECK(value_of(registry.snapshot(), Metric::kQueueLength) == 2);
+    CHECK(value_of(registry.snapshot(), Metric::kParkedPulls) == 1);
+    CHECK(value_of(registry.snapshot(), Metric::kParkedPulls) == 2);
   }
-  CHECK(value_of(registry.snapshot(), Metric::kQueueLength) == 2);
+  CHECK(value_of(registry.snapshot(), Metric::kParkedPulls) == 2);
   CHECK(calls == 2);
 }
 
