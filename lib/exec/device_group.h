@@ -29,10 +29,10 @@ class DeviceGroup {
   DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::vector<int64_t> batch_sizes);
   DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size);
   DeviceGroup(const DeviceGroup&) = delete;
-  // Records the passes of each device from now on; null: no more.
-  void record_on(telemetry::Timeline* timeline) { timeline_ = timeline; }
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
+  // Records the passes of each device from now on; null: no more.
+  void record_on(telemetry::Timeline* timeline) { timeline_ = timeline; }
   [[nodiscard]] size_t size() const { return executors_.size(); }
   Executor& executor(size_t device) { return *executors_[device]; }
   const ParameterView& parameters(size_t device = 0) { return executors_[device]->parameters(); }

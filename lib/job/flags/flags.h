@@ -184,7 +184,6 @@ struct LaunchFlags {
   std::string trace_events;                                                  // file to write; empty: none
   int64_t trace_steps = 0;                 // steps of which every process writes a timeline; 0: none
   std::string metrics_addr, monitor_addr;  // HOST:PORT; empty: not served
-  bool all_logs = false;                   // a launcher shows the log lines of all processes, not only of rank 0
   std::string config, preset;
   std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
   std::string env_file;
