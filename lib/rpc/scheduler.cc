@@ -261,17 +261,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void send_alive(ControlCall& stream, int64_t sent_us = 0) const {
-    proto::Down down;
-    proto::Alive& alive = *down.mutable_alive();
-    alive.set_sent_us(sent_us);
-    alive.set_clock_us(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_).count());
-    alive.set_traced(traced_);
-    if (const telemetry::TraceRequest* trace = tracing_.trace()) {
-      alive.mutable_trace()->set_number(trace->number);
-      alive.mutable_trace()->set_first_step(trace->first_step);
-      alive.mutable_trace()->set_steps(trace->steps);
-    }
-    stream.send(std::move(down));
+    const auto clock = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_);
+    stream.send(alive(sent_us, clock, traced_, tracing_.trace()));
   }
 
   // ---- Traces.

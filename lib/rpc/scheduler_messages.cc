@@ -104,6 +104,20 @@ proto::Down to_down(const membership::Notice& notice) {
              notice);
   return down;
 }
+proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
+                  const telemetry::TraceRequest* trace) {
+  proto::Down down;
+  proto::Alive& message = *down.mutable_alive();
+  message.set_sent_us(sent_us);
+  message.set_clock_us(clock.count());
+  message.set_traced(traced);
+  if (trace != nullptr) {
+    message.mutable_trace()->set_number(trace->number);
+    message.mutable_trace()->set_first_step(trace->first_step);
+    message.mutable_trace()->set_steps(trace->steps);
+  }
+  return down;
+}
 
 proto::JoinReply prepare_reply(const membership::Node& to, uint32_t workers) {
   proto::JoinReply reply;

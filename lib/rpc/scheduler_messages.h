@@ -1,12 +1,15 @@
 // The scheduler's messages: what sync/membership.h decides and hears, as proto/scheduler.proto writes it.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "rpc/job_types.h"
 #include "rpc/scheduler.h"
 #include "scheduler.pb.h"
 #include "sync/membership.h"
+#include "telemetry/tracer.h"
 
 namespace dtrain::rpc {
 
@@ -19,6 +22,10 @@ sync::membership::Done to_event(const proto::DoneRequest& request);
 Pulse to_pulse(const proto::Heartbeat& beat);
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);
 proto::Down to_down(const sync::membership::Notice& notice);
+// The answer to a heartbeat. `sent_us`: of the heartbeat, by its sender's clock; 0: answers none. `clock`: since this
+// scheduler began. `traced`: the last trace that all workers have written. `trace`: the newest; null: none.
+proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
+                  const telemetry::TraceRequest* trace);
 
 // The answers to a join, without the scheduler's incarnation: asks for the second join; or has the whole job.
 proto::JoinReply prepare_reply(const sync::membership::Node& to, uint32_t workers);

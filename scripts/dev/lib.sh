@@ -12,7 +12,8 @@ die() {
   exit 1
 }
 
-# configure DIR [MESON OPTION...]: makes the build folder, or sets these options of an existing one.
+# configure DIR [MESON OPTION...]: makes the build folder, or sets these options of an existing one and brings it up to
+# date with the meson.build files.
 configure() {
   local dir=$1 log
   shift
@@ -20,7 +21,7 @@ configure() {
   if [ ! -f "$dir/build.ninja" ]; then
     meson setup "$dir" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
   elif [ $# -gt 0 ]; then
-    meson configure "$dir" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
+    { meson configure "$dir" "$@" && ninja -C "$dir" build.ninja; } >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
   fi
   rm -f "$log"
 }
