@@ -8,18 +8,33 @@ namespace {
 
 struct Options {
   tools::BenchInputOptions bench;
+  std::string form = "auto";
   bool json = false;
 };
 
 job::FlagTable<Options> flags() {
-  return {{num_batches_row(DT_FIELD(Options, bench.num_batches)),
-           {.name = "num-warmup-batches",
-            .value = "N",
-            .help = "number of batches to read before the measurement",
-            .bind = DT_FIELD(Options, bench.num_warmup_batches),
-            .min = 0,
-            .max = job::kStepsMax},
-           json_row(DT_FIELD(Options, json))}};
+  return {
+      {num_batches_row(DT_FIELD(Options, bench.num_batches)),
+       {.name = "num-warmup-batches",
+        .value = "N",
+        .help = "number of batches to read before the measurement",
+        .bind = DT_FIELD(Options, bench.num_warmup_batches),
+        .min = 0,
+        .max = job::kStepsMax},
+       {.name = "form",
+        .value = "NAME",
+        .help = "what batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the "
+                "decoder threads); auto: what training reads",
+        .bind = DT_FIELD(Options, form),
+        .choices = {"auto", "pixels", "numbers"}},
+       json_row(DT_FIELD(Options, json))}};
+}
+
+tools::BenchInputOptions bench_options(const Options& options) {
+  using Form = tools::BenchInputOptions::Form;
+  tools::BenchInputOptions bench = options.bench;
+  if (options.form != "auto") bench.form = options.form == "pixels" ? Form::kPixels : Form::kNumbers;
+  return bench;
 }
 
 constexpr const char* kUsage =
@@ -40,7 +55,7 @@ Result<int> bench_input(const Call& call) {
   DT_TRY(const job::Parsed parsed, job::parse_flags(line.job, call.environment));
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
   const Log log = Log::to_stderr("input", static_cast<int>(parsed.flags.launch.verbose));
-  DT_TRY(const tools::BenchInputResult result, tools::bench_input(parsed.flags, line.options.bench, log));
+  DT_TRY(const tools::BenchInputResult result, tools::bench_input(parsed.flags, bench_options(line.options), log));
   if (!line.options.json) std::fputs(result.text().c_str(), stderr);
   fmt::print("{}\n", result.json());
   return 0;

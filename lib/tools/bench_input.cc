@@ -39,9 +39,22 @@ int decoder_threads(const job::Flags& flags) {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset& images) {
+Result<bool> holds_pixels(const data::Dataset& images, BenchInputOptions::Form form) {
+  using Form = BenchInputOptions::Form;
+  const bool possible = images.normalisation() != nullptr;
+  if (form == Form::kPixels && !possible) {
+    return fail(
+        Code::kUsage,
+        "--form pixels: --max-random-contrast and --max-random-illumination change normalized numbers, so batches "
+        "cannot hold pixels; leave out these flags, or give --form numbers");
+  }
+  return possible && form != Form::kNumbers;
+}
+
+data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset& images, bool pixels) {
   return {.share = {0, images.size()},
           .batch_size = flags.job.batch_size,
+          .pixels = pixels,
           .shuffle = flags.job.augment.shuffle,
           .shuffle_chunk_bytes = flags.job.augment.shuffle_chunk << 20,
           .seed = flags.job.seed.value_or(0),
@@ -83,7 +96,8 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
     return fail(Code::kUsage, "--benchmark 1: synthetic batches are not read; leave out the flag, and name data");
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const data::DataSets data, role::open_data(flags, 0, log));
-  const data::LoaderOptions how = loader_options(flags, *data.train);
+  DT_TRY(const bool pixels, holds_pixels(*data.train, options.form));
+  const data::LoaderOptions how = loader_options(flags, *data.train, pixels);
   data::use_own_threads_only();
   data::Loader loader(data.train, how, log);
   Consumer consumer(loader);
@@ -96,6 +110,7 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   DT_TRY_VOID(consumer.take(options.num_batches));
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return BenchInputResult{.source = data.train->describe(0),
+                          .pixels = pixels,
                           .images = options.num_batches * how.batch_size,
                           .threads = how.threads,
                           .seconds = seconds,
@@ -106,10 +121,15 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
                           .cache_hit_share = data.train->cache_use().hit_share(cache_before)};
 }
 
+const char* BenchInputResult::form() const {
+  return pixels ? "pixels" : "numbers";
+}
+
 std::string BenchInputResult::json() const {
   const auto each = [&](double time) { return ms_each(time, stages.pictures); };
   const double per_second = static_cast<double>(images) / seconds;
   nlohmann::ordered_json object{{"source", source},
+                                {"form", form()},
                                 {"images", images},
                                 {"threads", threads},
                                 {"images_per_s", per_second},
@@ -129,9 +149,9 @@ std::string BenchInputResult::text() const {
   const auto each = [&](double time) { return ms_each(time, stages.pictures); };
   const double per_second = static_cast<double>(images) / seconds;
   std::string text = fmt::format(
-      "{}: {} images in {:.2f} s by {} thread{}: {:.0f} images/s, {:.0f} per thread, {:.0f} per CPU second\n"
+      "{}: {} images, as {}, in {:.2f} s by {} thread{}: {:.0f} images/s, {:.0f} per thread, {:.0f} per CPU second\n"
       "ms per image: read {:.3f}, header {:.3f}, decode {:.3f}, colors {:.3f}, resize and store {:.3f}\n",
-      source, images, seconds, threads, threads == 1 ? "" : "s", per_second, per_second / threads,
+      source, images, form(), seconds, threads, threads == 1 ? "" : "s", per_second, per_second / threads,
       static_cast<double>(images) / cpu_seconds, each(stages.read), each(stages.header), each(stages.decode),
       each(stages.color), each(stages.rows));
   if (cache.any()) {

@@ -14,13 +14,18 @@
 namespace dtrain::tools {
 
 struct BenchInputOptions {
+  // What batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the decoders). kAuto:
+  // what training reads, which is pixels wherever the augmentation allows it.
+  enum class Form { kAuto, kPixels, kNumbers };
   int64_t num_batches = 100, num_warmup_batches = 10;
+  Form form = Form::kAuto;
 };
 
 struct BenchInputResult {
-  std::string source;  // where the images come from
-  int64_t images = 0;  // measured
-  int threads = 0;     // that decode
+  std::string source;   // where the images come from
+  bool pixels = false;  // what the batches held: pixels, else numbers
+  int64_t images = 0;   // measured
+  int threads = 0;      // that decode
   double seconds = 0;
   double cpu_seconds = 0;  // of all threads of the process
   int64_t bad_records = 0;
@@ -28,12 +33,14 @@ struct BenchInputResult {
   data::CacheUse cache = {};   // at the end
   double cache_hit_share = 0;  // of the images that were measured
 
+  [[nodiscard]] const char* form() const;  // "pixels" or "numbers"
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable
 };
 
 // `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or --threads.
-// Goes through the training data as often as needed. Code::kUsage for synthetic data; otherwise as open_data.
+// Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the augmentation
+// changes normalized numbers; otherwise as open_data.
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
 
 }  // namespace dtrain::tools

@@ -43,6 +43,23 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
   CHECK(all == Approx(1e3 * result.stages.all() / static_cast<double>(result.stages.pictures)));
 }
 
+// Training reads pixels, unless normalized numbers are changed.
+TEST_CASE("the input is measured in the form that training reads, or in the one asked for", "[bench-input]") {
+  using Form = BenchInputOptions::Form;
+  const test::TempDir dir;
+  must(synthesize({.out = dir.path("data"), .classes = 4, .count = 16, .size = 32}, Log::silent()));
+  const auto form_of = [&](std::vector<std::string> more, Form form) {
+    more.insert(more.end(), {"--data-dir", dir.path("data")});
+    return bench_input(input_flags(more), {.num_batches = 1, .num_warmup_batches = 0, .form = form}, Log::silent());
+  };
+  CHECK(nlohmann::json::parse(must(form_of({}, Form::kAuto)).json())["form"] == "pixels");
+  CHECK(nlohmann::json::parse(must(form_of({}, Form::kNumbers)).json())["form"] == "numbers");
+  CHECK(must(form_of({"--max-random-contrast", "0.1"}, Form::kAuto)).form() == std::string("numbers"));
+  const auto refused = form_of({"--max-random-contrast", "0.1"}, Form::kPixels);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kUsage);
+}
+
 TEST_CASE("the input of synthetic batches, or of no data, is not measured", "[bench-input]") {
   const test::TempDir dir;
   const auto synthetic = bench_input(input_flags({"--benchmark", "1"}), {}, Log::silent());
