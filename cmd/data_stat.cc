@@ -14,8 +14,8 @@ namespace {
 struct Options {
   tools::DataStatOptions stat;
   bool json = false;
-  int64_t sheet = 0;
-  std::string out = "sheet.png";
+  int64_t sheet = 0, npy = 0;
+  std::string out = "";
 };
 
 job::FlagTable<Options> flags() {
@@ -31,7 +31,18 @@ job::FlagTable<Options> flags() {
        .default_text = "off",
        .min = 1,
        .max = 10'000},
-      {.name = "out", .value = "FILE", .help = "with --sheet: the PNG file", .bind = DT_FIELD(Options, out)},
+      {.name = "npy",
+       .value = "N",
+       .help = "write the same pictures, normalized, as one NumPy array of float32 [N, channels, height, width]",
+       .bind = DT_FIELD(Options, npy, "0"),
+       .default_text = "off",
+       .min = 1,
+       .max = 1'000'000},
+      {.name = "out",
+       .value = "FILE",
+       .help = "with --sheet or --npy: the file",
+       .bind = DT_FIELD(Options, out),
+       .default_text = "sheet.png or images.npy"},
       {.name = "json", .help = "print JSON instead of the report", .bind = DT_FIELD(Options, json)},
   }};
 }
@@ -39,8 +50,9 @@ job::FlagTable<Options> flags() {
 constexpr const char* kUsage =
     "dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
-    "records are broken. With --sheet, draws training pictures as TRAINING-FLAGS (dtrain\n"
-    "--help) change them, among them --image-shape and --seed. FLAGS are:";
+    "records are broken. With --sheet or --npy, writes training pictures as\n"
+    "TRAINING-FLAGS (dtrain --help) change them, among them --image-shape and --seed.\n"
+    "FLAGS are:";
 
 // The words before the first flag.
 std::vector<std::string> take_names(std::vector<std::string>& arguments) {
@@ -62,6 +74,24 @@ Result<int> print_stat(const std::vector<std::string>& names, Options options, c
   return 0;
 }
 
+Result<int> write_pictures(const std::vector<std::string>& names, const MixedLine<Options>& line, const Call& call,
+                           const Log& log) {
+  const Options& options = line.options;
+  if (options.sheet > 0 && options.npy > 0) {
+    return fail(Code::kUsage, "--sheet and --npy write different files: give one of them");
+  }
+  std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
+  job.insert(job.end(), line.job.begin(), line.job.end());
+  DT_TRY(const job::Parsed parsed, job::parse_flags(job, call.environment));
+  for (const std::string& text : parsed.notes) fmt::print(stderr, "note: {}\n", text);
+  const bool draws = options.sheet > 0;
+  const std::string out = !options.out.empty() ? options.out : draws ? "sheet.png" : "images.npy";
+  DT_TRY_VOID(draws ? tools::write_sheet(parsed.flags, options.sheet, out, log)
+                    : tools::write_array(parsed.flags, options.npy, out, log));
+  fmt::print("{}\n", out);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> data_stat(const Call& call) {
@@ -75,18 +105,11 @@ Result<int> data_stat(const Call& call) {
   if (names.empty()) return fail(Code::kUsage, "usage: {}", std::string_view(kUsage).substr(0, 61));
   DT_TRY(const MixedLine<Options> line, read_mixed_line(table, arguments));
   const Log log = Log::to_stderr("stat", 0, call.environment("TERM").value_or(""));
-  if (line.options.sheet == 0) {
-    if (!line.job.empty())
-      return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N", line.job[0]);
-    return print_stat(names, line.options, log);
+  if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
+  if (!line.job.empty()) {
+    return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N or --npy N", line.job[0]);
   }
-  std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
-  job.insert(job.end(), line.job.begin(), line.job.end());
-  DT_TRY(const job::Parsed parsed, job::parse_flags(job, call.environment));
-  for (const std::string& text : parsed.notes) fmt::print(stderr, "note: {}\n", text);
-  DT_TRY_VOID(tools::write_sheet(parsed.flags, line.options.sheet, line.options.out, log));
-  fmt::print("{}\n", line.options.out);
-  return 0;
+  return print_stat(names, line.options, log);
 }
 
 }  // namespace dtrain::cmd

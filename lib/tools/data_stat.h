@@ -1,4 +1,4 @@
-// dtrain data stat: what record files contain, and a sheet of pictures as training sees them.
+// dtrain data stat: what record files contain, and pictures as training sees them, as a sheet or an array.
 #pragma once
 
 #include <cstdint>
@@ -53,5 +53,9 @@ Result<DataStat> data_stat(const std::vector<std::string>& files, const DataStat
 // not normalized, each with its label and its number. The same flags and the same seed give the same file. The files
 // are those of --data-train.
 Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, const Log& log);
+
+// Writes the same pictures as the network gets them, normalized, as one NumPy array to `out`: float32 [n, c, h, w], channels
+// red, green, blue; n is `count`, or the number of records if that is less.
+Result<> write_array(job::Flags flags, int64_t count, const std::string& out, const Log& log);
 
 }  // namespace dtrain::tools

@@ -1,6 +1,7 @@
 #include "tools/data_stat.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "../data/make_images.h"
@@ -134,4 +135,32 @@ TEST_CASE("the sheet has the training pictures, the same for every number of thr
   flags.job.seed = 2;
   must(write_sheet(flags, 9, dir.path("other.png"), Log::silent()));
   CHECK(test::read_bytes(dir.path("one.png")) != test::read_bytes(dir.path("other.png")));
+}
+
+// The batches of the array are of 64 pictures, so 70 are two of them. Numbers are those of the pixels.
+TEST_CASE("the array has the training pictures, normalized, and not more than there are", "[tools]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("a.rec"), 70, 8, 8, 3, 5);
+  job::Flags flags;
+  flags.data.data_train = dir.path("a.rec");
+  flags.job.network.image_shape = {3, 8, 8};
+  flags.job.network.num_classes = 5;
+  flags.job.augment.shuffle = false;
+  flags.job.augment.rgb_mean = {10, 20, 30};
+  must(write_array(flags, 100, dir.path("a.npy"), Log::silent()));
+  const auto bytes = test::read_bytes(dir.path("a.npy"));
+  constexpr size_t kImage = 3 * 8 * 8;
+  const size_t header = bytes.size() - 70 * kImage * sizeof(float);
+  CHECK(header == 128);
+  CHECK(std::string(bytes.begin(), bytes.begin() + 128).find("'shape': (70, 3, 8, 8)") != std::string::npos);
+  for (const int row : {0, 63, 64, 69}) {
+    const data::Image picture = test::gradient_image(8, 8, 3, row);
+    std::vector<float> numbers(kImage);
+    std::memcpy(numbers.data(), bytes.data() + header + row * kImage * sizeof(float), kImage * sizeof(float));
+    for (int k = 0; k < 3; k++) {
+      CHECK(numbers[static_cast<size_t>(k) * 64 + 8 + 3] == static_cast<float>(picture.at(1, 3)[2 - k] - 10 * (k + 1)));
+    }
+  }
+  const auto refused = write_array(flags, 1, dir.path("none/a.npy"), Log::silent());
+  CHECK(!refused);
 }
