@@ -10,9 +10,7 @@ programs are compared, byte for byte. Needs PyPI's mxnet==1.9.1, numpy==1.23.5 a
 an idle machine: a busy one slows down both, but not equally.
 """
 import argparse
-import datetime
 import importlib.util
-import json
 import os
 import resource
 import statistics
@@ -21,13 +19,9 @@ import sys
 import tempfile
 import time
 
+import measuring
+
 MODES = {"resize": ["--resize", "256"], "pass": ["--pass-through"]}
-
-
-def machine():
-    with open("/proc/cpuinfo") as info:
-        names = [line.split(":")[1].strip() for line in info if line.startswith("model name")]
-    return f"{len(names)} x {names[0]}" if names else "unknown"
 
 
 def write_list(path, names, count):
@@ -39,9 +33,8 @@ def write_list(path, names, count):
 
 def seconds(command, threads):
     """The time of the clock and of the CPU that a command takes on as many cores as it has threads."""
-    cores = ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:threads])
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(["taskset", "-c", cores, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    subprocess.run([*measuring.on_cores(threads), *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    env={**os.environ, "OMP_NUM_THREADS": "1"})
     clock, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -55,23 +48,19 @@ def rates(command, folder, pictures, images, mode, threads):
     return (images - 1) / (whole[0] - start[0]), threads * (images - 1) / (whole[1] - start[1])
 
 
-def spread(values, digits):
-    return [round(min(values), digits), round(max(values), digits)]
-
-
 def measure(args, commands, folders, images, mode, threads):
     rounds = [[rates(command, folder, args.pictures, images, mode, threads) for command, folder in zip(commands, folders)]
               for _ in range(args.rounds)]
     files = [[open(os.path.join(folder, "all", name), "rb").read() for name in ("a.rec", "a.idx")] for folder in folders]
-    clock = [ours[0] / theirs[0] for ours, theirs in rounds]
-    cpu = [ours[1] / theirs[1] for ours, theirs in rounds]
+    clock = measuring.ratio([(ours[0], theirs[0]) for ours, theirs in rounds])
+    cpu = measuring.ratio([(ours[1], theirs[1]) for ours, theirs in rounds])
     return {"check": "mxnet im2rec", "mode": mode, "threads": threads, "images": images,
             "dtrain": round(statistics.median(ours[0] for ours, _ in rounds)),
             "mxnet": round(statistics.median(theirs[0] for _, theirs in rounds)),
-            "ratio": round(statistics.median(clock), 2), "ratios": spread(clock, 2),
+            **clock,
             "dtrain_cpu": round(statistics.median(ours[1] for ours, _ in rounds)),
             "mxnet_cpu": round(statistics.median(theirs[1] for _, theirs in rounds)),
-            "cpu_ratio": round(statistics.median(cpu), 2), "cpu_ratios": spread(cpu, 2),
+            "cpu_ratio": cpu["ratio"], "cpu_ratios": cpu["ratios"],
             "equal_files": files[0] == files[1]}
 
 
@@ -87,7 +76,7 @@ def main():
     args = parser.parse_args()
     script = os.path.join(os.path.dirname(importlib.util.find_spec("mxnet").origin), "tools", "im2rec.py")
     commands = [[os.path.abspath(args.dtrain), "im2rec"], [sys.executable, script]]
-    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    version = measuring.version(args.dtrain)
     names = sorted(os.listdir(args.pictures))
     images = args.repeat * len(names)
     with tempfile.TemporaryDirectory() as temporary:
@@ -98,12 +87,9 @@ def main():
         for mode in args.modes.split(","):
             for threads in map(int, args.threads.split(",")):
                 row = measure(args, commands, folders, images, mode, threads)
-                row.update({"version": version, "machine": machine(), "load": round(os.getloadavg()[0], 1),
-                        "date": str(datetime.date.today())})
-                print(json.dumps(row), flush=True)
-                if args.results:
-                    with open(args.results, "a") as results:
-                        results.write(json.dumps(row) + "\n")
+                row.update({"version": version, "machine": measuring.machine(), "load": round(os.getloadavg()[0], 1),
+                            "date": measuring.today()})
+                measuring.write_row(row, args.results)
 
 
 if __name__ == "__main__":
