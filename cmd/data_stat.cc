@@ -15,7 +15,7 @@ struct Options {
   tools::DataStatOptions stat;
   bool json = false;
   int64_t sheet = 0, npy = 0;
-  std::string out = "";
+  std::string out;
 };
 
 job::FlagTable<Options> flags() {
