@@ -4,8 +4,8 @@
 
 reads one JSON object per line and answers each one by one line: {"open": FILE.rec, "setting": NAME}, then {"measure":
 IMAGES} as often as wanted. All peers make batches of 32 x 3 x 224 x 224 float32 numbers, (pixel - mean) / deviation, from
-the records in the order of the file, without end. They have these augmentations (SETTINGS), and what they do otherwise than
-dtrain and MXNet is in `differs`.
+the records in the order of the file, without end. Each has the augmentations of SETTINGS, and `differs` says what it does
+differently from dtrain and MXNet.
 """
 import concurrent.futures
 import contextlib
