@@ -1,75 +1,21 @@
 #include "tools/parse_log.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 
+#include "observe/runs/log_line.h"
+
 namespace dtrain::tools {
 namespace {
-
-constexpr std::string_view kEpoch = "Epoch[";
-constexpr std::string_view kDigits = "0123456789";
-
-// What one line says about an epoch.
-struct Match {
-  int64_t epoch;
-  double value;
-};
 
 // A column of the table, and the expression that fills it: `.*Epoch\[(\d+)\] PREFIX.*=([.\d]+)`.
 struct Column {
   std::string prefix;
   std::string title;
 };
-
-// The last '=' of a line that a digit or point follows. It is the one that the expression matches, because its second
-// ".*" is greedy.
-struct LastValue {
-  size_t at = 0;                // of the '='
-  std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
-};
-
-std::optional<LastValue> last_value(std::string_view line) {
-  constexpr std::string_view kNumber = ".0123456789";
-  for (size_t at = line.rfind('='); at != std::string_view::npos;
-       at = at == 0 ? std::string_view::npos : line.rfind('=', at - 1)) {
-    const std::string_view tail = line.substr(at + 1);
-    const std::string_view number = tail.substr(0, tail.find_first_not_of(kNumber));
-    if (number.empty()) continue;
-    double value = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    const bool is_number = error == std::errc() && end == number.data() + number.size();
-    return LastValue{at, is_number ? std::optional(value) : std::nullopt};
-  }
-  return std::nullopt;
-}
-
-std::optional<int64_t> epoch_at(std::string_view line, size_t at, std::string_view prefix, const LastValue& last) {
-  const std::string_view rest = line.substr(at + kEpoch.size());
-  const std::string_view digits = rest.substr(0, rest.find_first_not_of(kDigits));
-  int64_t epoch = 0;
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), epoch).ec != std::errc()) return std::nullopt;
-  const std::string_view after = rest.substr(digits.size());
-  if (!after.starts_with("] ") || !after.substr(2).starts_with(prefix)) return std::nullopt;
-  const size_t prefix_end = at + kEpoch.size() + digits.size() + 2 + prefix.size();
-  if (last.at < prefix_end) return std::nullopt;
-  return epoch;
-}
-
-// Written by hand because std::regex recurses to a depth that depends on the length of the line, which the file
-// decides.
-std::optional<Match> match_line(std::string_view line, std::string_view prefix) {
-  const std::optional<LastValue> last = last_value(line);
-  if (!last || !last->value) return std::nullopt;
-  for (size_t at = line.rfind(kEpoch); at != std::string_view::npos;
-       at = at == 0 ? std::string_view::npos : line.rfind(kEpoch, at - 1)) {
-    if (const std::optional<int64_t> epoch = epoch_at(line, at, prefix, *last)) return Match{*epoch, *last->value};
-  }
-  return std::nullopt;
-}
 
 std::vector<Column> columns_of(LogFamily family, const ParseLogOptions& options) {
   if (family == LogFamily::kUpTo11) {
@@ -102,7 +48,7 @@ class Table {
   // Each line counts for the first expression that matches it.
   void add(std::string_view line) {
     for (size_t i = 0; i < columns_.size(); i++) {
-      const std::optional<Match> match = match_line(line, columns_[i].prefix);
+      const std::optional<observe::EpochValue> match = observe::epoch_value(line, columns_[i].prefix);
       if (!match) continue;
       Mean& mean = row(match->epoch).means[i];
       mean.sum += match->value;

@@ -9,13 +9,13 @@
 
 #include "base/file.h"
 #include "base/median.h"
+#include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kNode = "Node[", kSpeed = "Speed: ";
 constexpr int64_t kRanksMax = 65536;  // a log may contain anything
 
 // One Speedometer line: a window of batches of one worker.
@@ -25,21 +25,11 @@ struct Window {
   std::string_view speed;    // the text of the number
 };
 
-std::optional<Window> window_in(std::string_view line) {
-  const size_t node = line.find(kNode);
-  const size_t speed = line.rfind(kSpeed);
-  if (node == line.npos || speed == line.npos || speed < node) return std::nullopt;
-  Window window;
-  const char* const digits = line.data() + node + kNode.size();
-  const auto [end, error] = std::from_chars(digits, line.data() + speed, window.rank);
-  const auto behind = static_cast<size_t>(end - line.data());
-  if (error != std::errc() || line[behind] != ']') return std::nullopt;  // "Node[server 0]"
-  window.batches = line.substr(behind + 1, speed - behind - 1);
-  window.speed = line.substr(speed + kSpeed.size());
-  const size_t unit = window.speed.find(" samples/sec");
-  if (unit == line.npos) return std::nullopt;
-  window.speed = window.speed.substr(0, unit);
-  return window;
+std::optional<Window> window_in(std::string_view text) {
+  const observe::SplitLine line = observe::split_log_line(text);
+  const std::optional<observe::SpeedText> speed = observe::find_speed(line.text);
+  if (!line.rank || !speed) return std::nullopt;  // "Node[server 0]"
+  return Window{*line.rank, speed->batches, speed->speed};
 }
 
 // The windows of one worker, in order.

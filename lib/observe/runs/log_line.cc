@@ -1,0 +1,287 @@
+#include "observe/runs/log_line.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <limits>
+
+namespace dtrain::observe {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+// Removes `begin` from the front of `text`, if it is there.
+bool take(std::string_view& text, std::string_view begin) {
+  if (!text.starts_with(begin)) return false;
+  text.remove_prefix(begin.size());
+  return true;
+}
+
+std::optional<int64_t> take_integer(std::string_view& text) {
+  const std::string_view digits = text.substr(0, text.find_first_not_of(kDigits));
+  int64_t value = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) return std::nullopt;
+  text.remove_prefix(digits.size());
+  return value;
+}
+
+// A whole word that is a number, also "nan" and "inf".
+std::optional<double> number_in(std::string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+// "2016-05-12 10:11:12,345"
+std::optional<double> time_in(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00 00:00:00,000";
+  if (text.size() != kForm.size()) return std::nullopt;
+  for (size_t i = 0; i < text.size(); i++) {
+    const bool is_digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == '0' ? !is_digit : text[i] != kForm[i]) return std::nullopt;
+  }
+  const auto part = [&](size_t at, size_t count) {
+    int value = 0;
+    std::from_chars(text.data() + at, text.data() + at + count, value);
+    return value;
+  };
+  using namespace std::chrono;
+  const year_month_day day(year(part(0, 4)), month(static_cast<unsigned>(part(5, 2))),
+                           std::chrono::day(static_cast<unsigned>(part(8, 2))));
+  if (!day.ok()) return std::nullopt;
+  return static_cast<double>(sys_days(day).time_since_epoch().count()) * 86400 + part(11, 2) * 3600 + part(14, 2) * 60 +
+         part(17, 2) + part(20, 3) / 1000.0;
+}
+
+// The last '=' of a line that a digit or point follows. It is the one that MXNet's expression matches, because its
+// second ".*" is greedy.
+struct LastValue {
+  size_t at = 0;                // of the '='
+  std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
+};
+
+std::optional<LastValue> last_value(std::string_view line) {
+  constexpr std::string_view kNumber = ".0123456789";
+  for (size_t at = line.rfind('='); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : line.rfind('=', at - 1)) {
+    const std::string_view tail = line.substr(at + 1);
+    const std::string_view number = tail.substr(0, tail.find_first_not_of(kNumber));
+    if (number.empty()) continue;
+    return LastValue{at, number_in(number)};
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kEpoch = "Epoch[";
+
+std::optional<int64_t> epoch_at(std::string_view line, size_t at, std::string_view prefix, const LastValue& last) {
+  std::string_view rest = line.substr(at + kEpoch.size());
+  const std::optional<int64_t> epoch = take_integer(rest);
+  if (!epoch || !take(rest, "] ") || !take(rest, prefix)) return std::nullopt;
+  if (last.at < line.size() - rest.size()) return std::nullopt;
+  return epoch;
+}
+
+// "accuracy=0.5" or "Train-accuracy=0.5"
+std::optional<std::pair<std::string_view, double>> value_in(std::string_view field) {
+  (void)take(field, "Train-");
+  const size_t equal = field.rfind('=');
+  if (equal == std::string_view::npos) return std::nullopt;
+  const std::optional<double> value = number_in(field.substr(equal + 1));
+  if (!value) return std::nullopt;
+  return std::pair(field.substr(0, equal), *value);
+}
+
+// "[0-20]", "[20]": the last number.
+std::optional<int64_t> take_batch(std::string_view& text) {
+  if (!take(text, "[")) return std::nullopt;
+  std::optional<int64_t> batch = take_integer(text);
+  if (take(text, "-")) batch = take_integer(text);
+  return take(text, "]") ? batch : std::nullopt;
+}
+
+void add_window(std::string_view rest, TrainingLine& line) {
+  const std::optional<SpeedText> speed = find_speed(rest);
+  if (!speed) return;
+  line.speed = number_in(speed->speed);
+  for (std::string_view values = speed->values; take(values, "\t");) {
+    const std::string_view field = values.substr(0, values.find('\t'));
+    if (const auto value = value_in(field)) line.values.push_back(*value);
+    values.remove_prefix(field.size());
+  }
+}
+
+// "Train-accuracy=0.5", "Validation-accuracy=0.5", "Time cost=12.3"
+bool add_value(std::string_view rest, TrainingLine& line) {
+  if (take(rest, "Time cost=")) {
+    line.kind = TrainingLine::Kind::kTime;
+    const std::optional<double> seconds = number_in(rest);
+    if (seconds) line.values.emplace_back("", *seconds);
+    return seconds.has_value();
+  }
+  line.kind = rest.starts_with("Validation-") ? TrainingLine::Kind::kValidation : TrainingLine::Kind::kTrain;
+  if (!take(rest, "Train-") && !take(rest, "Validation-")) return false;
+  if (const auto value = value_in(rest)) line.values.push_back(*value);
+  return !line.values.empty();
+}
+
+// The text up to the next ", " that is outside of quotes and brackets.
+std::string_view take_argument(std::string_view& text) {
+  int depth = 0;
+  char quote = 0;
+  size_t end = 0;
+  for (; end < text.size(); end++) {
+    const char letter = text[end];
+    if (quote != 0) {
+      if (letter == quote) quote = 0;
+    } else if (letter == '\'' || letter == '"') {
+      quote = letter;
+    } else if (letter == '(' || letter == '[' || letter == '{') {
+      depth++;
+    } else if (letter == ')' || letter == ']' || letter == '}') {
+      depth--;
+    } else if (letter == ',' && depth <= 0 && text.substr(end).starts_with(", ")) {
+      break;
+    }
+  }
+  const std::string_view argument = text.substr(0, end);
+  text.remove_prefix(std::min(text.size(), end + 2));
+  return argument;
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  for (auto at = text.begin();; at++) {
+    at = std::search(at, text.end(), word.begin(), word.end(), same);
+    if (at == text.end()) return false;
+    const auto after = at + static_cast<int64_t>(word.size());
+    if ((at == text.begin() || !is_letter(at[-1])) && (after == text.end() || !is_letter(*after))) return true;
+  }
+}
+
+}  // namespace
+
+SplitLine split_log_line(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  SplitLine split{.time = std::nullopt, .node = {}, .rank = std::nullopt, .text = line};
+  constexpr std::string_view kNode = "Node[";
+  constexpr size_t kTimeBytes = 23;
+  const size_t node = line.find(kNode);
+  const size_t end = node == std::string_view::npos ? node : line.find(']', node);
+  if (end != std::string_view::npos) {
+    split.node = line.substr(node + kNode.size(), end - node - kNode.size());
+    std::string_view digits = split.node;
+    const std::optional<int64_t> rank = take_integer(digits);
+    if (rank && digits.empty()) split.rank = rank;
+    split.text = line.substr(end + 1);
+    (void)take(split.text, " ");
+    if (node > kTimeBytes) split.time = time_in(line.substr(node - kTimeBytes - 1, kTimeBytes));
+    return split;
+  }
+  for (const std::string_view level : {"INFO:root:", "WARNING:root:", "ERROR:root:"}) {
+    if (const size_t at = line.find(level); at != std::string_view::npos) {
+      split.text = line.substr(level == "INFO:root:" ? at + level.size() : at);  // the others are for severity_of()
+    }
+  }
+  if (split.text.size() > kTimeBytes && (split.time = time_in(split.text.substr(0, kTimeBytes)))) {
+    split.text.remove_prefix(kTimeBytes);
+    (void)take(split.text, " ");
+  }
+  return split;
+}
+
+// Written by hand because std::regex recurses to a depth that depends on the length of the line, which the file
+// decides.
+std::optional<EpochValue> epoch_value(std::string_view line, std::string_view prefix) {
+  const std::optional<LastValue> last = last_value(line);
+  if (!last || !last->value) return std::nullopt;
+  for (size_t at = line.rfind(kEpoch); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : line.rfind(kEpoch, at - 1)) {
+    if (const std::optional<int64_t> epoch = epoch_at(line, at, prefix, *last)) return EpochValue{*epoch, *last->value};
+  }
+  return std::nullopt;
+}
+
+std::optional<SpeedText> find_speed(std::string_view text) {
+  constexpr std::string_view kSpeed = "Speed: ", kUnit = " samples/sec";
+  const size_t speed = text.rfind(kSpeed);
+  if (speed == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = text.substr(speed + kSpeed.size());
+  const size_t unit = rest.find(kUnit);
+  if (unit == std::string_view::npos) return std::nullopt;
+  return SpeedText{text.substr(0, speed), rest.substr(0, unit), rest.substr(unit + kUnit.size())};
+}
+
+std::optional<TrainingLine> read_training_line(std::string_view text) {
+  TrainingLine line;
+  if (!take(text, kEpoch) && !take(text, "Iter[")) return std::nullopt;
+  const std::optional<int64_t> epoch = take_integer(text);
+  if (!epoch || !take(text, "] ")) return std::nullopt;
+  line.epoch = *epoch;
+  if (take(text, "Batch")) {
+    (void)take(text, " ");
+    line.batch = take_batch(text);
+    if (!line.batch) return std::nullopt;
+    if (text.starts_with("\tSpeed: ")) {
+      add_window(text, line);
+      return line.speed ? std::optional(line) : std::nullopt;
+    }
+    (void)take(text, " ");
+  }
+  return add_value(text, line) ? std::optional(line) : std::nullopt;
+}
+
+std::optional<RateLine> read_rate_line(std::string_view text) {
+  if (!take(text, "Update[")) return std::nullopt;
+  const std::optional<int64_t> update = take_integer(text);
+  if (!update || !take(text, "]: ")) return std::nullopt;
+  if (!take(text, "Change learning rate to ") && !take(text, "now learning rate arrived at ")) return std::nullopt;
+  const std::optional<double> rate = number_in(text.substr(0, text.find_first_of(", ")));
+  if (!rate) return std::nullopt;
+  return RateLine{*update, *rate};
+}
+
+std::map<std::string, std::string> read_arguments(std::string_view text) {
+  constexpr size_t kArgumentsMax = 1000;
+  std::map<std::string, std::string> arguments;
+  if (!take(text, "start with arguments ")) return arguments;
+  if (take(text, "Namespace(") && text.ends_with(')')) text.remove_suffix(1);
+  while (!text.empty() && arguments.size() < kArgumentsMax) {
+    const std::string_view argument = take_argument(text);
+    const size_t equal = argument.find('=');
+    if (equal == std::string_view::npos) continue;
+    std::string name(argument.substr(0, equal));
+    std::replace(name.begin(), name.end(), '_', '-');
+    std::string_view value = argument.substr(equal + 1);
+    const bool is_quoted = value.size() >= 2 && (value[0] == '\'' || value[0] == '"') && value.back() == value[0];
+    if (is_quoted) value = value.substr(1, value.size() - 2);
+    arguments[name] = value;
+  }
+  return arguments;
+}
+
+std::optional<int64_t> read_batches_per_machine(std::string_view text) {
+  if (!take(text, "Resizing training data to ")) return std::nullopt;
+  const std::optional<int64_t> batches = take_integer(text);
+  return take(text, " batches per machine") ? batches : std::nullopt;
+}
+
+Severity severity_of(std::string_view text) {
+  if (text.starts_with("start with arguments ") || text.starts_with(kEpoch)) return Severity::kNone;
+  // "server 0 made 376 updates of 752 gradients, ...; 0 messages refused": what every server says at its end.
+  if (text.starts_with("server ") && text.find(" updates of ") != std::string_view::npos) return Severity::kNone;
+  for (const std::string_view word : {"error", "traceback", "fatal", "aborted", "check failed"}) {
+    if (has_word(text, word)) return Severity::kError;
+  }
+  for (const std::string_view word :
+       {"warning", "failed", "cannot", "lost", "refused", "skipped", "broken", "overflowed", "damaged", "deprecated",
+        "no better than a guess", "stays, though", "left out", "timed out", "retrying"}) {
+    if (has_word(text, word)) return Severity::kWarning;
+  }
+  return Severity::kNone;
+}
+
+}  // namespace dtrain::observe

@@ -1,0 +1,70 @@
+// Lines of training logs, as dtrain and all versions of MXNet from 0.7 on write them (docs/formats.md, "Log lines").
+// All that reads logs, such as parse-log, plan --from-log and report, uses these functions. Lines may contain
+// anything.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dtrain::observe {
+
+// A line's prefix: "2016-05-12 10:11:12,345 Node[0] ", also behind the prefix of a launcher, or "INFO:root:".
+struct SplitLine {
+  std::optional<double> time;   // seconds since 1970, as if the clock of the writer showed UTC
+  std::string_view node;        // "0", "server 1", "scheduler"; empty if the line does not say
+  std::optional<int64_t> rank;  // of a worker
+  std::string_view text;        // what follows the prefix
+};
+SplitLine split_log_line(std::string_view line);
+
+// What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] PREFIX.*=([.\d]+)`.
+struct EpochValue {
+  int64_t epoch = 0;
+  double value = 0;
+};
+std::optional<EpochValue> epoch_value(std::string_view line, std::string_view prefix);
+
+// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562", as texts.
+struct SpeedText {
+  std::string_view batches;  // "Epoch[0] Batch [0-20]\t"
+  std::string_view speed;    // "1234.57"
+  std::string_view values;   // "\taccuracy=0.101562"
+};
+std::optional<SpeedText> find_speed(std::string_view text);
+
+// One line about the progress of a training, or about one of its epochs.
+struct TrainingLine {
+  enum class Kind : uint8_t { kWindow, kTrain, kValidation, kTime };
+  Kind kind = Kind::kWindow;
+  int64_t epoch = 0;                                        // from 0
+  std::optional<int64_t> batch;                             // the last one of the window; nullopt: the whole epoch
+  std::optional<double> speed;                              // samples/s
+  std::vector<std::pair<std::string_view, double>> values;  // {"accuracy", 0.25}; of kTime, one without a name
+};
+// Nullopt if `text` (of a SplitLine) is another line. A value may be NaN or infinite.
+std::optional<TrainingLine> read_training_line(std::string_view text);
+
+// "Update[391]: Change learning rate to 9.40000e-02"
+struct RateLine {
+  int64_t update = 0;
+  double rate = 0;
+};
+std::optional<RateLine> read_rate_line(std::string_view text);
+
+// "start with arguments Namespace(batch_size=128, network='lenet')": {"batch-size", "128"}, {"network", "lenet"}.
+// Empty if `text` is another line. At most 1000.
+std::map<std::string, std::string> read_arguments(std::string_view text);
+
+// "Resizing training data to 390 batches per machine"
+std::optional<int64_t> read_batches_per_machine(std::string_view text);
+
+// Whether a line tells of something that went wrong. Log lines have no level, so this is a guess by their words.
+enum class Severity : uint8_t { kNone, kWarning, kError };
+Severity severity_of(std::string_view text);
+
+}  // namespace dtrain::observe
