@@ -1,0 +1,19 @@
+#include "observe/charts/canvas.h"
+
+namespace dtrain::observe {
+
+std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style, double width_max) {
+  if (canvas.text_width(text, style) <= width_max) return std::string(text);
+  std::string cut(text);
+  while (!cut.empty()) {
+    do {
+      cut.pop_back();
+    } while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xc0) == 0x80);
+    // The last byte may begin a character whose rest is gone.
+    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xc0) cut.pop_back();
+    if (canvas.text_width(cut + "...", style) <= width_max) return cut + "...";
+  }
+  return cut;
+}
+
+}  // namespace dtrain::observe

@@ -1,0 +1,71 @@
+// What a chart shows, as data: series over axes, or bars. draw.h draws it on a canvas.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::observe {
+
+struct Point {
+  double x = 0, y = 0;
+  bool operator==(const Point&) const = default;
+};
+
+// Larger numbers, NaN and infinity are gaps.
+inline constexpr double kChartNumberMax = 1e100;
+
+enum class Scale : uint8_t { kLinear, kLog };
+
+struct Axis {
+  std::string title;      // "loss"
+  std::string unit = {};  // "s"; empty: none
+  Scale scale = Scale::kLinear;
+  bool from_zero = false;  // the axis begins at 0, even if all values are far from it; ignored on a log scale
+};
+
+// A line through points in their order. A gap interrupts it; a point between two gaps is drawn as a dot. On a log
+// scale a number that is not above 0 is a gap too.
+struct Series {
+  std::string name = {};  // in the legend
+  std::vector<Point> points = {};
+  bool has_markers = false;  // each point gets a mark, unless there are too many to tell apart
+  // Number of its color, and of its dash pattern (0: a solid line). Series with equal numbers look alike.
+  int color = 0, dash = 0;
+};
+
+// Something that happened at one place of the x axis: a vertical line with a text.
+struct ChartEvent {
+  double x = 0;
+  std::string text;
+};
+
+struct Chart {
+  std::string title;
+  Axis x, y;
+  std::vector<Series> series;
+  std::vector<ChartEvent> events;
+};
+
+// Horizontal bars, each divided into parts.
+struct BarChart {
+  std::string title;
+  std::string unit = {};                // of the values
+  std::vector<std::string> parts = {};  // names, in the order from left to right
+  struct Bar {
+    std::string name;
+    std::vector<double> values;  // by part, at least 0
+  };
+  std::vector<Bar> bars = {};
+};
+
+// Gives each series of a chart a color and a dash pattern of its own, in their order.
+void give_colors(Chart& chart);
+
+// One sentence for people who do not see the picture: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
+// to 0.1, last 0.12. ..." At most eight series are described.
+std::string description_of(const Chart& chart);
+std::string description_of(const BarChart& chart);
+
+}  // namespace dtrain::observe

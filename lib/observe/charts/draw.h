@@ -1,0 +1,30 @@
+// Draws charts on a canvas: a title, a legend if there are several series, the axes with round numbers, and the data.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "observe/charts/canvas.h"
+#include "observe/charts/chart.h"
+
+namespace dtrain::observe {
+
+struct PanelSize {
+  double width = 480;
+  double plot_height = 200;  // of the area between the axes; title, legend and labels come on top of it
+};
+
+// Draws a chart with its top left corner at (0, `top`), and returns the height that it took. With a null canvas
+// nothing is drawn; `ruler` measures texts in any case. An empty chart says that there are no data.
+double draw(const Chart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
+// Each bar takes a row, so plot_height is not used.
+double draw(const BarChart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
+
+// Whole pictures, of one chart or of several below each other.
+std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style);
+std::string svg_of(const BarChart& chart, const PanelSize& size, bool has_style);
+std::string svg_of(std::span<const Chart> charts, const PanelSize& size);
+// Two physical pixels for each pixel. Errors as PngCanvas.
+Result<std::string> png_of(std::span<const Chart> charts, const PanelSize& size);
+
+}  // namespace dtrain::observe

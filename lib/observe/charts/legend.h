@@ -1,0 +1,20 @@
+// The rows of names below a chart's title.
+#pragma once
+
+#include <vector>
+
+#include "observe/charts/canvas.h"
+
+namespace dtrain::observe {
+
+struct LegendEntry {
+  std::string name;
+  int color = 0, dash = 0;
+  bool is_bar = false;  // a square instead of a line
+  bool has_marker = false;
+};
+
+// Draws as draw(): returns the height, and draws nothing without a canvas.
+double draw_legend(const std::vector<LegendEntry>& entries, const Box& place, Canvas* canvas, Canvas& ruler);
+
+}  // namespace dtrain::observe
