@@ -32,6 +32,8 @@ Result<int> bench_dlbs(const Call& call);
 Result<int> package(const Call& call);
 Result<int> parse_log(const Call& call);
 Result<int> trace(const Call& call);
+Result<int> report(const Call& call);
+Result<int> plot(const Call& call);
 Result<int> set_rate(const Call& call);
 Result<int> plan(const Call& call);
 Result<int> predict(const Call& call);
@@ -54,7 +56,7 @@ std::string help_text();
 Result<std::vector<tools::CommandHelp>> command_helps();
 
 // Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
-// name none. Code::kUsage for a sub-command that does not exist, or not in this version.
+// name none. Code::kUsage for a sub-command that does not exist.
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
 
 // True if the sub-command may train or run inference in this process; false if it only prints something.

@@ -12,9 +12,9 @@ namespace {
 
 struct SubCommand {
   std::vector<std::string> words;
-  Result<int> (*run)(const Call&);  // null: only a later version has it
-  bool computes = false;            // it may train or run inference in this process
-  std::string help = {};            // empty: not for users
+  Result<int> (*run)(const Call&);
+  bool computes = false;  // it may train or run inference in this process
+  std::string help = {};  // empty: not for users
 };
 
 const std::vector<SubCommand>& grammar() {
@@ -33,13 +33,14 @@ const std::vector<SubCommand>& grammar() {
       {{"bench", "input"}, bench_input, false, "measure how fast pictures are read, decoded and augmented"},
       {{"bench", "dlbs"}, bench_dlbs, true, "run a benchmark of DLBS on this node"},
       {{"parse-log"}, parse_log, false, "print a table of the epochs in the log of a run"},
+      {{"report"}, report, false, "write one HTML page about one or several runs"},
+      {{"plot"}, plot, false, "draw the curves of runs as PNG or SVG"},
       {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},
       {{"simulate"}, simulate, false, "simulate a job under each scheme"},
       {{"score"}, score, true, "measure how well a trained model classifies pictures"},
       {{"info"}, info, false, "print the layers of a network or the arrays of a file"},
       {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
       {{"export"}, export_model, false, "write a trained model as ONNX or safetensors"},
-      {{"plot"}, nullptr},
       {{"trace"}, trace, false, "put the traces of a job's processes together"},
       {{"doctor"}, doctor, false, "examine the hosts of a job before it runs"},
       {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},
@@ -82,18 +83,11 @@ const SubCommand* named_by(const std::vector<std::string>& arguments) {
 std::vector<std::string> second_words(const std::string& word) {
   std::vector<std::string> second;
   for (const SubCommand& command : grammar()) {
-    if (command.words.size() == 2 && command.words[0] == word && command.run != nullptr) {
+    if (command.words.size() == 2 && command.words[0] == word) {
       second.push_back(command.words[1]);
     }
   }
   return second;
-}
-
-Error not_yet(const SubCommand& command) {
-  const std::vector<std::string> second = second_words(command.words[0]);
-  const std::string instead =
-      second.empty() ? "dtrain --help lists the sub-commands" : fmt::format("choose from: {}", fmt::join(second, ", "));
-  return {Code::kUsage, fmt::format("dtrain {} is not in this version of dtrain; {}", name_of(command), instead), {}};
 }
 
 // Reports a mistyped sub-command. Any other word is left to train, which reports words that are not flags.
@@ -142,7 +136,6 @@ Result<std::vector<tools::CommandHelp>> command_helps() {
 
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment) {
   if (const SubCommand* command = named_by(arguments)) {
-    if (command->run == nullptr) return tl::unexpected(not_yet(*command));
     arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
     return command->run({std::move(arguments), environment, nullptr});
   }

@@ -217,7 +217,13 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
        {"training flags have a use only with --sheet N or --npy N"}},
       {{"--benchmark", "1", "--path-imglist", "a.lst"}, 2, {"--path-imglist gives labels to records"}},
       {{"bench"}, 2, {"dtrain bench must be followed by one of", "kv"}},
-      {{"plot"}, 2, {"dtrain plot is not in this version of dtrain", "dtrain --help"}},
+      {{"plot"}, 2, {"usage: dtrain plot RUN-DIRECTORY|LOG..."}},
+      {{"plot", "a", "--out", "a.gif"}, 2, {"--out a.gif: the name must end in .png or .svg"}},
+      {{"plot", "a", "--x", "epochs"}, 2, {"--x", "did you mean 'epoch'?"}},
+      {{"plot", "/nowhere/at/all"}, 7, {"/nowhere/at/all: there is no such run directory or log"}},
+      {{"report"}, 2, {"usage: dtrain report RUN-DIRECTORY|LOG..."}},
+      {{"report", "/nowhere/at/all"}, 7, {"/nowhere/at/all: there is no such run directory or log"}},
+      {{"report", "/proc"}, 7, {"/proc: the directory is not a run directory"}},
       {{"doctor", "--perff"}, 2, {"did you mean '--perf'?"}},
       {{"doctor", "--role", "worker", "-n", "1", "--scheduler", "a:1"},
        2,
@@ -255,6 +261,25 @@ TEST_CASE("parse-log reads the workers' logs of a run directory", "[cmd]") {
   const Ended ended = dtrain({"parse-log", dir.path(), "--format", "none"});
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Catch::Contains(" 1\t0.500000"));
+}
+
+TEST_CASE("report and plot write files and name them", "[cmd]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("old.log"),
+                            "INFO:root:Epoch[0] Time cost=9.5\nINFO:root:Epoch[0] Validation-accuracy=0.25\n"));
+  const auto run = [&](std::vector<std::string> arguments) { return dtrain(arguments, {}, dir.path()); };
+  CHECK(run({"report", "old.log"}).output == "wrote report.html\n");
+  CHECK_THAT(*read_file(dir.path("report.html")), Catch::StartsWith("<!DOCTYPE html>") && Catch::Contains("old.log"));
+  CHECK(run({"plot", "old.log", "--x", "epoch"}).output == "wrote plot.png\n");
+  CHECK_THAT(*read_file(dir.path("plot.png")), Catch::StartsWith("\x89PNG"));
+  CHECK(run({"plot", "old.log", "--x", "time", "--metric", "epoch_s", "--out", "a.svg"}).code == 0);
+  CHECK_THAT(*read_file(dir.path("a.svg")), Catch::StartsWith("<svg ") && Catch::Contains("time of an epoch"));
+  const Ended unknown = run({"plot", "old.log", "--metric", "loss"});
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.output, Catch::Contains("no run has the metric 'loss'; there are: epoch_s, validation_accuracy"));
+  const Ended no_folder = run({"report", "old.log", "--out", "none/a.html"});
+  CHECK(no_folder.code != 0);
+  CHECK_THAT(no_folder.output, Catch::Contains("none/a.html"));
 }
 
 // An error message with such a path was once lost when it was written to a file.

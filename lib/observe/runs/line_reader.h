@@ -1,0 +1,40 @@
+// Reads a text file line by line, in memory that does not depend on the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace dtrain::observe {
+
+class LineReader {
+ public:
+  // Longer lines are cut.
+  static constexpr size_t kLineBytesMax = size_t{1} << 20;
+
+  // Code::kNotFound if it does not exist; kData if it cannot be read.
+  static Result<LineReader> open(const std::string& path);
+
+  // The next line, without its newline; nullopt at the end of the file. It is valid until the next call.
+  Result<std::optional<std::string_view>> next();
+  [[nodiscard]] uint64_t number() const { return number_; }        // of the last line, from 1
+  [[nodiscard]] bool was_cut() const { return was_cut_; }          // the last line was longer than kLineBytesMax
+  [[nodiscard]] bool has_newline() const { return has_newline_; }  // the last line ended with a newline
+
+ private:
+  LineReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Result<> fill();
+
+  std::string path_;
+  UniqueFd fd_;
+  std::string buffer_;
+  size_t begin_ = 0;  // of the unread part of the buffer
+  bool at_end_ = false, was_cut_ = false, has_newline_ = false;
+  uint64_t number_ = 0;
+};
+
+}  // namespace dtrain::observe

@@ -1,0 +1,14 @@
+// Reads metrics.jsonl into a Run (docs/formats.md, "Run directory").
+#pragma once
+
+#include <string>
+
+#include "observe/runs/run.h"
+
+namespace dtrain::observe {
+
+// `run.settings` must have been read, because the number of steps in an epoch is among them. Lines that are not JSON
+// objects are counted in `run.problems`. Code::kNotFound: there is no such file.
+Result<> read_metrics(const std::string& path, Run& run);
+
+}  // namespace dtrain::observe

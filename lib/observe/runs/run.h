@@ -1,0 +1,71 @@
+// What is known of a run, from its run directory or from a log.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "observe/runs/curve.h"
+
+namespace dtrain::observe {
+
+struct CurveKey {
+  std::string metric;      // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a name of their own
+  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows between them
+  std::string role;        // "worker", "server"
+  int64_t rank = 0;
+  bool operator<(const CurveKey& other) const {
+    return std::tie(metric, of_epochs, role, rank) < std::tie(other.metric, other.of_epochs, other.role, other.rank);
+  }
+};
+
+// A warning or an error in a log. Equal texts are counted, whatever the numbers in them.
+struct LogMessage {
+  std::string text;  // the first one
+  std::string node;  // that wrote it: "0", "server 1"
+  bool is_error = false;
+  uint64_t count = 0;
+};
+
+struct Resumption {
+  Moment at;
+};
+
+struct Run {
+  std::string path, name;
+  bool is_directory = false;  // false: a log
+  std::map<CurveKey, Curve> curves;
+  std::map<std::string, std::string> settings;                      // of the JobSpec, or the arguments in the log
+  nlohmann::json summary;                                           // summary.json; null if there is none
+  std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // by rank and phase
+  std::map<int64_t, double> wall_seconds;                           // by rank: until its last line
+  std::vector<Resumption> resumptions;
+  std::vector<LogMessage> messages;
+  uint64_t messages_left_out = 0;
+  std::vector<std::string> problems;  // files that are missing, cut short or broken: what, where
+
+  // The names of all metrics that have values, sorted.
+  [[nodiscard]] std::set<std::string> metrics() const;
+  [[nodiscard]] const Curve* curve(const CurveKey& key) const;  // null: none
+  // The ranks whose workers have this metric, in order.
+  [[nodiscard]] std::vector<int64_t> workers_with(const std::string& metric, bool of_epochs) const;
+  [[nodiscard]] std::optional<double> setting_number(const std::string& key) const;
+  // A number of summary.json; nullopt if it is not there.
+  [[nodiscard]] std::optional<double> summary_number(const char* key) const;
+};
+
+// Reads a run directory, or a log of dtrain or of any version of MXNet. What can be read is read, in bounded memory:
+// missing, cut and broken files are listed in `problems`. Code::kNotFound: there is no such file or directory;
+// kData: it is neither a run directory nor the log of a training.
+Result<Run> read_run(const std::string& path);
+
+// The same for several, with names that differ.
+Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths);
+
+}  // namespace dtrain::observe

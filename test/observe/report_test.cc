@@ -1,0 +1,192 @@
+// Plots and reports of runs.
+#include "observe/report/report.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <regex>
+
+#include "observe/report/plots.h"
+#include "run_files.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::observe;
+using Catch::Matchers::Contains;
+using dtrain::test::must;
+using dtrain::test::TempDir;
+
+namespace {
+
+std::vector<std::string> names_in(const Chart& chart) {
+  std::vector<std::string> names;
+  for (const Series& series : chart.series) names.push_back(series.name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+class Runs {
+ public:
+  Runs() {
+    test::write_run(dir_.path("a"));
+    test::write_run(dir_.path("b"), "0.1");
+    must(write_file_atomic(dir_.path("old.log"), test::kLogOf07));
+  }
+  [[nodiscard]] std::vector<Run> read(const std::vector<std::string>& names) const {
+    std::vector<std::string> paths;
+    for (const std::string& name : names) paths.push_back(dir_.path(name));
+    return must(read_runs(paths));
+  }
+
+ private:
+  TempDir dir_;
+};
+
+}  // namespace
+
+TEST_CASE("without a choice the loss and the accuracies are plotted", "[observe]") {
+  const Runs runs;
+  const std::vector<Chart> charts = must(plots(runs.read({"a"}), {}));
+  REQUIRE(charts.size() == 2);
+  CHECK(charts[0].title == "training loss (cross-entropy)");
+  CHECK(charts[1].title == "accuracy of training and validation");
+  CHECK(names_in(charts[1]) == Names{"validation", "training"});
+  CHECK(charts[1].series[0].points == std::vector<Point>{{20, 0.8}, {40, 0.9}});
+  CHECK(charts[1].series[0].has_markers);
+}
+
+TEST_CASE("a run of dtrain and a log of MXNet stand in one picture", "[observe]") {
+  const Runs runs;
+  const std::vector<Run> both = runs.read({"a", "old.log"});
+  for (const PlotOver over : {PlotOver::kStep, PlotOver::kSamples, PlotOver::kTime, PlotOver::kEpoch}) {
+    const std::vector<Chart> charts = must(plots(both, {.metrics = {"validation_accuracy"}, .over = over}));
+    REQUIRE(charts.size() == 1);
+    CHECK(names_in(charts[0]) == Names{"a", "old.log"});
+    CHECK(charts[0].series[1].points[0].y == 0.3);
+    CHECK(charts[0].series[0].color != charts[0].series[1].color);
+  }
+}
+
+TEST_CASE("throughput has a line a worker, staleness one a server", "[observe]") {
+  const Runs runs;
+  const std::vector<Run> read = runs.read({"a"});
+  CHECK(names_in(must(plots(read, {.metrics = {"samples_per_s"}}))[0]) == Names{"worker 0", "worker 1"});
+  CHECK(names_in(must(plots(read, {.metrics = {"staleness_mean"}}))[0]) == Names{"server 0", "server 1"});
+  CHECK(must(plots(read, {.metrics = {"samples_per_s"}}))[0].y.unit == "samples/s");
+}
+
+TEST_CASE("of many workers the lowest, the middle and the highest one are drawn", "[observe]") {
+  Run run;
+  for (int64_t rank = 0; rank < 100; rank++) {
+    for (int step = 0; step < 3; step++) {
+      run.curves[{"samples_per_s", false, "worker", rank}].add({{.step = 1.0 * step}, 100.0 + rank});
+    }
+  }
+  CHECK(names_in(plot(std::vector{run}, {"samples_per_s"}, PlotOver::kStep, Scale::kLinear)) ==
+        Names{"worker 0 (lowest)", "worker 50 (median)", "worker 99 (highest)"});
+}
+
+TEST_CASE("an unknown metric is refused with those that exist", "[observe]") {
+  const Runs runs;
+  const std::vector<Run> read = runs.read({"a"});
+  const Error error = plots(read, {.metrics = {"train_acuracy"}}).error();
+  CHECK(error.code == Code::kUsage);
+  CHECK_THAT(error.message, Contains("no run has the metric 'train_acuracy' (did you mean 'train_accuracy'?); ") &&
+                                Contains("there are: bad_records, lr, samples_per_s, ") && Contains("wait_network_s"));
+  const Error no_place = plots(read, {.metrics = {"staleness_mean"}, .over = PlotOver::kSamples}).error();
+  CHECK_THAT(no_place.message, Contains("choose another axis with --x"));
+  CHECK(plots(std::vector<Run>(1), {}).error().code == Code::kData);
+}
+
+TEST_CASE("the line of a run that went back to a checkpoint begins anew there", "[observe]") {
+  Run run;
+  for (const double step : {10, 20, 15, 25}) run.curves[{"lr", false, "worker", 0}].add({{.step = step}, 1});
+  run.resumptions.push_back({{.step = 15}});
+  const Chart chart = plot(std::vector{run}, {"lr"}, PlotOver::kStep, Scale::kLinear);
+  REQUIRE(chart.series[0].points.size() == 5);
+  CHECK(std::isnan(chart.series[0].points[2].y));
+  CHECK(chart.series[0].points[3].x == 15);
+  REQUIRE(chart.events.size() == 1);
+  CHECK(chart.events[0].x == 15);
+}
+
+TEST_CASE("long times are in minutes and hours", "[observe]") {
+  Run run;
+  Curve& curve = run.curves[{"lr", false, "worker", 0}];
+  curve.add({{.seconds = 0}, 1});
+  curve.add({{.seconds = 7200}, 2});
+  CHECK(plot(std::vector{run}, {"lr"}, PlotOver::kTime, Scale::kLinear).x.unit == "min");
+  curve.add({{.seconds = 72000}, 2});
+  const Chart chart = plot(std::vector{run}, {"lr"}, PlotOver::kTime, Scale::kLinear);
+  CHECK(chart.x.unit == "h");
+  CHECK(chart.series[0].points.back().x == 20);
+}
+
+TEST_CASE("a report has all that is known of the runs", "[observe]") {
+  const Runs runs;
+  const std::string html = report_page(runs.read({"a", "b", "old.log"}), "dtrain 0.1.0");
+  for (const char* part : {"<!DOCTYPE html>",
+                           "lang=\"en\"",
+                           "name=\"viewport\"",
+                           "What ran, and how it ended",
+                           "320 samples/s",
+                           "completed",
+                           "Data is the limit: 42 % of the time",
+                           "10 % of the time was spent waiting for other devices",
+                           "Worker 1 is slow: 400 samples/s",
+                           "Where the time went",
+                           "worker 1, forward: 4 s",
+                           "Settings in which the runs differ",
+                           "<th scope=\"row\">lr</th><td>0.05</td><td>0.1</td><td>0.05</td>",
+                           "server 1</th><td>1.50</td><td>5</td>",
+                           "0.1.0-1",
+                           "2 x cpu(0)",
+                           "104 MiB",
+                           "skipped broken record 1",
+                           "validation 0.8: 1.2 s",
+                           "Made by dtrain 0.1.0"}) {
+    CHECK_THAT(html, Contains(part));
+  }
+  // A setting that only the log lacks is no difference.
+  CHECK_THAT(html, !Contains("<th scope=\"row\">batches</th>"));
+  CHECK(std::count(html.begin(), html.end(), '\0') == 0);
+}
+
+// What a page with outside addresses or scripts would have. Namespaces of SVG are names, not addresses.
+TEST_CASE("a report needs nothing else", "[observe]") {
+  const Runs runs;
+  std::string html = report_page(runs.read({"a", "b"}), "dtrain");
+  html = std::regex_replace(html, std::regex("xmlns=\"http://www.w3.org/2000/svg\""), "");
+  for (const char* part :
+       {"http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<img", "onload"}) {
+    CHECK_THAT(html, !Contains(part));
+  }
+}
+
+TEST_CASE("every picture and control of a report has a name for people who do not see it", "[observe]") {
+  const Runs runs;
+  const std::string html = report_page(runs.read({"a"}), "dtrain");
+  const auto count = [&](const std::string& expression) {
+    const std::regex pattern(expression);
+    return std::distance(std::sregex_iterator(html.begin(), html.end(), pattern), std::sregex_iterator());
+  };
+  CHECK(count("<svg ") > 8);
+  CHECK(count("<svg ") == count("<svg [^>]*role=\"img\" aria-label=\"[^\"]{40,}\""));
+  CHECK(count("<figure>") == count("<figcaption>"));
+  CHECK(count("<table>") == count("<table><caption>"));
+  CHECK(count("<input ") == 4);
+  CHECK(count("<label for=") == 4);
+  CHECK(count(" checked>") == 1);
+}
+
+TEST_CASE("a report of an unfinished, nearly empty run says what is missing", "[observe]") {
+  const TempDir dir;
+  must(make_directories(dir.path("new")));
+  must(write_file_atomic(dir.path("new/jobspec"), "network = <b>lenet</b>\n"));
+  const std::string html = report_page(must(read_runs({dir.path("new")})), "dtrain");
+  CHECK_THAT(html, Contains("The runs have no values to draw.") && Contains("the run goes on, or it was killed") &&
+                       Contains("metrics.jsonl: the file is missing") && Contains("&lt;b&gt;lenet"));
+  CHECK_THAT(html, !Contains("<b>lenet"));
+}
