@@ -27,6 +27,7 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   job::AugmentFlags flags;
   flags.resize = 40;
   flags.inter_method = 4;
+  flags.scaled_decoding = true;
   flags.max_random_rotate_angle = 11;
   flags.rotate = 12;
   flags.rotate_list = {13, -14};
@@ -52,6 +53,7 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const data::Distortion all = distortion_of(flags);
   CHECK(all.resize == 40);
   CHECK(all.interpolation == data::Interpolation::kLanczos4);
+  CHECK((all.scaled_decoding && !none.scaled_decoding));
   CHECK((all.rotate_max == 11 && all.rotate == 12 && all.rotate_list == std::vector<int>{13, -14}));
   CHECK(all.shear_max == 0.15);
   CHECK((all.scale.min == 0.16 && all.scale.max == 1.7));

@@ -75,6 +75,12 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
   return values;
 }
 
+// Whether scaled decoding would shrink pictures for a step that a cache does not do (with_cache).
+bool shrinks_whole_pictures(const Distortion& distortion) {
+  if (distortion.resize > 0) return distortion.interpolation == Interpolation::kRandom;
+  return distortion.random_resized_crop || distortion.crop_size_max > 0;
+}
+
 Result<> check_options(const DataOptions& options, const Shape& image) {
   if (image.empty()) return fail(Code::kUsage, "the image shape is unknown: give --image-shape C,H,W or --data-type");
   constexpr int64_t kEdgeMax = 8192;
@@ -98,6 +104,12 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
                 "color distortion (--max-random-h, -s, -l, --brightness, --contrast, --saturation, --pca-noise, "
                 "--aug-level 2 and 3) needs images with 3 channels; these have {}",
                 image[0]);
+  }
+  if (training.scaled_decoding && options.cache_bytes > 0 && shrinks_whole_pictures(training)) {
+    return fail(Code::kUsage,
+                "--scaled-decoding 1 with --data-cache: the cache would keep whole pictures, of which nothing can be "
+                "decoded smaller. Leave out one of the flags, or give --resize N, and an --inter-method other than 10: "
+                "the cache then keeps the resized pictures");
   }
   if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
     return fail(Code::kUsage, "--rgb-mean and --rgb-std take at most 4 values");
@@ -127,7 +139,9 @@ Distortion central_crop(int resize, Interpolation interpolation) {
 }
 
 Distortion validation_crop(const DataOptions& options) {
-  return central_crop(options.val_resize, options.training.interpolation);
+  Distortion distortion = central_crop(options.val_resize, options.training.interpolation);
+  distortion.scaled_decoding = options.training.scaled_decoding;
+  return distortion;
 }
 
 std::string mean_image_path(const DataOptions& options) {
@@ -186,9 +200,12 @@ std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource>
   const bool is_decoded = !files.records.empty() || !files.folder.empty();
   if (budget->bytes() == 0 || !is_decoded) return source;
   const bool is_random = distortion.interpolation == Interpolation::kRandom;
-  return cached(
-      std::move(source),
-      {.budget = budget, .resize = is_random ? 0 : distortion.resize, .interpolation = distortion.interpolation}, log);
+  return cached(std::move(source),
+                {.budget = budget,
+                 .resize = is_random ? 0 : distortion.resize,
+                 .interpolation = distortion.interpolation,
+                 .scaled_decoding = distortion.scaled_decoding},
+                log);
 }
 
 Result<std::optional<DataType>> given_type(const DataOptions& options) {

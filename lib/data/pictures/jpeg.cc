@@ -126,10 +126,20 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   return ImageSize{info->image_height, info->image_width};
 }
 
+// The inverse cosine transform of a block then gives fewer pixels.
+ImageSize JpegDecoder::shrink(int divisor) {
+  jpeg_decompress_struct* info = &state_->decompress;
+  info->scale_num = 1;
+  info->scale_denom = static_cast<unsigned>(divisor);
+  const auto shrunk = [divisor](int64_t edge) { return (edge + divisor - 1) / divisor; };
+  return {shrunk(info->image_height), shrunk(info->image_width)};
+}
+
 namespace {
 
+// After the decompression has started.
 Window whole_of(jpeg_decompress_struct* info) {
-  return {.height = static_cast<int>(info->image_height), .width = static_cast<int>(info->image_width)};
+  return {.height = static_cast<int>(info->output_height), .width = static_cast<int>(info->output_width)};
 }
 
 // Whether a progressive file lacks scans, so that the library estimates its coefficients from those of the blocks

@@ -27,6 +27,13 @@ void ReadScratch::open_image(const Image& image) {
   kept_ = &image;
 }
 
+bool ReadScratch::shrink(int divisor) {
+  if (!is_encoded_) return false;
+  const ImageSize before = size_;
+  size_ = decoder_.shrink(divisor);
+  return size_ != before;
+}
+
 Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
   const Image& image = kept_ != nullptr ? *kept_ : image_;
   PicturePart part{&image, whole_picture(image.size())};

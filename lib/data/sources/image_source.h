@@ -32,6 +32,7 @@ class ReadScratch : public OpenPicture {
 
   [[nodiscard]] ImageSize size() const override { return size_; }
   [[nodiscard]] int channels() const override { return channels_; }
+  bool shrink(int divisor) override;
   Result<PicturePart> pixels(const Window& wanted) override;
   // The whole picture.
   Result<const Image*> decode();

@@ -103,10 +103,12 @@ class CachedSource : public ImageSource {
 
   bool take_pixels(ReadScratch& scratch, Image& out) const {
     const ImageSize size = scratch.size();
+    const ImageSize to = options_.resize > 0 ? size_of_shorter_edge(size, options_.resize) : size;
+    const int divisor = options_.scaled_decoding ? divisor_before_resize(size, to) : 1;
+    if (divisor > 1) scratch.shrink(divisor);
     const Result<const Image*> decoded = scratch.decode();
     if (!decoded) return false;
-    const ImageSize to = options_.resize > 0 ? size_of_shorter_edge(size, options_.resize) : size;
-    if (to == size) {
+    if (to == (*decoded)->size()) {
       out = **decoded;
       return true;
     }

@@ -31,6 +31,7 @@ struct PictureCacheOptions {
   // kRandom, because that is the first step of their augmentation.
   int resize = 0;
   Interpolation interpolation = Interpolation::kBilinear;
+  bool scaled_decoding = false;  // as in Distortion
 };
 
 // The pictures of `source`, with the same pixels, or, with `resize`, those that augmentation makes of them first. A

@@ -91,6 +91,7 @@ struct AugmentFlags {
   // Named as MXNet's parameters for the same augmentations.
   int64_t resize = 0, val_resize = 0;  // 0: off
   int64_t inter_method = 1;
+  bool scaled_decoding = false;
   bool random_resized_crop = false;
   double min_random_area = 1, max_random_area = 1;
   int64_t min_crop_size = -1, max_crop_size = -1;

@@ -30,6 +30,7 @@ data::Distortion distortion_of(const job::AugmentFlags& augment) {
   const job::AspectRange aspect = job::aspect_range(augment);
   return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
           .resize = static_cast<int>(augment.resize),
+          .scaled_decoding = augment.scaled_decoding,
           .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
           .rotate = static_cast<int>(augment.rotate),
           .rotate_list = {augment.rotate_list.begin(), augment.rotate_list.end()},
