@@ -1,6 +1,9 @@
 #include "data/pictures/image.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -19,8 +22,8 @@ int opencv_flag(int color) {
   return (color == 0 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR) | cv::IMREAD_IGNORE_ORIENTATION;
 }
 
-// OpenCV 4.6 prints what is wrong with a file to std::cerr, whatever its own logging is set to. The user is told by the
-// returned error instead, which names the record's file and place.
+// OpenCV 4.6 prints what is wrong with a file to std::cerr, whatever its own logging is set to, and its libpng prints to
+// stderr. The user is told by the returned error instead, which names the record's file and place.
 thread_local bool is_decoding = false;
 
 // A filter in front of std::cerr's target that drops what a thread writes while it decodes.
@@ -42,19 +45,31 @@ class QuietWhileDecoding final : public std::streambuf {
   std::streambuf* target_;
 };
 
-// Lives from the first picture to the end of the process, so that std::cerr always has a target.
-void make_cerr_quiet_while_decoding() {
-  static auto* const installed = [] {
-    auto* quiet = new QuietWhileDecoding(std::cerr.rdbuf());
-    std::cerr.rdbuf(quiet);
-    return quiet;
+ssize_t write_unless_decoding(void* /*cookie*/, const char* text, size_t size) {
+  return is_decoding ? static_cast<ssize_t>(size) : ::write(STDERR_FILENO, text, size);
+}
+
+// Takes the place of stderr, which is a variable in glibc, and drops what a thread writes while it decodes.
+std::FILE* stderr_quiet_while_decoding() {
+  std::FILE* quiet = ::fopencookie(nullptr, "w", {.read = {}, .write = write_unless_decoding, .seek = {}, .close = {}});
+  if (quiet == nullptr) return stderr;
+  std::setvbuf(quiet, nullptr, _IONBF, 0);
+  return quiet;
+}
+
+// Lives from the first picture to the end of the process, so that both streams always have a target.
+void make_stderr_quiet_while_decoding() {
+  static const bool installed = [] {
+    std::cerr.rdbuf(new QuietWhileDecoding(std::cerr.rdbuf()));
+    stderr = stderr_quiet_while_decoding();
+    return true;
   }();
   (void)installed;
 }
 
 struct Decoding {
   Decoding() {
-    make_cerr_quiet_while_decoding();
+    make_stderr_quiet_while_decoding();
     is_decoding = true;
   }
   ~Decoding() { is_decoding = false; }
@@ -246,6 +261,7 @@ Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string&
 }
 
 void use_own_threads_only() {
+  make_stderr_quiet_while_decoding();
   cv::setNumThreads(1);
 }
 

@@ -110,8 +110,8 @@ Image central_square(const Image& image);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
 
-// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call
-// it before its threads start.
+// Turns OpenCV's own threads off, because images are spread over dtrain's threads, and has decoders print nothing (the
+// first picture does that too). Applies to the whole process; call it before its threads start.
 void use_own_threads_only();
 
 }  // namespace dtrain::data
