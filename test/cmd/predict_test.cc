@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "data/pictures/image.h"
 #include "small_model.h"
+#include "support/must.h"
 
 namespace dtrain {
 
@@ -16,12 +18,14 @@ using test::in_folder;
 
 namespace {
 
-// A picture of 28 x 28 pixels as a PPM file.
+// A picture of 28 x 28 pixels as a PNG file.
 void write_picture(const std::string& path, unsigned seed) {
-  std::string file = "P6\n28 28\n255\n";
-  for (unsigned i = 0; i < 28 * 28 * 3; i++) file += static_cast<char>(i * seed + i / 28);
+  data::Image image;
+  image.resize(28, 28, 3);
+  for (unsigned i = 0; i < 28 * 28 * 3; i++) image.pixels[i] = static_cast<uint8_t>(i * seed + i / 28);
+  const std::vector<uint8_t> file = test::must(data::encode_image(image, ".png", 3));
   REQUIRE(make_directories(std::filesystem::path(path).parent_path().string()));
-  REQUIRE(write_file_atomic(path, file));
+  REQUIRE(write_file_atomic(path, {reinterpret_cast<const char*>(file.data()), file.size()}));
 }
 
 // The file that predict wrote with these words.
@@ -61,16 +65,16 @@ std::vector<float> array_in(const std::string& file, const std::string& shape) {
 TEST_CASE("predict gives the same probabilities in every form", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("p/a.ppm"), 3);
-  write_picture(dir.path("p/sub/b.ppm"), 7);
-  write_picture(dir.path("c.ppm"), 11);
-  REQUIRE(write_file_atomic(dir.path("list"), "c.ppm\n\np\r\n"));
+  write_picture(dir.path("p/a.png"), 3);
+  write_picture(dir.path("p/sub/b.png"), 7);
+  write_picture(dir.path("c.png"), 11);
+  REQUIRE(write_file_atomic(dir.path("list"), "c.png\n\np\r\n"));
 
-  const std::vector<float> all = array_in(predicted(dir, {"c.ppm", "p", "--output", "npy"}), "(3, 10)");
+  const std::vector<float> all = array_in(predicted(dir, {"c.png", "p", "--output", "npy"}), "(3, 10)");
   REQUIRE(all.size() == 30);
-  const std::vector<std::string> json = lines_of(predicted(dir, {"c.ppm", "p", "--output", "json", "--top", "20"}));
+  const std::vector<std::string> json = lines_of(predicted(dir, {"c.png", "p", "--output", "json", "--top", "20"}));
   REQUIRE(json.size() == 3);
-  const std::vector<std::string> files = {"c.ppm", "p/a.ppm", "p/sub/b.ppm"};
+  const std::vector<std::string> files = {"c.png", "p/a.png", "p/sub/b.png"};
   for (size_t i = 0; i < json.size(); i++) {
     const nlohmann::json line = nlohmann::json::parse(json[i]);
     CHECK(line["file"] == files[i]);
@@ -85,7 +89,7 @@ TEST_CASE("predict gives the same probabilities in every form", "[cmd]") {
     }
     CHECK(std::abs(sum - 1) < 1e-5);
   }
-  const std::vector<std::string> table = lines_of(predicted(dir, {"c.ppm", "p", "--top", "1", "--batch-size", "2"}));
+  const std::vector<std::string> table = lines_of(predicted(dir, {"c.png", "p", "--top", "1", "--batch-size", "2"}));
   REQUIRE(table.size() == 3);
   for (size_t i = 0; i < table.size(); i++) {
     const auto* row = all.data() + i * 10;
@@ -122,13 +126,13 @@ TEST_CASE("predict of records finds the accuracy of score, and each picture has 
 TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherwise names one", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("a.ppm"), 3);
+  write_picture(dir.path("a.png"), 3);
   REQUIRE(write_file_atomic(dir.path("bad.jpg"), "not a picture"));
-  const test::Ended refused = in_folder(dir, {"predict", "--model", "run", "a.ppm", "bad.jpg"});
+  const test::Ended refused = in_folder(dir, {"predict", "--model", "run", "a.png", "bad.jpg"});
   CHECK(refused.code == 7);
   CHECK_THAT(refused.output, Contains("bad.jpg: not an image in a known format") &&
                                  Contains("--max-bad-records N leaves out") && !Contains("skipped"));
-  const std::vector<std::string> few = {"predict",  "--model",          "run", "bad.jpg", "a.ppm",
+  const std::vector<std::string> few = {"predict",  "--model",          "run", "bad.jpg", "a.png",
                                         "gone.png", "--max-bad-records"};
   const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -136,7 +140,7 @@ TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherw
   };
   const test::Ended left_out = with(few, {"2"});
   CHECK(left_out.code == 0);
-  CHECK_THAT(left_out.output, Contains("2 of 3 pictures could not be read") && Contains("\na.ppm"));
+  CHECK_THAT(left_out.output, Contains("2 of 3 pictures could not be read") && Contains("\na.png"));
   const test::Ended too_many = with(few, {"1", "--out", "none"});
   CHECK(too_many.code == 7);
   CHECK(!std::filesystem::exists(dir.path("none")));
@@ -149,7 +153,7 @@ TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherw
 TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("a.ppm"), 3);
+  write_picture(dir.path("a.png"), 3);
   REQUIRE(make_directories(dir.path("empty")));
   REQUIRE(write_file_atomic(dir.path("names"), "one\ntwo\n"));
   struct Mistake {
@@ -158,17 +162,17 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
     std::string message;
   };
   const std::vector<Mistake> mistakes = {
-      {{"a.ppm"}, 2, "give --model"},
+      {{"a.png"}, 2, "give --model"},
       {{"--model", "run"}, 2, "no pictures: name image files"},
       {{"--model", "run", "empty"}, 7, "empty: the folder has no pictures"},
       {{"--model", "run", "gone.rec"}, 7, "gone.rec"},
       {{"--model", "run", "x-images-idx3-ubyte"}, 2, "the images have 1 channel, but those of the network have 3"},
       {{"--model", "run", "-", "-"}, 2, "can be read only once"},
-      {{"--model", "run", "a.ppm", "--synset", "names"}, 2, "the file has 2 lines, but the model has 10 classes"},
-      {{"--model", "run", "a.ppm", "--synset", "nowhere"}, 7, "nowhere"},
-      {{"--model", "run", "a.ppm", "--output", "xml"}, 2, "npy"},
-      {{"--model", "run", "a.ppm", "--out", "no/file"}, 7, "no/file"},
-      {{"--model", "run", "a.ppm", "--gpus", "0"}, 8, "CPUs only"},
+      {{"--model", "run", "a.png", "--synset", "names"}, 2, "the file has 2 lines, but the model has 10 classes"},
+      {{"--model", "run", "a.png", "--synset", "nowhere"}, 7, "nowhere"},
+      {{"--model", "run", "a.png", "--output", "xml"}, 2, "npy"},
+      {{"--model", "run", "a.png", "--out", "no/file"}, 7, "no/file"},
+      {{"--model", "run", "a.png", "--gpus", "0"}, 8, "CPUs only"},
   };
   for (const Mistake& mistake : mistakes) {
     std::vector<std::string> words = mistake.words;

@@ -10,6 +10,7 @@
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "make_png.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
@@ -135,11 +136,11 @@ TEST_CASE("the central square is also cut without resizing", "[data]") {
 TEST_CASE("pictures of 16 bits are left out and named if JPEG is to keep their colors as stored", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 1);
-  test::write_text(dir.path("deep.pgm"), "P5 2 1 65535\n\x80\x01\x40\x02");
-  entries.push_back({7, {0}, "deep.pgm"});
+  test::write_bytes(dir.path("deep.png"), test::deep_png({{0x8001, 0x4002}}));
+  entries.push_back({7, {0}, "deep.png"});
   CHECK(must(pack_images(entries, dir.path(), dir.path("out.rec"), {}, Log::silent())).packed == 2);
   CHECK_THAT(log_of_packing(dir, entries, {.color = -1}),
-             Catch::Contains("deep.pgm") && Catch::Contains("the image has 16 bits per channel"));
+             Catch::Contains("deep.png") && Catch::Contains("the image has 16 bits per channel"));
   CHECK(read_all(dir.path("out.rec")).size() == 1);
 }
 

@@ -92,7 +92,8 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   const test::TempDir dir;
   for (const char* folder : {"b", "a", "c"}) {
     std::filesystem::create_directories(dir.path(std::string("set/") + folder));
-    std::ofstream(dir.path(std::string("set/") + folder + "/1.ppm")) << "P6\n2 1\n255\nabcdef";
+    test::write_bytes(dir.path(std::string("set/") + folder + "/1.png"),
+                      test::must(data::encode_image(test::gradient_image(1, 2, 3, 1), ".png", 3)));
   }
   using test::must;
   job::Flags flags =

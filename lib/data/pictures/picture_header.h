@@ -21,8 +21,9 @@ struct PictureHeader {
   int bits = 8;  // per channel
 };
 
-// Reads the header of a raw picture (raw_picture.h) or of a PNG, BMP, WebP or PNM file. Code::kData: the header is cut or invalid, or the file has another
-// format. The error names formats whose size cannot be read without decoding (TIFF, JPEG 2000 and others).
+// Reads the header of a raw picture (raw_picture.h) or of a PNG file. Code::kData: the header is cut or invalid, or the
+// file has another format. The error names the formats that OpenCV might decode (TIFF, BMP, WebP and others): MXNet's
+// data sets need none of them, and each decoder is one more that a hostile file can attack.
 Result<PictureHeader> read_picture_header(Bytes file);
 
 // Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk before

@@ -67,8 +67,7 @@ class FolderSource : public ImageSource {
 }  // namespace
 
 const std::vector<std::string>& picture_extensions() {
-  static const std::vector<std::string> kExtensions = {".jpg",  ".jpeg", ".png", ".bmp",
-                                                       ".webp", ".ppm",  ".pgm", ".pbm"};
+  static const std::vector<std::string> kExtensions = {".jpg", ".jpeg", ".png"};
   return kExtensions;
 }
 

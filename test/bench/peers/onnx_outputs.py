@@ -13,9 +13,11 @@ import argparse
 import datetime
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import numpy as np
 import onnx
@@ -41,13 +43,22 @@ def run(command):
         raise SystemExit(f"{command}\n{ended.stdout}{ended.stderr}")
 
 
+def png_of(picture):
+    """The bytes of a PNG file with these pixels, of the shape [1 or 3, height, width]."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    channels, height, width = picture.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    rows = b"".join(b"\0" + row.tobytes() for row in picture.transpose(1, 2, 0))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
 def write_pictures(folder, pictures):
-    """A folder for each class, with a picture as a PPM file, or PGM for one channel."""
+    """A folder for each class, with a picture as a PNG file."""
     for i, picture in enumerate(pictures):
-        kind = b"P5" if len(picture) == 1 else b"P6"
-        head = b"%s %d %d 255\n" % (kind, picture.shape[2], picture.shape[1])
         (folder / f"class{i}").mkdir(parents=True)
-        (folder / f"class{i}" / "picture.ppm").write_bytes(head + picture.transpose(1, 2, 0).tobytes())
+        (folder / f"class{i}" / "picture.png").write_bytes(png_of(picture))
 
 
 def outputs_of(path, pictures):
@@ -75,7 +86,7 @@ def compare(args, folder, network, shape):
         run([args.dtrain, "export", "--model", folder / "model", "--out", folder / f"{name}.onnx", *more])
     run([args.dtrain, "export", "--model", folder / "model", "--out", folder / "plain.safetensors"])
     run([args.dtrain, "predict", "--model", folder / "model", "--output", "npy", "--out", folder / "out.npy",
-         *(folder / "pictures" / f"class{i}" / "picture.ppm" for i in range(PICTURES))])
+         *(folder / "pictures" / f"class{i}" / "picture.png" for i in range(PICTURES))])
     ours = np.load(folder / "out.npy")
     plain, folded = (np.abs(outputs_of(folder / f"{name}.onnx", pictures) - ours).max() for name in ("plain", "folded"))
     return {"plain": float(f"{plain:.2g}"), "folded": float(f"{folded:.2g}"),
