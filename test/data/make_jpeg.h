@@ -16,6 +16,7 @@ struct JpegKind {
   J_COLOR_SPACE stored = JCS_YCbCr;  // JCS_GRAYSCALE, JCS_YCbCr, JCS_CMYK or JCS_YCCK
   bool progressive = false;
   bool scan_for_each_coefficient = false;  // of three components: 1 + 3 x 63 scans
+  int luma_h = 2, luma_v = 2;              // sampling factors of the first of three components; the others have 1
 };
 
 inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
@@ -41,6 +42,10 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
   info.input_components = kind.from == JCS_GRAYSCALE ? 1 : kind.from == JCS_RGB ? 3 : 4;
   jpeg_set_defaults(&info);
   jpeg_set_colorspace(&info, kind.stored);
+  if (info.num_components == 3) {
+    info.comp_info[0].h_samp_factor = kind.luma_h;
+    info.comp_info[0].v_samp_factor = kind.luma_v;
+  }
   if (kind.progressive) jpeg_simple_progression(&info);
   const std::vector<jpeg_scan_info> scans = scan_for_each_coefficient();
   if (kind.scan_for_each_coefficient) {

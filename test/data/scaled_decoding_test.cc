@@ -75,6 +75,37 @@ std::vector<uint8_t> encoded_waves(int height, int width, int channels) {
   return must(encode_image(waves(height, width, channels), ".jpg", 95));
 }
 
+// Decodes the picture smaller, and random parts of it, which must have the same pixels.
+void check_shrunk_parts(const std::vector<uint8_t>& file, int channels, int divisor, const ImageSize& expected) {
+  ImageDecoder decoder;
+  must(decoder.open(file, channels));
+  REQUIRE(decoder.shrink(divisor) == expected);
+  Image whole;
+  REQUIRE(must(decoder.read(whole_picture(expected), whole)) == whole_picture(expected));
+  REQUIRE(whole.size() == expected);
+  RandomStream random(7, Use::kTest);
+  for (int i = 0; i < 6; i++) {
+    Window wanted{.y = static_cast<int>(random.below(expected.height)),
+                  .x = static_cast<int>(random.below(expected.width))};
+    wanted.height = 1 + static_cast<int>(random.below(expected.height - wanted.y));
+    wanted.width = 1 + static_cast<int>(random.below(expected.width - wanted.x));
+    must(decoder.open(file, channels));
+    decoder.shrink(divisor);
+    Image part;
+    const Window at = must(decoder.read(wanted, part));
+    REQUIRE(at.x <= wanted.x);
+    REQUIRE(at.x + at.width >= wanted.x + wanted.width);
+    for (int y = wanted.y; y < wanted.y + wanted.height; y++) {
+      const auto bytes = static_cast<size_t>(wanted.width) * static_cast<size_t>(channels);
+      REQUIRE(std::memcmp(part.at(y - at.y, wanted.x - at.x), whole.at(y, wanted.x), bytes) == 0);
+    }
+  }
+}
+
+ImageSize shrunk_size(const ImageSize& size, int divisor) {
+  return {(size.height + divisor - 1) / divisor, (size.width + divisor - 1) / divisor};
+}
+
 struct ScaledCrop {
   Image image;
   int64_t decoded = 0;  // pixels
@@ -134,39 +165,33 @@ TEST_CASE("a picture is shrunk by what leaves the resize something to shrink", "
 TEST_CASE("a shrunk JPEG has its edges divided and rounded up, and any part of it the same pixels", "[data]") {
   ImageDecoder decoder;
   for (const int channels : {1, 3}) {
-    for (const auto& [height, width] : {std::pair(97, 131), {64, 48}, {33, 257}, {7, 9}, {1, 1}}) {
-      const auto file = encoded_waves(height, width, channels);
+    for (const ImageSize& size : {ImageSize{97, 131}, {64, 48}, {33, 257}, {7, 9}, {1, 1}}) {
+      const auto file = encoded_waves(static_cast<int>(size.height), static_cast<int>(size.width), channels);
       for (const int divisor : {2, 4, 8}) {
-        INFO(height << " x " << width << " by " << divisor << ", " << channels << " channels");
-        const ImageSize expected{(height + divisor - 1) / divisor, (width + divisor - 1) / divisor};
-        must(decoder.open(file, channels));
-        REQUIRE(decoder.shrink(divisor) == expected);
-        Image whole;
-        REQUIRE(must(decoder.read(whole_picture(expected), whole)) == whole_picture(expected));
-        REQUIRE(whole.size() == expected);
-        RandomStream random(7, Use::kTest);
-        for (int i = 0; i < 6; i++) {
-          Window wanted{.y = static_cast<int>(random.below(expected.height)),
-                        .x = static_cast<int>(random.below(expected.width))};
-          wanted.height = 1 + static_cast<int>(random.below(expected.height - wanted.y));
-          wanted.width = 1 + static_cast<int>(random.below(expected.width - wanted.x));
-          must(decoder.open(file, channels));
-          decoder.shrink(divisor);
-          Image part;
-          const Window at = must(decoder.read(wanted, part));
-          REQUIRE(at.x <= wanted.x);
-          REQUIRE(at.x + at.width >= wanted.x + wanted.width);
-          for (int y = wanted.y; y < wanted.y + wanted.height; y++) {
-            const auto bytes = static_cast<size_t>(wanted.width) * static_cast<size_t>(channels);
-            REQUIRE(std::memcmp(part.at(y - at.y, wanted.x - at.x), whole.at(y, wanted.x), bytes) == 0);
-          }
-        }
+        INFO(size.height << " x " << size.width << " by " << divisor << ", " << channels << " channels");
+        check_shrunk_parts(file, channels, divisor, shrunk_size(size, divisor));
         // The next picture has its own size again.
-        CHECK(must(decoder.open(file, channels)) == ImageSize{height, width});
+        must(decoder.open(file, channels));
+        decoder.shrink(divisor);
+        CHECK(must(decoder.open(file, channels)) == size);
         Image full;
-        must(decoder.read(whole_picture({height, width}), full));
-        CHECK(full.size() == ImageSize{height, width});
+        must(decoder.read(whole_picture(size), full));
+        CHECK(full.size() == size);
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "JPEGs of all sampling factors give the same pixels in a part, and those with factors above 2 keep their size",
+    "[data]") {
+  const ImageSize size{70, 150};
+  for (const auto& [h, v] :
+       {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}, {4, 1}, {1, 4}, {3, 2}, {2, 3}, {4, 2}, {2, 4}}) {
+    const auto file = test::make_jpeg(70, 150, {.luma_h = h, .luma_v = v});
+    for (const int divisor : {2, 4, 8}) {
+      INFO("factors " << h << " and " << v << ", by " << divisor);
+      check_shrunk_parts(file, 3, divisor, std::max(h, v) > 2 ? size : shrunk_size(size, divisor));
     }
   }
 }

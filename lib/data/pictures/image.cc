@@ -46,7 +46,7 @@ class QuietWhileDecoding final : public std::streambuf {
 };
 
 ssize_t write_unless_decoding(void* /*cookie*/, const char* text, size_t size) {
-  return is_decoding ? static_cast<ssize_t>(size) : ::write(STDERR_FILENO, text, size);
+  return is_decoding ? static_cast<ssize_t>(size) : std::max<ssize_t>(::write(STDERR_FILENO, text, size), 0);
 }
 
 // Takes the place of stderr, which is a variable in glibc, and drops what a thread writes while it decodes.

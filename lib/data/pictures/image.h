@@ -72,7 +72,8 @@ class ImageDecoder {
   // that decode() gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   // Between the two: has read() decode a JPEG with edges that are `divisor` (2, 4 or 8) times shorter, rounded up,
-  // which is faster than decoding and resizing it, and returns this size. Other pictures keep their size.
+  // which is faster than decoding and resizing it, and returns this size. Other pictures, and JPEGs
+  // with sampling factors above 2, keep their size.
   ImageSize shrink(int divisor);
   Result<Window> read(const Window& wanted, Image& out);
 
