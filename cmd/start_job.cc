@@ -126,8 +126,12 @@ Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::
     if (on_end) on_end(end);
     merge_traces(run_dir.path(), screen);
     if (!run_dir.has_begun()) return end.exit_code;
-    DT_TRY_VOID(role::complete_summary(
-        run_dir.path(), flags, {processes.name, end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
+    DT_TRY_VOID(role::complete_summary(run_dir.path(), flags,
+                                       {.job = processes.name,
+                                        .exit_code = end.exit_code,
+                                        .error = std::move(end.error),
+                                        .peak_rss_bytes = std::move(end.peak_rss_bytes),
+                                        .findings = std::move(end.findings)}));
     return end.exit_code;
   });
 }

@@ -15,6 +15,7 @@
 #include "base/overloaded.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
+#include "job/process/finding_line.h"
 #include "job/process/open_files.h"
 #include "job/process/progress.h"
 #include "launch/copy_to_hosts.h"
@@ -31,6 +32,7 @@ namespace dtrain::launch {
 namespace {
 
 constexpr std::string_view kAddressLine = "dtrain scheduler ";
+constexpr size_t kFindingsMax = 1000;  // a scheduler finds a few at most
 
 struct Member {
   Command command;
@@ -102,7 +104,8 @@ class Supervisor {
   size_t running_ = 0, workers_running_ = 0;
   std::vector<Ended> ended_;  // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
-  std::optional<Error> start_error_;  // an error of the launcher itself
+  std::vector<std::string> findings_;  // of the scheduler
+  std::optional<Error> start_error_;   // an error of the launcher itself
   Phase phase_ = Phase::kStarting;
   std::optional<Clock::time_point> deadline_;
   bool others_started_ = false;
@@ -245,6 +248,10 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(kAddressLine)) {
     if (phase_ == Phase::kStarting) launch_others(line.substr(kAddressLine.size()));
+    return true;
+  }
+  if (line.starts_with(job::kFindingLine)) {
+    if (findings_.size() < kFindingsMax) findings_.push_back(line.substr(job::kFindingLine.size()));
     return true;
   }
   const std::optional<job::Progress> progress = job::parse_progress(line);
@@ -406,6 +413,7 @@ JobEnd Supervisor::report() {
   for (const Member& member : members_) history.processes.push_back({&member.command, &member.first_error});
   JobEnd end = report_end(job_, history, screen_);
   end.peak_rss_bytes = peak_rss_bytes_;
+  end.findings = findings_;
   return end;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
 #include "base/median.h"
 
 namespace dtrain::observe {
@@ -55,34 +56,56 @@ std::string data_details(const WorkerPeriod& worker) {
   return text + fmt::format(", {} from disk", rate(worker.read_bytes_per_s));
 }
 
+using Part = double WorkerPeriod::*;
+
+double others_part(const std::vector<WorkerPeriod>& workers, size_t without, Part part) {
+  return of_others(workers, without, [&](const WorkerPeriod& w) { return w.*part; });
+}
+
+void blame_data(const WorkerPeriod& worker, Slow& slow) {
+  slow.cause = Cause::kData;
+  slow.figures.insert(slow.figures.end(), {{"data_wait_s", worker.data_wait_s},
+                                           {"decode_threads", worker.decode_threads},
+                                           {"decode_ms", worker.decode_ms},
+                                           {"read_bytes_per_s", worker.read_bytes_per_s}});
+  slow.sentence += fmt::format("its data wait is {} ({})", ms(worker.data_wait_s), data_details(worker));
+}
+
+void blame_computation(const std::vector<WorkerPeriod>& workers, size_t i, Slow& slow) {
+  const WorkerPeriod& worker = workers[i];
+  const double others = others_part(workers, i, &WorkerPeriod::compute_s),
+               others_cores = others_part(workers, i, &WorkerPeriod::cores_busy);
+  slow.cause = Cause::kCompute;
+  slow.figures.insert(slow.figures.end(), {{"compute_s", worker.compute_s},
+                                           {"others_compute_s", others},
+                                           {"cores_busy", worker.cores_busy},
+                                           {"others_cores_busy", others_cores}});
+  slow.sentence += fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
+                               ms(worker.compute_s), bare_ms(others), worker.cores_busy, others_cores);
+}
+
 // Its own part of a step, without waiting for the others, is longer than theirs.
 std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, size_t i) {
   const WorkerPeriod& worker = workers[i];
   const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
   if (!is_more(worker.own_s(), others)) return std::nullopt;
-  const auto excess = [&](double WorkerPeriod::*part) {
-    return worker.*part - of_others(workers, i, [&](const WorkerPeriod& w) { return w.*part; });
-  };
+  const auto excess = [&](Part part) { return worker.*part - others_part(workers, i, part); };
   const double data = excess(&WorkerPeriod::data_wait_s), compute = excess(&WorkerPeriod::compute_s),
                push = excess(&WorkerPeriod::push_s);
-  Slow slow;
-  slow.who = fmt::format("worker {}", worker.rank);
-  std::string why;
+  Slow slow{.who = fmt::format("worker {}", worker.rank),
+            .host = worker.host,
+            .figures = {{"step_s", worker.own_s()}, {"others_step_s", others}}};
+  slow.sentence = fmt::format("{} takes {} a step, the others {}: ", name("worker", worker.rank, worker.host),
+                              ms(worker.own_s()), bare_ms(others));
   if (data >= compute && data >= push) {
-    slow.cause = Cause::kData;
-    why = fmt::format("its data wait is {} ({})", ms(worker.data_wait_s), data_details(worker));
+    blame_data(worker, slow);
   } else if (compute >= push) {
-    slow.cause = Cause::kCompute;
-    why = fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
-                      ms(worker.compute_s),
-                      bare_ms(of_others(workers, i, [](const WorkerPeriod& w) { return w.compute_s; })),
-                      worker.cores_busy, of_others(workers, i, [](const WorkerPeriod& w) { return w.cores_busy; }));
+    blame_computation(workers, i, slow);
   } else {
     slow.cause = Cause::kNetwork;
-    why = fmt::format("handing over its gradients takes {}", ms(worker.push_s));
+    slow.figures.emplace_back("push_s", worker.push_s);
+    slow.sentence += fmt::format("handing over its gradients takes {}", ms(worker.push_s));
   }
-  slow.sentence = fmt::format("{} takes {} a step, the others {}: {}", name("worker", worker.rank, worker.host),
-                              ms(worker.own_s()), bare_ms(others), why);
   return slow;
 }
 
@@ -91,14 +114,17 @@ std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, si
   const WorkerPeriod& worker = workers[i];
   const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
   const double explained = std::max(0.0, worker.own_s() - others);
-  const double late =
-      worker.lateness_s - of_others(workers, i, [](const WorkerPeriod& w) { return w.lateness_s; }) - explained;
+  const double late = worker.lateness_s - others_part(workers, i, &WorkerPeriod::lateness_s) - explained;
   if (late <= kSeconds || late <= (kRatio - 1) * worker.own_s()) return std::nullopt;
   return Slow{.who = fmt::format("worker {}", worker.rank),
+              .host = worker.host,
               .cause = Cause::kNetwork,
+              .figures = {{"step_s", worker.own_s()},
+                          {"others_step_s", others},
+                          {"late_s", late},
+                          {"sent_bytes", worker.sent_bytes}},
               .sentence = fmt::format("{} works {} a step, the others {}, but its gradients arrive {} after theirs: "
-                                      "its network is slow ({:.1f} MB in "
-                                      "a step, about {})",
+                                      "its network is slow ({:.1f} MB in a step, about {})",
                                       name("worker", worker.rank, worker.host), ms(worker.own_s()), bare_ms(others),
                                       ms(late), worker.sent_bytes / 1e6, rate(worker.sent_bytes / late))};
 }
@@ -109,7 +135,9 @@ std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t
   if (server.busy < kBusy || server.busy < kBusyRatio * others) return std::nullopt;
   return Slow{
       .who = fmt::format("server {}", server.rank),
+      .host = server.host,
       .cause = Cause::kServer,
+      .figures = {{"busy_threads", server.busy}, {"others_busy_threads", others}, {"updates_per_s", server.updates}},
       .sentence = fmt::format("{} keeps {:.1f} threads busy, the others {:.1f}: the workers wait for its weights "
                               "({:.0f} updates a second)",
                               name("server", server.rank, server.host), server.busy, others, server.updates)};
@@ -128,6 +156,16 @@ double busiest(const std::vector<ServerPeriod>& servers) {
 }
 
 }  // namespace
+
+const char* to_text(Cause cause) {
+  switch (cause) {
+    case Cause::kData: return "data";
+    case Cause::kCompute: return "compute";
+    case Cause::kNetwork: return "network";
+    case Cause::kServer: return "server";
+  }
+  return "";
+}
 
 std::vector<Slow> find_slow(const JobPeriod& period) {
   std::vector<Slow> found;
@@ -182,6 +220,30 @@ std::string advice(const JobPeriod& period, const JobForm& form) {
   return "what would help most: a larger --batch-size, so that a step computes longer for the same messages, or a "
          "faster "
          "network between the hosts";
+}
+
+Conclusion conclude(const JobPeriod& run, const JobForm& form) {
+  if (run.workers.empty()) return {};
+  return {.time_shares = time_shares(run), .advice = advice(run, form)};
+}
+
+std::string to_json(const Slow& slow) {
+  nlohmann::ordered_json json = {{"process", slow.who}, {"host", slow.host}, {"cause", to_text(slow.cause)}};
+  for (const auto& [name, value] : slow.figures) json[name] = value;
+  json["text"] = slow.sentence;
+  return json_text(nlohmann::ordered_json{{"slow", json}});
+}
+
+std::string to_json(const Conclusion& conclusion) {
+  nlohmann::ordered_json json = {{"time_shares", nullptr}, {"advice", nullptr}};
+  if (const std::optional<TimeShares>& shares = conclusion.time_shares) {
+    json["time_shares"] = {{"data_wait", shares->data_wait},
+                           {"compute", shares->compute},
+                           {"push", shares->push},
+                           {"pull_wait", shares->pull_wait}};
+  }
+  if (!conclusion.advice.empty()) json["advice"] = conclusion.advice;
+  return json_text(json);
 }
 
 std::vector<Slow> SlowWatch::update(const std::vector<Source>& sources, double now_s) {

@@ -1,8 +1,10 @@
 // Which worker or server holds the others up, and why: with numbers, for the log, the page and the summary.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "observe/period.h"
@@ -11,11 +13,16 @@ namespace dtrain::observe {
 
 enum class Cause : uint8_t { kData, kCompute, kNetwork, kServer };
 
+const char* to_text(Cause cause);  // "data", "compute", "network", "server"
+
 struct Slow {
-  std::string who;  // "worker 3"
+  std::string who;        // "worker 3"
+  std::string host = {};  // empty: not known
   Cause cause = Cause::kData;
+  // The numbers of the sentence, by their names in summary.json (docs/formats.md, "Run directory").
+  std::vector<std::pair<const char*, double>> figures = {};
   // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from disk)"
-  std::string sentence;
+  std::string sentence = {};
 };
 
 // Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said
@@ -37,6 +44,18 @@ struct JobForm {
   std::string run_dir;
 };
 std::string advice(const JobPeriod& period, const JobForm& form);
+
+// What a whole run tells: where the time of its workers went (nullopt if none of them made a step), and the advice.
+struct Conclusion {
+  std::optional<TimeShares> time_shares;
+  std::string advice = {};
+};
+Conclusion conclude(const JobPeriod& run, const JobForm& form);
+
+// Both as JSON objects with keys of summary.json: {"slow": {"process": "worker 3", ...}} and
+// {"time_shares": {...}, "advice": "..."}.
+std::string to_json(const Slow& slow);
+std::string to_json(const Conclusion& conclusion);
 
 // Says once what is slow. Not thread-safe.
 class SlowWatch {

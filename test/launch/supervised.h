@@ -91,6 +91,7 @@ class Launcher {
       : Launcher(
             [&job](Screen& screen) {
               const Result<JobEnd> end = launch::supervise(job, screen);
+              for (size_t i = 0; end && i < end->findings.size(); i++) screen.line("FOUND " + end->findings[i]);
               screen.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
                               : end.error().text());
               return end ? end->exit_code : 98;

@@ -23,6 +23,20 @@ TEST_CASE("a successful job has exit code 0 and prefixes all output with process
   CHECK_FALSE(std::filesystem::exists(dir.path("record/job")));
 }
 
+TEST_CASE("what the scheduler has found is kept for the summary and is not shown", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(job_of(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo 'finding {\"slow\":1}'; echo 'finding {}'; await done",
+       .workers = {"echo 'finding {\"worker\":1}'; mark done"},
+       .servers = {}},
+      kPatient));
+  CHECK(launcher.wait() == 0);
+  CHECK(contains(launcher.output(), "FOUND {\"slow\":1}\nFOUND {}\nEND "));
+  CHECK_FALSE(contains(launcher.output(), "[scheduler"));
+  CHECK_FALSE(contains(launcher.output(), "FOUND {\"worker\":1}"));
+}
+
 TEST_CASE("the last lines of output show the first error of the process that failed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(

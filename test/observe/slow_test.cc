@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 using namespace dtrain;
 using namespace dtrain::observe;
@@ -45,6 +46,14 @@ TEST_CASE("a worker that waits for its disk is named with its numbers", "[observ
   CHECK(found[0].sentence ==
         "worker 3 (node3) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from "
         "disk)");
+  const auto json = nlohmann::json::parse(to_json(found[0]))["slow"];
+  CHECK(json["process"] == "worker 3");
+  CHECK(json["host"] == "node3");
+  CHECK(json["cause"] == "data");
+  CHECK(json["step_s"] == Approx(0.31));
+  CHECK(json["others_step_s"] == Approx(0.1));
+  CHECK(json["data_wait_s"] == Approx(0.19));
+  CHECK(json["text"] == found[0].sentence);
 }
 
 TEST_CASE("a worker that computes slowly is named, and those that wait for it are not", "[observe]") {
@@ -102,6 +111,16 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
   CHECK(time_shares_text(time_shares(busy)) ==
         "of the workers' time, computing took 50 %, waiting for data 1 %, sending gradients 0 %, waiting for weights "
         "50 %");
+}
+
+TEST_CASE("a run's conclusion has its shares, and nulls where there is nothing to say", "[observe]") {
+  const auto said =
+      nlohmann::json::parse(to_json(conclude(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), {.run_dir = "runs/a"})));
+  CHECK(said["time_shares"]["compute"] == Approx(139.0 / 202));
+  CHECK_THAT(said["advice"].get<std::string>(), Catch::Contains("dtrain plan --from-log runs/a"));
+  const auto nothing = nlohmann::json::parse(to_json(conclude(job({}), {})));
+  CHECK(nothing["time_shares"].is_null());
+  CHECK(nothing["advice"].is_null());
 }
 
 TEST_CASE("a period is the difference of two snapshots", "[observe]") {

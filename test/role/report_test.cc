@@ -1,9 +1,11 @@
 #include "role/process/report.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "role/process/summary.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
@@ -66,6 +68,69 @@ TEST_CASE("a job's progress has its totals before the first report", "[role]") {
   CHECK(job::format_progress(job::completed(progress)) == "epoch 2  step 6/6");
 }
 
+TEST_CASE("summary.json has the documented keys", "[role]") {
+  Summary summary;
+  summary.job = "lenet-1";
+  summary.job_hash = "12ab";
+  summary.train_accuracy = 0.5;
+  summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
+  summary.peak_rss_bytes = {{"worker 0", 9}};
+  summary.phases = {{"forward", 1.5}};
+  summary.conclusion.advice = "more servers";
+  summary.exit_code = 7;
+  summary.error = "label out of range";
+  const auto json = nlohmann::json::parse(to_json(summary));
+  for (const char* key : {"job",
+                          "job_hash",
+                          "build",
+                          "network",
+                          "store",
+                          "workers",
+                          "servers",
+                          "devices",
+                          "dtype",
+                          "epochs",
+                          "train_accuracy",
+                          "validation_accuracy",
+                          "best_validation_accuracy",
+                          "time_to_accuracy",
+                          "epochs_at_chance",
+                          "samples",
+                          "samples_per_s",
+                          "seconds",
+                          "wait_data_share",
+                          "wait_network_share",
+                          "phases",
+                          "data_limit",
+                          "decoders_busy_share",
+                          "image_ms",
+                          "slow",
+                          "time_shares",
+                          "advice",
+                          "peak_rss_bytes",
+                          "exit_code",
+                          "error"}) {
+    INFO(key);
+    CHECK(json.contains(key));
+  }
+  CHECK(json.size() == 30);
+  CHECK(json["train_accuracy"] == 0.5);
+  CHECK(json["validation_accuracy"].is_null());
+  CHECK(json["best_validation_accuracy"].is_null());
+  CHECK(json["devices"].is_array());
+  CHECK(json["data_limit"].is_null());
+  CHECK(json["image_ms"].is_null());
+  CHECK(json["peak_rss_bytes"]["worker 0"] == 9);
+  CHECK(json["phases"]["forward"] == 1.5);
+  CHECK(json["slow"] == nlohmann::json::array());
+  CHECK(json["time_shares"].is_null());
+  CHECK(json["advice"] == "more servers");
+  CHECK(json["error"] == "label out of range");
+  CHECK(json["time_to_accuracy"] == nlohmann::json::parse(R"({"train": [], "validation": []})"));
+  summary.error.clear();
+  CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
+}
+
 // A job whose workers failed before they wrote a summary still leaves one, with the reason.
 TEST_CASE("the launcher completes the summary, or writes it if there is none", "[role]") {
   const test::TempDir dir;
@@ -81,4 +146,27 @@ TEST_CASE("the launcher completes the summary, or writes it if there is none", "
   summary = nlohmann::json::parse(*read_file(dir.path("summary.json")));
   CHECK(summary["exit_code"] == 0);
   CHECK(summary["peak_rss_bytes"]["worker 0"] == 9);
+}
+
+TEST_CASE("the launcher adds what the scheduler has found out", "[role]") {
+  const test::TempDir dir;
+  const auto complete = [&](std::vector<std::string> findings) {
+    REQUIRE(complete_summary(dir.path(), {}, {.job = "a", .error = "", .peak_rss_bytes = {}, .findings = findings}));
+    return nlohmann::json::parse(*read_file(dir.path("summary.json")));
+  };
+  observe::Slow slow{.who = "worker 3", .host = "node7", .cause = observe::Cause::kNetwork};
+  slow.figures = {{"late_s", 0.16}};
+  const observe::Slow other{.who = "worker 1"};
+  const observe::Conclusion conclusion{.time_shares = observe::TimeShares{.compute = 0.75, .pull_wait = 0.25},
+                                       .advice = "more servers"};
+  const nlohmann::json summary =
+      complete({observe::to_json(slow), "[not json", observe::to_json(other), observe::to_json(conclusion)});
+  REQUIRE(summary["slow"].size() == 2);
+  CHECK(summary["slow"][0]["process"] == "worker 3");
+  CHECK(summary["slow"][0]["cause"] == "network");
+  CHECK(summary["slow"][0]["late_s"] == 0.16);
+  CHECK(summary["slow"][1]["process"] == "worker 1");
+  CHECK(summary["advice"] == "more servers");
+  CHECK(summary["time_shares"]["compute"] == 0.75);
+  CHECK(complete({})["slow"].empty());  // another run in the same directory
 }

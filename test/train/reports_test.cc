@@ -1,74 +1,13 @@
 #include <catch2/catch.hpp>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "base/file.h"
-#include "support/must.h"
-#include "support/temp_dir.h"
-#include "telemetry/process_use.h"
 #include "train/pace.h"
-#include "train/summary.h"
+#include "train/time_to_accuracy.h"
 #include "train/times.h"
 
 using namespace dtrain;
 using namespace dtrain::train;
-using dtrain::test::must;
 using dtrain::train::test::at;
-
-TEST_CASE("summary.json has the documented keys", "[train]") {
-  const dtrain::test::TempDir dir;
-  Summary summary;
-  summary.job = "lenet-1";
-  summary.job_hash = "12ab";
-  summary.train_accuracy = 0.5;
-  summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
-  summary.peak_rss_bytes = {{"worker 0", telemetry::process_use().peak_memory_bytes}};
-  summary.exit_code = 7;
-  summary.error = "label out of range";
-  must(write_summary(dir.path("summary.json"), summary));
-  const auto json = nlohmann::json::parse(must(read_file(dir.path("summary.json"))));
-  for (const char* key : {"job",
-                          "job_hash",
-                          "build",
-                          "network",
-                          "store",
-                          "workers",
-                          "servers",
-                          "devices",
-                          "dtype",
-                          "epochs",
-                          "train_accuracy",
-                          "validation_accuracy",
-                          "best_validation_accuracy",
-                          "time_to_accuracy",
-                          "epochs_at_chance",
-                          "samples",
-                          "samples_per_s",
-                          "seconds",
-                          "wait_data_share",
-                          "wait_network_share",
-                          "data_limit",
-                          "decoders_busy_share",
-                          "image_ms",
-                          "peak_rss_bytes",
-                          "exit_code",
-                          "error"}) {
-    INFO(key);
-    CHECK(json.contains(key));
-  }
-  CHECK(json.size() == 26);
-  CHECK(json["train_accuracy"] == 0.5);
-  CHECK(json["validation_accuracy"].is_null());
-  CHECK(json["best_validation_accuracy"].is_null());
-  CHECK(json["devices"].is_array());
-  CHECK(json["data_limit"].is_null());
-  CHECK(json["image_ms"].is_null());
-  CHECK(json["peak_rss_bytes"]["worker 0"] > 1000000);
-  CHECK(json["error"] == "label out of range");
-  CHECK(json["time_to_accuracy"] == nlohmann::json::parse(R"({"train": [], "validation": []})"));
-  summary.error.clear();
-  CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
-}
 
 // A level counts once. If a measurement reaches several levels, all of them have its time.
 TEST_CASE("each accuracy level has the time at which it was first reached", "[train]") {

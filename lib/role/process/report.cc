@@ -6,10 +6,8 @@
 #include "base/json.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
-#include "observe/slow.h"
+#include "role/process/summary.h"
 #include "role/setup/devices.h"
-#include "telemetry/process_use.h"
-#include "train/summary.h"
 
 namespace dtrain::role {
 namespace {
@@ -18,10 +16,10 @@ double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
 }
 
-train::Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::DeviceFlags& device,
-                          const train::TrainOutcome& outcome, Clock::time_point started) {
+Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::DeviceFlags& device,
+                   const train::TrainOutcome& outcome, Clock::time_point started) {
   const job::JobFlags& flags = spec.flags;
-  train::Summary summary;
+  Summary summary;
   summary.job = job;
   summary.job_hash = fmt::format("{:016x}", job::hash(spec));
   summary.build = job::build_id();
@@ -47,8 +45,29 @@ train::Summary summary_of(const std::string& job, const job::JobSpec& spec, cons
   summary.wait_data_share = outcome.wait_data_share;
   summary.wait_network_share = outcome.wait_network_share;
   summary.data_limit = outcome.data_limit;
-  summary.peak_rss_bytes["worker 0"] = telemetry::process_use().peak_memory_bytes;
   return summary;
+}
+
+// The figures that are metrics of this process.
+void add_metrics(telemetry::Registry& registry, Summary& summary) {
+  for (const telemetry::Sample& sample : registry.snapshot()) {
+    if (sample.metric == telemetry::Metric::kPhaseSeconds) summary.phases[sample.label] = sample.value;
+    if (sample.metric == telemetry::Metric::kPeakMemoryBytes) {
+      summary.peak_rss_bytes["worker 0"] = static_cast<uint64_t>(sample.value);
+    }
+  }
+}
+
+// Adds a finding of the scheduler. Each slow process is one; of anything else there is one.
+void add_finding(const nlohmann::json& finding, nlohmann::json& summary) {
+  if (!finding.is_object()) return;
+  for (const auto& [key, value] : finding.items()) {
+    if (key == "slow") {
+      summary[key].push_back(value);
+    } else {
+      summary[key] = value;
+    }
+  }
 }
 
 std::string summary_path(const std::string& run_dir) {
@@ -88,13 +107,16 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
 }
 
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                       const Result<train::TrainOutcome>& result, Clock::time_point started) {
-  train::Summary summary = summary_of(run_name(process.run_dir.path()), spec, process.flags.device, outcome, started);
+                       const Result<train::TrainOutcome>& result, Clock::time_point started,
+                       const observe::Conclusion& conclusion) {
+  Summary summary = summary_of(run_name(process.run_dir.path()), spec, process.flags.device, outcome, started);
+  add_metrics(*process.registry, summary);
+  summary.conclusion = conclusion;
   summary.exit_code = !result           ? job::exit_code(result.error().code)
                       : outcome.stopped ? job::kExitPreempted
                                         : job::kExitOk;
   if (!result) summary.error = result.error().text();
-  DT_TRY_VOID(train::write_summary(summary_path(process.run_dir.path()), summary), "writing the summary");
+  DT_TRY_VOID(write_file_atomic(summary_path(process.run_dir.path()), to_json(summary)), "writing the summary");
   if (!result) return tl::unexpected(result.error());
   const std::string& run_dir = process.run_dir.path();
   process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
@@ -106,14 +128,14 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const t
   return summary.exit_code;
 }
 
-void log_time_spent(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
-                    const std::string& run_dir) {
-  if (run.workers.empty()) return;
-  log.info("{}", observe::time_shares_text(observe::time_shares(run)));
-  const std::string advice = observe::advice(run, {.servers = static_cast<size_t>(flags.num_servers),
-                                                   .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
-                                                   .run_dir = run_dir});
-  if (!advice.empty()) log.info("{}", advice);
+observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
+                                 const std::string& run_dir) {
+  observe::Conclusion conclusion = observe::conclude(run, {.servers = static_cast<size_t>(flags.num_servers),
+                                                           .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
+                                                           .run_dir = run_dir});
+  if (conclusion.time_shares) log.info("{}", observe::time_shares_text(*conclusion.time_shares));
+  if (!conclusion.advice.empty()) log.info("{}", conclusion.advice);
+  return conclusion;
 }
 
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end) {
@@ -124,13 +146,14 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   if (!summary.is_object()) {
     job::JobSpec spec;
     spec.flags = flags.job;
-    summary = nlohmann::json::parse(train::to_json(summary_of(end.job, spec, flags.device, {}, Clock::now())));
-    summary["peak_rss_bytes"] = nlohmann::json::object();
+    summary = nlohmann::json::parse(to_json(summary_of(end.job, spec, flags.device, {}, Clock::now())));
   }
   summary["job"] = end.job;
   summary["exit_code"] = end.exit_code;
   if (!end.error.empty()) summary["error"] = end.error;
   for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;
+  summary["slow"] = nlohmann::json::array();
+  for (const std::string& finding : end.findings) add_finding(parse_json(finding), summary);
   return write_file_atomic(summary_path(run_dir), json_text(summary, 2) + "\n");
 }
 

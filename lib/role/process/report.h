@@ -10,7 +10,7 @@
 #include "job/process/progress.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
-#include "observe/period.h"
+#include "observe/slow.h"
 #include "role/process/process.h"
 #include "train/trainer.h"
 
@@ -23,22 +23,26 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers);
 
 // Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
-// of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.
+// of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed. `conclusion`: empty in a
+// job of several processes, where the scheduler draws it.
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                       const Result<train::TrainOutcome>& result, Clock::time_point started);
+                       const Result<train::TrainOutcome>& result, Clock::time_point started,
+                       const observe::Conclusion& conclusion = {});
 
-// Logs where the workers' time went over the whole run, and the one change that would help most. Says nothing if no
-// worker made a step.
-void log_time_spent(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
-                    const std::string& run_dir);
+// Logs where the workers' time went over the whole run, and the one change that would help most, and returns both. Says
+// nothing if no worker made a step.
+observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
+                                 const std::string& run_dir);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
-// error, and the peak memory of the processes. Creates the file if no worker has written it.
+// error, the peak memory of the processes, and what the scheduler has found out (job/process/finding_line.h). Creates the
+// file if no worker has written it.
 struct JobEnd {
   std::string job;  // its name, as `dtrain ps` shows it
   int exit_code = 0;
   std::string error;                               // the first error; empty: none
   std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
+  std::vector<std::string> findings = {};          // JSON objects
 };
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);
 

@@ -46,18 +46,20 @@ void JobView::set_job_metrics(const job::Progress& progress, const std::vector<r
   own_.set(Metric::kWaitNetworkShare, progress.wait_network);
 }
 
-void JobView::update(const job::Progress& progress, std::vector<rpc::MemberPulse> members) {
+std::vector<observe::Slow> JobView::update(const job::Progress& progress, std::vector<rpc::MemberPulse> members) {
   set_job_metrics(progress, members);
   sources_.clear();
   for (rpc::MemberPulse& member : members) sources_.push_back(source_of(std::move(member)));
   sources_.push_back({.role = "scheduler", .rank = 0, .host = host_name(), .snapshot = own_.snapshot()});
   const std::chrono::duration<double> now = Clock::now() - began_;
-  for (const observe::Slow& slow : slow_.update(sources_, now.count())) log_.warn("slow: {}", slow.sentence);
+  std::vector<observe::Slow> news = slow_.update(sources_, now.count());
+  for (const observe::Slow& slow : news) log_.warn("slow: {}", slow.sentence);
+  return news;
 }
 
-void JobView::end(const job::JobFlags& flags) const {
+observe::Conclusion JobView::end(const job::JobFlags& flags) const {
   const std::chrono::duration<double> all = Clock::now() - began_;
-  log_time_spent(log_, observe::period_between({}, sources_, all.count()), flags, run_dir_);
+  return conclude_run(log_, observe::period_between({}, sources_, all.count()), flags, run_dir_);
 }
 
 }  // namespace dtrain::role

@@ -26,10 +26,10 @@ class JobView {
   // `own`: the scheduler's metrics, to which those of the job are added. Borrowed.
   JobView(telemetry::Registry& own, std::string run_dir, Log log);
 
-  // Takes what the processes have reported, and logs once which of them are slow.
-  void update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
-  // Logs where the workers' time went, and what would help most.
-  void end(const job::JobFlags& flags) const;
+  // Takes what the processes have reported. Returns those that turned out to be slow, and logs them; each once.
+  std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
+  // Where the workers' time went, and what would help most. Logs both.
+  [[nodiscard]] observe::Conclusion end(const job::JobFlags& flags) const;
 
  private:
   using Clock = std::chrono::steady_clock;

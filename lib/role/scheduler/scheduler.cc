@@ -5,6 +5,7 @@
 
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
+#include "job/process/finding_line.h"
 #include "job/process/host_file.h"
 #include "job/process/open_files.h"
 #include "job/resolve/scheme.h"
@@ -31,6 +32,11 @@ constexpr std::chrono::seconds kProgressInterval{1};
 void print_line(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
+}
+
+template <class Finding>
+void print_finding(const Finding& finding) {
+  print_line(std::string(job::kFindingLine) + observe::to_json(finding));
 }
 
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec) {
@@ -101,7 +107,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
                KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) {
-      view.end(flags);
+      print_finding(view.end(flags));
       return *end;
     }
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
@@ -109,7 +115,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     if (workers.empty()) continue;
     const job::Progress progress = job_progress(flags, plan, workers);
     print_line(job::machine_line(progress));
-    view.update(progress, std::move(members));
+    for (const observe::Slow& slow : view.update(progress, std::move(members))) print_finding(slow);
     kill.reached(static_cast<uint64_t>(progress.step));
   }
 }
