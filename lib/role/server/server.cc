@@ -15,6 +15,7 @@
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
 #include "role/process/wait_log.h"
+#include "role/server/server_metrics.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
@@ -49,51 +50,13 @@ std::string histogram(const std::vector<uint64_t>& staleness) {
   return text;
 }
 
-// The staleness counts as a histogram; the last count of kvstore::StalenessRecord is of this staleness and all above.
-telemetry::Histogram::State staleness_state(const std::vector<uint64_t>& staleness) {
-  telemetry::Histogram histogram(telemetry::info(telemetry::Metric::kStaleness).bounds);
-  for (size_t i = 0; i < staleness.size(); i++) histogram.observe(static_cast<double>(i + 1), staleness[i]);
-  return histogram.state();
-}
-
-void set_metrics(const kvstore::ShardCounts& counts, telemetry::Registry& to) {
-  using telemetry::Metric;
-  const auto set = [&](Metric metric, uint64_t count) { to.set(metric, static_cast<double>(count)); };
-  set(Metric::kUpdates, counts.updates);
-  set(Metric::kPushes, counts.pushes);
-  set(Metric::kParkedPulls, counts.parked);
-  set(Metric::kRepeatedMessages, counts.duplicates);
-  set(Metric::kLateGradients, counts.late);
-  set(Metric::kRefusedMessages, counts.refused);
-  set(Metric::kCorruptMessages, counts.corrupt);
-  to.set(Metric::kServerBusySeconds, counts.busy_s);
-  uint64_t updates = 0;  // of the slice whose staleness is counted
-  for (const uint64_t count : counts.staleness) updates += count;
-  set(Metric::kStep, updates);
-  to.histogram(Metric::kStaleness).replace(staleness_state(counts.staleness));
-  for (size_t worker = 0; worker < counts.lateness.size(); worker++) {
-    const std::string peer = fmt::format("worker {}", worker);
-    to.set(Metric::kTimedGradients, static_cast<double>(counts.lateness[worker].gradients), peer);
-    to.set(Metric::kLatenessSeconds, counts.lateness[worker].seconds, peer);
-  }
-  if (!counts.round_s.counts.empty()) to.histogram(Metric::kRoundSeconds).replace(counts.round_s);
-}
-
 // Appends the staleness of the updates to the metrics file (docs/formats.md, "Run directory").
-Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
-  uint64_t updates = 0, sum = 0;
-  for (size_t i = 0; i < staleness.size(); i++) {
-    updates += staleness[i];
-    sum += staleness[i] * (i + 1);
-  }
-  if (updates == 0) return {};
+Result<> write_metrics(const Process& process, uint32_t rank) {
+  const telemetry::Record record = end_record(process.registry->snapshot());
+  if (record.values.empty()) return {};
   DT_TRY(const std::unique_ptr<telemetry::MetricsFile> file,
          telemetry::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
-  return file->write(
-      {.epoch = std::nullopt,
-       .step = updates,
-       .values = {{telemetry::Metric::kStalenessMean, static_cast<double>(sum) / static_cast<double>(updates)},
-                  {telemetry::Metric::kStalenessMax, static_cast<double>(staleness.size())}}});
+  return file->write(record);
 }
 
 telemetry::Registry::Handle collect(telemetry::Registry& registry, const kvstore::Shard& shard) {
@@ -102,6 +65,7 @@ telemetry::Registry::Handle collect(telemetry::Registry& registry, const kvstore
 
 // Logs what the server did, also if the job was stopped or has failed.
 Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
+  set_metrics(counts, *process.registry);
   process.log.info(
       "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
       "messages refused",
@@ -114,7 +78,7 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
   }
   if (counts.corrupt > 0) process.log.warn("{} messages came with a broken checksum", counts.corrupt);
   if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
-  return write_metrics(process, rank, counts.staleness);
+  return write_metrics(process, rank);
 }
 
 // Opens the file of --trace-events; each of several servers has its own. nullptr without the flag.
