@@ -199,6 +199,7 @@ TEST_CASE("a writer's events are in its file, and the end in another", "[observe
   CHECK_FALSE(std::filesystem::exists(directory));
   {
     EventWriter writer(options);
+    CHECK_FALSE(writer.continues());
     for (int i = 0; i < 100; i++) writer.add(7, fmt::format("event {}", i));
     writer.add(9, [] { return std::string(); });
     CHECK(writer.last_step() == 9);
@@ -217,7 +218,11 @@ TEST_CASE("a writer's events are in its file, and the end in another", "[observe
   const std::vector<std::string> end = records_in(must(read_file(files[1])));
   REQUIRE(end.size() == 2);
   CHECK(end[1] == "the end");
-  { EventWriter(options).add(9, "more"); }
+  {
+    EventWriter resumed(options);
+    CHECK(resumed.continues());
+    resumed.add(9, "more");
+  }
   files = event_files(directory);
   CHECK(std::ranges::none_of(files, [](const std::string& file) { return file.ends_with(".end"); }));
 }

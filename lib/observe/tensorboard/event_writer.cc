@@ -1,5 +1,6 @@
 #include "observe/tensorboard/event_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -11,11 +12,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_event_file(const fs::path& path) {
+  return path.filename().string().starts_with("events.out.tfevents.");
+}
+
+bool is_end(const fs::path& path) {
+  return is_event_file(path) && path.filename().string().ends_with(kEndSuffix);
+}
+
+bool has_events(const std::string& directory) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(directory, ignored);
+  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return is_event_file(entry.path()) && !is_end(entry.path());
+  });
+}
+
 void remove_ends(const std::string& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("events.out.tfevents.") && name.ends_with(kEndSuffix)) fs::remove(entry.path(), ignored);
+    if (is_end(entry.path())) fs::remove(entry.path(), ignored);
   }
 }
 
@@ -26,7 +42,8 @@ EventTime event_time(uint64_t step) {
   return {.wall_s = now.count(), .step = step};
 }
 
-EventWriter::EventWriter(EventWriterOptions options) : options_(std::move(options)) {
+EventWriter::EventWriter(EventWriterOptions options)
+    : options_(std::move(options)), continues_(has_events(options_.directory)) {
   const auto seconds = static_cast<int64_t>(event_time(0).wall_s);
   path_ = (fs::path(options_.directory) / event_file_name(seconds, options_.host, options_.pid)).string();
   thread_ = std::thread([this] { serve(); });

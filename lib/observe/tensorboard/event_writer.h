@@ -44,6 +44,8 @@ class EventWriter {
   void add(uint64_t step, std::string event) {
     add(step, [event = std::move(event)] { return event; });
   }
+  // An earlier process of the run has written events into the directory.
+  [[nodiscard]] bool continues() const { return continues_; }
   [[nodiscard]] uint64_t last_step() const
       DT_EXCLUDES(mutex_);  // of the event that was added last; 0 if there was none
   // Writes all events, and then this one to a file of its own, which the next process of the run removes. Does nothing
@@ -63,6 +65,7 @@ class EventWriter {
   void give_up(const Error& error);
 
   EventWriterOptions options_;
+  const bool continues_;
   std::string path_;
   // Used by the thread, and by others once it has ended:
   bool has_begun_ = false;

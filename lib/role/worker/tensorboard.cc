@@ -140,7 +140,9 @@ void TensorBoardRun::begin(uint64_t step, const data::LoadedBatch& batch) {
   writer_.add(step, observe::experiment_event(time, parameters, kResults));
   writer_.add(step, observe::session_start_event(time, parameters));
   writer_.add(step, observe::text_event(time, "jobspec", as_code(job::text(setup_.spec))));
-  writer_.add(step, observe::graph_event(time, drawn_network(setup_.network, device_names(flags.device).front())));
+  if (!writer_.continues()) {  // a resumed run has the network already
+    writer_.add(step, observe::graph_event(time, drawn_network(setup_.network, device_names(flags.device).front())));
+  }
   add_pictures(step, batch);
 }
 
