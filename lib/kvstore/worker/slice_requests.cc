@@ -325,15 +325,18 @@ void SliceRequests::cancel(Error error) {
 
 // Waits.
 
-std::string SliceRequests::describe_open() const {
+std::string SliceRequests::describe_open(const char* what, size_t first, size_t end) const {
   const MutexLock lock(mutex_);
-  const auto waits = [](const Entry& entry) { return entry.waits; };
-  const auto first = std::ranges::find_if(entries_, waits);
-  if (first == entries_.end()) return "nothing";
-  const auto others = std::count_if(first, entries_.end(), waits) - 1;
-  const Slice& slice = at(static_cast<size_t>(first - entries_.begin()));
-  return fmt::format("key {} slice {} version {} on server {}{}", slice.key, slice.part,
-                     wanted_version(first->request.head), slice.server,
+  const auto waits = [&](const Entry& entry) {
+    return entry.waits && entry.request.group >= first && entry.request.group < end;
+  };
+  const auto first_open = std::ranges::find_if(entries_, waits);
+  // The waiting thread has not woken up yet.
+  if (first_open == entries_.end()) return fmt::format("{}, which have just arrived", what);
+  const auto others = std::count_if(first_open, entries_.end(), waits) - 1;
+  const Slice& slice = at(static_cast<size_t>(first_open - entries_.begin()));
+  return fmt::format("{}: key {} slice {} version {} on server {}{}", what, slice.key, slice.part,
+                     wanted_version(first_open->request.head), slice.server,
                      others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
@@ -350,7 +353,7 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
   }
   // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
   const telemetry::Span span(options_.timeline, "wait for answers", "wait");
-  const auto describe = [this, what] { return fmt::format("{}: {}", what, describe_open()); };
+  const auto describe = [this, what, first, end] { return describe_open(what, first, end); };
   const Waits::Wait wait(waits_, describe);
   const MutexLock lock(mutex_);
   changed_.wait(mutex_, is_over);

@@ -128,7 +128,9 @@ class SliceRequests final : public ClientEvents {
   // happened too often.
   void send_again(size_t slice) DT_EXCLUDES(mutex_);
   void close_request(Entry& entry, const Head& answer) DT_REQUIRES(mutex_);
-  [[nodiscard]] std::string describe_open() const DT_EXCLUDES(mutex_);
+  // Names a wait for `what` by what is missing of these groups: "weights: key 3 slice 0 version 17 on server 1 and 4
+  // more".
+  [[nodiscard]] std::string describe_open(const char* what, size_t first, size_t end) const DT_EXCLUDES(mutex_);
   void fail_all(Error error) DT_REQUIRES(mutex_);
 
   const SliceRequestsOptions options_;

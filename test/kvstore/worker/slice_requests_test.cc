@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -60,10 +61,10 @@ struct Setting {
     for (const auto& pipe : pipes) pipe->let_through();
   }
 
-  Result<> push(size_t slice) {
+  Result<> push(size_t slice, size_t group = 0) {
     Header header;
     header.kind = Kind::kPush;
-    return requests.send(slice, {.head = header, .values = values, .into = answers[slice]});
+    return requests.send(slice, {.head = header, .values = values, .into = answers[slice], .group = group});
   }
   void answer(uint32_t slice, const Header& request) {
     Header header = request;
@@ -81,7 +82,8 @@ struct Setting {
   SliceRequests requests{
       {.rank = 3,
        .incarnation = 7,
-       .placement = {{.key = 0, .count = kCount, .server = 0}, {.key = 1, .count = kCount, .server = 1}}},
+       .placement = {{.key = 0, .count = kCount, .server = 0}, {.key = 1, .count = kCount, .server = 1}},
+       .groups = 2},
       waits};
 };
 
@@ -115,6 +117,34 @@ TEST_CASE("a thread that waits for answers sends what has not been sent", "[kvst
   s.answer(1, second);
   waiter.join();
   CHECK(waited);
+}
+
+// A wait for one bucket once had the name of another bucket's slice, or "weights: nothing" between the arrival of the
+// last answer and the end of the wait.
+TEST_CASE("a wait is named after what is missing of its own groups", "[kvstore]") {
+  Setting s;
+  for (const auto& pipe : s.pipes) pipe->let_through();
+  REQUIRE(s.push(0));
+  REQUIRE(s.push(1, 1));
+  std::array<Result<>, 2> waited;
+  std::thread weights([&] { waited[0] = s.requests.wait("weights", 1, 2); });
+  const auto name = [&] {
+    std::vector<OpenWait> open;
+    while (open.empty()) open = s.waits.open();
+    return open[0].name;
+  };
+  CHECK(name() == "weights: key 1 slice 0 version 1 on server 1");
+  s.answer(1, s.pipes[1]->sent(1).front());
+  weights.join();
+  std::thread sums([&] { waited[1] = s.requests.wait("sums", 0, 1); });
+  CHECK(name() == "sums: key 0 slice 0 version 1 on server 0");
+  s.answer(0, s.pipes[0]->sent(1).front());
+  std::set<std::string> names = {"sums: key 0 slice 0 version 1 on server 0", "sums, which have just arrived"};
+  for (std::vector<OpenWait> open = s.waits.open(); !open.empty(); open = s.waits.open()) names.insert(open[0].name);
+  sums.join();
+  CHECK(names.size() == 2);
+  CHECK(waited[0]);
+  CHECK(waited[1]);
 }
 
 TEST_CASE("a request over a pipe that damages nothing has no checksum", "[kvstore]") {
