@@ -26,3 +26,16 @@ TEST_CASE("crc32c of a text in two parts is equal to that of the whole text", "[
     CHECK(crc32c(bytes.subspan(cut), crc32c(bytes.first(cut))) == crc_of(text));
   }
 }
+
+// Long texts are summed in lanes, whose lengths the cuts do not respect.
+TEST_CASE("crc32c of a long text is that of its bytes one by one", "[base]") {
+  std::string text(20'011, '\0');
+  for (size_t i = 0; i < text.size(); i++) text[i] = static_cast<char>(i * i / 7 + i);
+  const auto bytes = std::as_bytes(std::span(text));
+  uint32_t crc = 0;
+  for (size_t end = 0; end < bytes.size(); end++) {
+    if (end % 500 == 0 || (end > 3'060 && end < 3'090)) REQUIRE(crc32c(bytes.first(end)) == crc);
+    crc = crc32c(bytes.subspan(end, 1), crc);
+  }
+  CHECK(crc32c(bytes) == crc);
+}
