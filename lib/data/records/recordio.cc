@@ -1,6 +1,6 @@
 #include "data/records/recordio.h"
 
-#include <cstring>
+#include <emmintrin.h>
 
 namespace dtrain::data {
 namespace {
@@ -14,17 +14,18 @@ void append_part(std::vector<uint8_t>& out, uint32_t flag, Bytes payload) {
   while (out.size() % 4 != 0) out.push_back(0);
 }
 
-// The first place at or after `from`, both multiples of 4, at which the payload has the magic; else its size. Looks at 64
-// words at a time, because that is a loop without branches.
+// The first place at or after `from`, both multiples of 4, at which the payload has the magic; else its size. Looks at 16
+// words at a time, so that there are few branches.
 size_t find_magic(Bytes payload, size_t from) {
-  constexpr size_t kWords = 64;
   const auto matches = [&](size_t at) { return load_u32(payload.data() + at) == kRecordMagic; };
-  for (; from + 4 * kWords <= payload.size(); from += 4 * kWords) {
-    uint32_t words[kWords];
-    std::memcpy(words, payload.data() + from, sizeof words);
-    uint32_t found = 0;
-    for (const uint32_t word : words) found |= static_cast<uint32_t>(word == kRecordMagic);
-    if (found != 0) break;
+  const __m128i magic = _mm_set1_epi32(static_cast<int>(kRecordMagic));
+  const auto four = [&](size_t at) {
+    return _mm_cmpeq_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(payload.data() + at)), magic);
+  };
+  for (; from + 64 <= payload.size(); from += 64) {
+    const __m128i found =
+        _mm_or_si128(_mm_or_si128(four(from), four(from + 16)), _mm_or_si128(four(from + 32), four(from + 48)));
+    if (_mm_movemask_epi8(found) != 0) break;
   }
   for (; from + 4 <= payload.size(); from += 4) {
     if (matches(from)) return from;
