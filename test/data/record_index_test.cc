@@ -91,6 +91,65 @@ TEST_CASE("broken places are in the scanned order, so that readers count them, a
   CHECK(!std::filesystem::exists(dir.path("train.idx")));
 }
 
+TEST_CASE("the offsets of a file with broken places are kept until the file is changed", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 5, 4, 4, 3, 2);
+  const std::vector<uint8_t> good = test::read_bytes(path);
+  std::vector<uint8_t> bad = good;
+  bad[static_cast<size_t>(offsets[1])] ^= 1;
+  test::write_bytes(path, bad);
+  int64_t windows = 0;
+  const auto make = [&](const std::string& folder) {
+    windows = 0;
+    Log log = Log::silent();
+    must(log.add_file(dir.path("log")));
+    const auto found = must(make_index(
+        must(RecordFile::open(path)), log,
+        [&](int64_t) -> Result<> {
+          windows++;
+          return {};
+        },
+        folder));
+    log.flush();
+    const auto text = test::read_bytes(dir.path("log"));
+    std::filesystem::remove(dir.path("log"));
+    CHECK_THAT(
+        std::string(text.begin(), text.end()),
+        Catch::Contains("train.rec: 4 records, 1 broken places, the first at offset") || Catch::Contains("into"));
+    return found;
+  };
+  CHECK(make("") == offsets);
+  CHECK(windows > 0);
+  CHECK(std::filesystem::exists(dir.path("train.offsets")));
+  CHECK(make("") == offsets);
+  CHECK(windows == 0);
+
+  // A file of the same size, with the same first and last record, that is whole or broken elsewhere.
+  bad = good;
+  bad[static_cast<size_t>(offsets[2])] ^= 1;
+  test::write_bytes(path, bad);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  CHECK(make("") == offsets);
+  CHECK(windows > 0);
+  test::write_bytes(path, good);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(2));
+  CHECK(make("") == offsets);
+  CHECK(windows > 0);
+  CHECK(std::filesystem::exists(dir.path("train.idx")));
+  CHECK(!std::filesystem::exists(dir.path("train.offsets")));
+
+  // If nothing can be written beside the file.
+  std::filesystem::remove(dir.path("train.idx"));
+  std::filesystem::create_directories(dir.path("train.offsets"));
+  std::filesystem::create_directories(dir.path("kept"));
+  test::write_bytes(path, bad);
+  CHECK(make(dir.path("kept")) == offsets);
+  CHECK(windows > 0);
+  CHECK(make(dir.path("kept")) == offsets);
+  CHECK(windows == 0);
+}
+
 namespace {
 
 constexpr int kManyRecords = 300;  // the distances take one, two and three bytes

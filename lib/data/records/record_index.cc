@@ -90,21 +90,54 @@ std::string kept_path(const RecordFile& file, const std::string& folder) {
                      crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
 }
 
-// The offsets that were kept in `folder`; nullopt if there are none of this file.
-std::optional<std::vector<int64_t>> kept_offsets(const RecordFile& file, const std::string& folder, const Log& log) {
-  if (folder.empty()) return std::nullopt;
-  const std::string path = kept_path(file, folder);
-  const Result<std::string> packed = read_file(path, kDataBytesMax);
-  if (!packed) return std::nullopt;
-  Result<std::vector<int64_t>> offsets = unpack_offsets(file, *packed);
+// Beside the file, if it has broken places.
+std::string kept_path(const RecordFile& file) {
+  const std::string index = index_path(file.path());
+  return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);
+}
+
+// ---- Kept offsets: for a file with broken places, a line "broken TIME N records, ..."; then the packed offsets. TIME is
+// the file's time of change: a sound copy that replaces the file may have the same size.
+constexpr std::string_view kBroken = "broken ";
+
+std::string change_time(const RecordFile& file) {
+  std::error_code unknown;
+  const auto time = std::filesystem::last_write_time(file.path(), unknown);
+  return unknown ? "" : fmt::format("{} ", time.time_since_epoch().count());
+}
+
+std::string broken_line(const RecordFile& file, const RecordScan& scan) {
+  return fmt::format("{}{}{} records, {} broken places, the first at offset {}: {}\n", kBroken, change_time(file),
+                     scan.offsets.size(), scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
+}
+
+// Takes the first line of kept offsets, if there is one, and logs it. False if the file has been changed since.
+bool take_broken_line(const RecordFile& file, std::string_view& kept, const Log& log) {
+  if (!kept.starts_with(kBroken)) return true;
+  const std::string begin = std::string(kBroken) + change_time(file);
+  const size_t end = kept.find('\n');
+  if (end == std::string_view::npos || !kept.starts_with(begin) || begin == kBroken) return false;
+  log.warn("{}: {}", file.path(), kept.substr(begin.size(), end - begin.size()));
+  kept.remove_prefix(end + 1);
+  return true;
+}
+
+// The offsets that were kept in a file; nullopt if there are none of this record file.
+std::optional<std::vector<int64_t>> kept_offsets(const RecordFile& file, const std::string& path, const Log& log) {
+  const Result<std::string> content = read_file(path, kDataBytesMax);
+  if (!content) return std::nullopt;
+  std::string_view kept = *content;
+  if (!take_broken_line(file, kept, log)) return std::nullopt;
+  Result<std::vector<int64_t>> offsets = unpack_offsets(file, kept);
   if (!offsets) return std::nullopt;
   log.info("{}: took the offsets of {} records from '{}'", file.path(), offsets->size(), path);
   return std::move(*offsets);
 }
 
-Result<> keep_offsets(const RecordFile& file, const std::vector<int64_t>& offsets, const std::string& path) {
+Result<> keep_offsets(const RecordFile& file, std::string_view first_line, const std::vector<int64_t>& offsets,
+                      const std::string& path) {
   DT_TRY(const std::string packed, pack_offsets(file, offsets));
-  return write_file_atomic(path, packed);
+  return write_file_atomic(path, std::string(first_line) + packed);
 }
 
 void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, const Log& log,
@@ -116,12 +149,27 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
   const Result<> written = write_file_atomic(path, index_text(entries));
   if (written) {
     log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
+    std::error_code ignored;
+    std::filesystem::remove(kept_path(file), ignored);  // of a file that was broken
     return;
   }
   const std::string kept = folder.empty() ? "" : kept_path(file, folder);
-  const bool is_kept = !kept.empty() && keep_offsets(file, offsets, kept);
+  const bool is_kept = !kept.empty() && keep_offsets(file, "", offsets, kept);
   log.info("{}: indexed {} records {}: {}", file.path(), entries.size(),
            is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
+}
+
+// No index is written: with the broken places in it, it would be useless to other readers; without them, the next run
+// would not count them. `offsets` has both.
+void keep_broken(const RecordFile& file, const std::string& line, const std::vector<int64_t>& offsets, const Log& log,
+                 const std::string& folder) {
+  std::vector<std::string> paths = {kept_path(file)};
+  if (!folder.empty()) paths.push_back(kept_path(file, folder));
+  for (const std::string& path : paths) {
+    if (!keep_offsets(file, line, offsets, path)) continue;
+    log.info("{}: kept the offsets in '{}' for the next start", file.path(), path);
+    return;
+  }
 }
 
 double megabytes(int64_t bytes) {
@@ -148,7 +196,11 @@ bool lacks_index(const IndexedFile& file) {
 
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress,
                                         const std::string& folder) {
-  if (std::optional<std::vector<int64_t>> kept = kept_offsets(file, folder, log)) return std::move(*kept);
+  std::vector<std::string> places = {kept_path(file)};
+  if (!folder.empty()) places.push_back(kept_path(file, folder));
+  for (const std::string& path : places) {
+    if (std::optional<std::vector<int64_t>> kept = kept_offsets(file, path, log)) return std::move(*kept);
+  }
   log.info("{}: the index '{}' does not exist; indexing {:.1f} MB", file.path(), index_path(file.path()),
            megabytes(file.size()));
   DT_TRY(RecordScan scan, scan_records(file, with_log(file, log, progress)), "indexing '{}'", file.path());
@@ -156,12 +208,12 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
     write_index(file, scan.offsets, log, folder);
     return std::move(scan.offsets);
   }
-  // The index is not written: with the broken places in it, it would be useless to other readers; without them, the
-  // next run would not count them.
+  const std::string line = broken_line(file, scan);
   log.warn("{}: {} records, {} broken places, the first at offset {}: {}", file.path(), scan.offsets.size(),
            scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
   for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
   std::sort(scan.offsets.begin(), scan.offsets.end());
+  keep_broken(file, line, scan.offsets, log, folder);
   return std::move(scan.offsets);
 }
 
