@@ -148,6 +148,7 @@ class Fetch {
   // Checks the file where it is, if its address is one of this machine's folders; otherwise as run().
   Result<> use_in_place() {
     constexpr std::string_view kFile = "file://";
+    remembers_ = true;
     if (!options_.url.starts_with(kFile)) return run();
     path_ = url().substr(kFile.size());
     std::error_code ignored;
@@ -170,7 +171,10 @@ class Fetch {
       DT_TRY_VOID(download_to(part));
       DT_TRY(is_right, check(part));
     }
-    if (is_right) return move_file(part, path_);
+    if (is_right) {
+      DT_TRY_VOID(move_file(part, path_));
+      return remember();
+    }
     fs::remove(part, ignored);
     return fail(Code::kData,
                 "{}: this is not the published file: its {} is {}, and should be {}. The download was removed. Another "
@@ -205,13 +209,39 @@ class Fetch {
   }
   // A file of this name that this program did not make is not removed.
   Result<> check_present() {
+    if (is_remembered()) {
+      log_.info("'{}' is there already; an earlier run has checked it", path_);
+      return {};
+    }
     DT_TRY(const bool is_right, check(path_));
     if (is_right) {
       log_.info("'{}' is there already", path_);
-      return {};
+      return remember();
     }
     return fail(Code::kData, "{}: this is not the published file: its {} should be {}{}", path_, kind_text(),
                 file_.digest, hint());
+  }
+
+  // The check of a large file takes as long as reading all of it. What it found is kept in the folder of the data set,
+  // because the folder of the file may be a read-only one, and holds as long as size and time of the file are the same.
+  [[nodiscard]] std::string note_path() const { return options_.out + "/" + file_.name + ".checked"; }
+  [[nodiscard]] std::string note() const {
+    std::error_code error;
+    const auto size = fs::file_size(path_, error);
+    if (error) return "";
+    const auto time = fs::last_write_time(path_, error);
+    if (error) return "";
+    return fmt::format("{} {} {} {}\n", file_.digest, size, time.time_since_epoch().count(),
+                       fs::absolute(path_, error).string());
+  }
+  [[nodiscard]] bool is_remembered() const {
+    const std::string expected = note();
+    return remembers_ && options_.checks && !expected.empty() && read_file(note_path()).value_or("") == expected;
+  }
+  Result<> remember() {
+    const std::string text = note();
+    if (!remembers_ || !options_.checks || text.empty()) return {};
+    return write_file_atomic(note_path(), text);
   }
 
   const PublishedSet& set_;
@@ -220,6 +250,7 @@ class Fetch {
   const Log& log_;
   std::string path_;
   std::string found_;
+  bool remembers_ = false;
 };
 
 // ---- CIFAR
@@ -357,7 +388,10 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
       DT_TRY_VOID(one.use_in_place());
       return one.path();
     };
-    return get_imagenet(set, options, fetch, log);
+    DT_TRY_VOID(get_imagenet(set, options, fetch, log));
+    std::error_code absent;
+    for (const PublishedFile& file : set.files) fs::remove(options.out + "/" + file.name + ".checked", absent);
+    return {};
   }
   if (set.name.starts_with("cifar")) return get_cifar(set, options, log);
   for (const PublishedFile& file : set.files) DT_TRY_VOID(Fetch(set, file, options, log).run());

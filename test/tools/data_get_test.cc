@@ -305,6 +305,41 @@ TEST_CASE("ILSVRC12's archives become record files, without being unpacked", "[t
   must(get_data(set, options, Log::silent()));
 }
 
+TEST_CASE("archives of ILSVRC12 are checked once, and again if they change", "[tools]") {
+  const Folders folders;
+  put_ilsvrc(folders.source);
+  PublishedSet set = must(published_set("imagenet"));
+  for (PublishedFile& file : set.files) {
+    launch::Digester digester(file.kind);
+    const std::string content = must(read_file(folders.source + "/" + file.name));
+    digester.add(std::as_bytes(std::span(content)));
+    file.digest = digester.hex();
+  }
+  std::atomic<bool> stop = true;  // ends the check of a file, and the packing
+  DataGetOptions options = folders.options();
+  options.stop = &stop;
+  const std::string archive = folders.source + "/ILSVRC2012_img_val.tar";
+  const auto failure = [&] { return get_data(set, options, Log::silent()).error().message; };
+  CHECK_THAT(failure(), Contains("stopped while it was checked"));
+  stop = false;
+  const std::string devkit = folders.source + "/ILSVRC2012_devkit_t12.tar.gz";
+  const std::string content = must(read_file(devkit));
+  put_file(devkit, "x");  // the first one: nothing else is looked at
+  CHECK_THAT(failure(), Contains("this is not the published file"));
+  put_file(devkit, content);
+  // A folder in the place of a record file ends the run after the checks.
+  fs::create_directories(folders.out + "/val.rec.partial");
+  CHECK(!get_data(set, options, Log::silent()));
+  stop = true;  // a check would end at once
+  CHECK_THAT(failure(), !Contains("checked"));
+  fs::last_write_time(archive, fs::last_write_time(archive) + std::chrono::seconds(1));
+  CHECK_THAT(failure(), Contains("ILSVRC2012_img_val.tar: stopped while it was checked"));
+  stop = false;
+  fs::remove(folders.out + "/val.rec.partial");
+  must(get_data(set, options, Log::silent()));
+  CHECK(!fs::exists(folders.out + "/ILSVRC2012_img_val.tar.checked"));
+}
+
 TEST_CASE("archives of ILSVRC12 that do not fit together are refused", "[tools]") {
   const PublishedSet set = must(published_set("imagenet"));
   const auto refusal = [&](const std::string& name, const std::string& content, bool gzip) {
