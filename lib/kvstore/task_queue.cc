@@ -35,6 +35,11 @@ void TaskQueue::run(std::function<void()> task) {
   wake_.notify_one();
 }
 
+size_t TaskQueue::queued() const {
+  const MutexLock lock(mutex_);
+  return tasks_.size();
+}
+
 void TaskQueue::serve() {
   const MutexLock lock(mutex_);
   while (true) {

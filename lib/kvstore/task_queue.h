@@ -22,12 +22,13 @@ class TaskQueue {
   TaskQueue& operator=(const TaskQueue&) = delete;
 
   void run(std::function<void()> task) DT_EXCLUDES(mutex_);
+  [[nodiscard]] size_t queued() const DT_EXCLUDES(mutex_);  // tasks that no thread has begun
 
  private:
   void serve() DT_EXCLUDES(mutex_);
 
   const std::function<void(Error)> on_failure_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ConditionVariable wake_;
   std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
   bool stop_ DT_GUARDED_BY(mutex_) = false;

@@ -34,7 +34,10 @@ Reporter::Reporter(ReporterParts parts)
       phases_(parts_.registry, parts_.step_times),
       training_times_(parts_.spec.log_time_to),
       validation_times_(parts_.spec.log_time_to),
-      decoders_(parts_.spec.decoders) {}
+      decoders_(parts_.spec.decoders),
+      ready_batches_(parts_.registry.collect([&loader = parts_.training_data](telemetry::Registry& to) {
+        to.set(Metric::kReadyBatches, static_cast<double>(loader.ready_batches()));
+      })) {}
 
 Result<> Reporter::prepare() {
   DT_TRY(training_metrics_, Metrics::create(parts_.spec.metrics));

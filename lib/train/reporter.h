@@ -111,6 +111,7 @@ class Reporter {
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   data::CacheUse cache_at_epoch_;
   TrainOutcome outcome_;
+  telemetry::Registry::Handle ready_batches_;  // sets the metric
 };
 
 }  // namespace dtrain::train

@@ -445,6 +445,21 @@ TEST_CASE("no more batches are prefetched than requested", "[data]") {
   CHECK(numbers->loads <= 5 * (4 + 3));
 }
 
+TEST_CASE("a loader says how many batches are ready", "[data]") {
+  LoaderOptions options = training(15, 5);
+  options.prefetch = 2;
+  Loader loader(std::make_shared<Numbers>(15), options, Log::silent());
+  CHECK(loader.ready_batches() == 0);
+  loader.start(0);
+  while (loader.ready_batches() < 2) std::this_thread::yield();
+  must(loader.next());
+  while (loader.ready_batches() < 2) std::this_thread::yield();  // the last two of the epoch
+  must(loader.next());
+  CHECK(loader.ready_batches() == 1);
+  must(loader.next());
+  CHECK(loader.ready_batches() == 0);
+}
+
 // Training, with a last batch that is filled up, and validation, with padding; records that are broken in both.
 TEST_CASE("batches of pixels are equal to batches of numbers before normalization", "[data]") {
   AugmentOptions augment{.image = {3, 8, 8}, .distortion = {.pad = 1, .random_crop = true, .random_mirror = true}};

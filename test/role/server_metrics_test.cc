@@ -12,7 +12,9 @@ TEST_CASE("what a server writes at its end is what its registry says", "[role]")
   CHECK(end_record(registry.snapshot()).values.empty());  // it made no update
   kvstore::ShardCounts counts;
   counts.staleness = {3, 0, 1};
+  counts.queued = 5;
   set_metrics(counts, registry);
+  CHECK(telemetry::value_of(registry.snapshot(), Metric::kQueuedUpdates) == 5);
   CHECK(telemetry::value_of(registry.snapshot(), Metric::kStalenessMean) == 1.5);
   CHECK(telemetry::value_of(registry.snapshot(), Metric::kStalenessMax) == 3);
   const telemetry::Record record = end_record(registry.snapshot());

@@ -99,6 +99,16 @@ std::optional<int64_t> BatchRing::complete_batch() {
   return next_;
 }
 
+int64_t BatchRing::ready_batches() {
+  const MutexLock lock(mutex_);
+  int64_t ready = 0;
+  for (int64_t batch = next_; batch < cursor_.batch; batch++) {
+    const Filling& filling = filling_of(batch);
+    if (filling.missing == 0 && !filling.error) ready++;
+  }
+  return ready;
+}
+
 void BatchRing::set_decoders(int decoders) {
   const MutexLock lock(mutex_);
   decoders_ = decoders;

@@ -46,6 +46,8 @@ class BatchRing {
   Result<std::optional<int64_t>> take_batch() DT_EXCLUDES(mutex_);
   // The batch that take_batch() would return without waiting; nullopt if it is not complete.
   [[nodiscard]] std::optional<int64_t> complete_batch() DT_EXCLUDES(mutex_);
+  // Any thread may call it: the complete batches that the consumer has not taken yet.
+  [[nodiscard]] int64_t ready_batches() DT_EXCLUDES(mutex_);
   void set_decoders(int decoders) DT_EXCLUDES(mutex_);
   void stop() DT_EXCLUDES(mutex_);
 

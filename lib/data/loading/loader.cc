@@ -35,6 +35,7 @@ class Loader::Impl {
   void set_threads(int threads);
   [[nodiscard]] int64_t bad_records() const { return reader_.bad_records(); }
   [[nodiscard]] int64_t batches() const { return options_.batches; }
+  [[nodiscard]] int64_t ready_batches() { return ring_.ready_batches(); }
 
  private:
   struct Slot {
@@ -269,6 +270,9 @@ void Loader::set_threads(int threads) {
 }
 int64_t Loader::bad_records() const {
   return impl_->bad_records();
+}
+int64_t Loader::ready_batches() const {
+  return impl_->ready_batches();
 }
 int64_t Loader::batches() const {
   return impl_->batches();

@@ -124,6 +124,8 @@ class Loader {
   void set_threads(int threads);
   [[nodiscard]] int64_t bad_records() const;  // skipped so far
   [[nodiscard]] int64_t batches() const;      // per epoch
+  // Complete batches that next() has not returned yet. Any thread may call it.
+  [[nodiscard]] int64_t ready_batches() const;
 
  private:
   class Impl;

@@ -191,6 +191,7 @@ std::vector<std::string> Shard::overdue(double seconds) const {
 ShardCounts Shard::counts() const {
   ShardCounts sum;
   sum.refused = state_->refused;
+  sum.queued = tasks_->queued();
   sum.busy_s = static_cast<double>(state_->busy_ns) * 1e-9;
   for (const auto& slice : slices_) {
     const ShardCounts counts = slice->counts();

@@ -76,6 +76,7 @@ struct ShardCounts {
   uint64_t not_finite = 0;               // the same, because the sum of the gradients was not finite
   double busy_s = 0;                     // of all threads: receiving, summing, updating
   uint64_t parked = 0;                   // requests for weights of slices that wait for other workers' gradients
+  uint64_t queued = 0;                   // updates of slices that wait for a thread
   std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
   telemetry::Histogram::State round_s = {};  // of the same slice: from a round's first gradient to its update
   std::vector<Lateness> lateness = {};       // of the same slice, by worker

@@ -63,6 +63,8 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<TrainingState> state() override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override;
+  // Any thread may call it.
+  [[nodiscard]] RequestCounts requests() const { return requests_.counts(); }
   [[nodiscard]] GroupedStore* groups() override { return this; }
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override {

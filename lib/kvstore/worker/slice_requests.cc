@@ -1,6 +1,7 @@
 #include "kvstore/worker/slice_requests.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/thread.h"
@@ -360,6 +361,11 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
   wait_s_ += wait.seconds();
   if (error_) return tl::unexpected(*error_);
   return {};
+}
+
+RequestCounts SliceRequests::counts() const {
+  const MutexLock lock(mutex_);
+  return {.open = std::accumulate(open_.begin(), open_.end(), size_t{0}), .unsent = queue_.size()};
 }
 
 StoreTimes SliceRequests::times() const {

@@ -48,6 +48,11 @@ struct SliceAnswer {
   Counters counters;                        // of an answer to a control request
 };
 
+struct RequestCounts {
+  size_t open = 0;    // without an answer
+  size_t unsent = 0;  // in the queue of the thread that sends
+};
+
 struct SliceRequestsOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
@@ -78,6 +83,7 @@ class SliceRequests final : public ClientEvents {
   [[nodiscard]] SliceAnswer answer(size_t slice) const DT_EXCLUDES(mutex_);
   // How long wait() has waited, and what was sent and received.
   [[nodiscard]] StoreTimes times() const DT_EXCLUDES(mutex_);
+  [[nodiscard]] RequestCounts counts() const DT_EXCLUDES(mutex_);
   // The first error is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
 

@@ -20,6 +20,7 @@ void set_metrics(const kvstore::ShardCounts& counts, telemetry::Registry& to) {
   set(Metric::kUpdates, counts.updates);
   set(Metric::kPushes, counts.pushes);
   set(Metric::kParkedPulls, counts.parked);
+  set(Metric::kQueuedUpdates, counts.queued);
   set(Metric::kRepeatedMessages, counts.duplicates);
   set(Metric::kLateGradients, counts.late);
   set(Metric::kRefusedMessages, counts.refused);

@@ -64,6 +64,7 @@ struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
   std::unique_ptr<MessageLog> messages;  // with --verbose 2
   std::unique_ptr<MessageCounts> counts;
+  telemetry::Registry::Handle requests;    // sets the metrics of the store's requests
   std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
 };
 
@@ -100,6 +101,11 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
     events = lines.messages.get();
   }
   const std::vector<std::string> servers = server_addresses(reply);
+  lines.requests = process.registry->collect([store](telemetry::Registry& to) {
+    const kvstore::RequestCounts counts = store->requests();
+    to.set(telemetry::Metric::kOpenRequests, static_cast<double>(counts.open));
+    to.set(telemetry::Metric::kUnsentRequests, static_cast<double>(counts.unsent));
+  });
   lines.counts = std::make_unique<MessageCounts>(*events, *process.registry, servers.size());
   events = lines.counts.get();
   DT_TRY(lines.pipes, rpc::DataClient::create({.servers = servers,

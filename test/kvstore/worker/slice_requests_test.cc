@@ -109,6 +109,8 @@ TEST_CASE("a thread that waits for answers sends what has not been sent", "[kvst
   REQUIRE(s.push(0));
   s.pipes[0]->sent(1);
   REQUIRE(s.push(1));
+  CHECK(s.requests.counts().open == 2);
+  CHECK(s.requests.counts().unsent == 1);
   Result<> waited;
   std::thread waiter([&] { waited = s.requests.wait("weights", 0, 1); });
   const Header second = s.pipes[1]->sent(1).front();
@@ -117,6 +119,8 @@ TEST_CASE("a thread that waits for answers sends what has not been sent", "[kvst
   s.answer(1, second);
   waiter.join();
   CHECK(waited);
+  CHECK(s.requests.counts().open == 0);
+  CHECK(s.requests.counts().unsent == 0);
 }
 
 // A wait for one bucket once had the name of another bucket's slice, or "weights: nothing" between the arrival of the
