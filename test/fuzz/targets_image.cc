@@ -2,6 +2,7 @@
 
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "data/libjpeg_turbo.h"
 #include "data/pictures/image.h"
 #include "fuzz/refusal.h"
 #include "fuzz/targets.h"
@@ -76,6 +77,26 @@ void shrink_and_compare(std::string_view bytes, int channels) {
   check_part(whole, part, *read, wanted);
 }
 
+// dtrain's own decoder of baseline JPEGs gives libjpeg-turbo's pixels, whole and in a part, or refuses.
+void compare_with_libjpeg_turbo(std::string_view bytes, int channels) {
+  const Bytes file = as_bytes(bytes);
+  test::LibjpegTurbo turbo(file);
+  const std::optional<BaselineHeader> header = turbo.header();
+  if (!header) return;
+  const ImageSize size{header->height, header->width};
+  BaselineJpeg decoder;
+  Image whole, part;
+  const Window wanted = drawn_window(bytes, size);
+  const bool is_decoded = decoder.read(*header, whole_picture(size), channels, whole);
+  const bool is_part_decoded = decoder.read(*header, wanted, channels, part);
+  const std::optional<Image> expected = turbo.pixels(channels);
+  if (!is_decoded) return;
+  DT_CHECK(expected, "libjpeg-turbo does not decode the picture");
+  DT_CHECK(whole.pixels == expected->pixels, "the pixels are not those of libjpeg-turbo");
+  DT_CHECK(is_part_decoded, "a part of the picture is refused");
+  check_part(*expected, part, wanted, wanted);
+}
+
 // Decodes the whole picture, and a part of it with another decoder.
 bool decode_and_compare(std::string_view bytes, int channels) {
   const Bytes file = as_bytes(bytes);
@@ -111,6 +132,7 @@ bool read_image_bytes(std::string_view bytes) {
     small = size && size->height * size->width <= kFuzzedPixelsMax;
   }
   if (!small) return valid;
+  for (const int channels : {1, 3}) compare_with_libjpeg_turbo(bytes, channels);
   Image stored;
   if (const Result<> decoded = ImageDecoder().decode_as_stored(as_bytes(bytes), stored); !decoded) {
     refused(decoded.error());

@@ -10,6 +10,7 @@
 
 #include <jerror.h>
 
+#include "data/pictures/baseline_jpeg.h"
 #include "data/pictures/picture_header.h"
 
 namespace dtrain::data {
@@ -25,6 +26,8 @@ struct JpegDecoder::State {
   std::vector<uint8_t> row;  // one, where it is not written to the result at once
   int channels = 0;          // of the result; 0: as stored
   bool is_cmyk = false;
+  Bytes file;
+  BaselineJpeg baseline;
 
   void create() {
     decompress.client_data = this;  // which stays
@@ -119,6 +122,7 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   // those of the picture before it.
   jpeg_destroy_decompress(info);
   state.create();
+  state.file = file;
   jpeg_mem_src(info, file.data(), file.size());
   jpeg_read_header(info, TRUE);
   DT_TRY_VOID(check_picture_size("JPEG", info->image_height, info->image_width));
@@ -233,6 +237,9 @@ void JpegDecoder::finish() {
 Result<Window> JpegDecoder::read(const Window& wanted, Image& out) {
   State& state = *state_;
   DT_TRY_VOID(check_decoding_bytes("JPEG", decoding_bytes(&state.decompress, wanted, state.channels)));
+  if (const auto header = baseline_header(state.decompress, state.file); header && BaselineJpeg::handles(*header)) {
+    if (state.baseline.read(*header, wanted, state.channels, out)) return wanted;
+  }
   if (setjmp(state.escape) != 0) {
     jpeg_abort_decompress(&state.decompress);
     return fail(Code::kData, "JPEG: {}", state.message);

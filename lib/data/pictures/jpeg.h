@@ -1,4 +1,4 @@
-// libjpeg-turbo behind ImageDecoder.
+// The JPEGs of ImageDecoder. BaselineJpeg decodes what it can, and libjpeg-turbo the rest.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,168 @@
+// BaselineJpeg against libjpeg-turbo: the same pixels, or it refuses and libjpeg-turbo decides.
+#include "data/pictures/baseline_jpeg.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+// jpeglib.h needs stdio.h before it.
+#include <jpeglib.h>
+
+#include "data/pictures/jpeg_pixels.h"
+#include "libjpeg_turbo.h"
+
+using namespace dtrain::data;
+using dtrain::test::LibjpegTurbo;
+
+namespace {
+
+struct BaselineKind {
+  int height = 40, width = 50;
+  int components = 3, h = 1, v = 1;
+  int quality = 90, restart_interval = 0;
+  int noise = 60;
+};
+
+// A smooth picture with noise. No noise gives blocks of one number.
+std::vector<uint8_t> encode_kind(const BaselineKind& kind, uint32_t seed) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* memory = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&info, &memory, &bytes);
+  info.image_height = static_cast<JDIMENSION>(kind.height);
+  info.image_width = static_cast<JDIMENSION>(kind.width);
+  info.input_components = kind.components;
+  info.in_color_space = kind.components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, kind.quality, TRUE);
+  info.optimize_coding = seed % 2 == 0 ? TRUE : FALSE;
+  info.restart_interval = static_cast<unsigned>(kind.restart_interval);
+  info.comp_info[0].h_samp_factor = kind.h;
+  info.comp_info[0].v_samp_factor = kind.v;
+  jpeg_start_compress(&info, TRUE);
+  std::mt19937 random(seed);
+  std::vector<uint8_t> row(static_cast<size_t>(kind.width) * static_cast<size_t>(kind.components));
+  for (int y = 0; y < kind.height; y++) {
+    for (size_t i = 0; i < row.size(); i++) {
+      const int noise = kind.noise == 0 ? 0 : static_cast<int>(random() % static_cast<uint32_t>(2 * kind.noise));
+      row[i] = static_cast<uint8_t>(std::clamp(static_cast<int>(i) + 2 * y - 60 + noise, 0, 255));
+    }
+    JSAMPROW line = row.data();
+    jpeg_write_scanlines(&info, &line, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::vector<uint8_t> file(memory, memory + bytes);
+  jpeg_destroy_compress(&info);
+  std::free(memory);
+  return file;
+}
+
+// Then libjpeg-turbo decodes everything.
+bool is_skipped() {
+  if (has_jpeg_pixels()) return false;
+  std::cout << "skipped: no AVX2 and BMI2\n";
+  return true;
+}
+
+bool is_part_of(const Image& part, const Window& at, const Image& whole) {
+  for (int y = 0; y < at.height; y++) {
+    const uint8_t* const row = whole.at(at.y + y, at.x);
+    if (!std::equal(row, row + static_cast<ptrdiff_t>(at.width) * whole.channels, part.at(y, 0))) return false;
+  }
+  return true;
+}
+
+// Decodes the whole picture and parts of it, in color and gray.
+void check_kind(const BaselineKind& kind, uint32_t seed, BaselineJpeg& ours) {
+  const std::vector<uint8_t> file = encode_kind(kind, seed);
+  LibjpegTurbo turbo(file);
+  const auto header = turbo.header();
+  INFO(kind.height << " x " << kind.width << ", " << kind.components << ", " << kind.h << kind.v << ", quality "
+                   << kind.quality << ", restarts " << kind.restart_interval);
+  REQUIRE(header);
+  Image image;
+  for (const int channels : {1, 3}) {
+    LibjpegTurbo again(file);
+    const std::optional<Image> expected = again.pixels(channels);
+    REQUIRE(expected);
+    std::vector<Window> windows = {whole_picture(expected->size())};
+    std::mt19937 random(seed);
+    const auto below = [&](int end) { return static_cast<int>(random() % static_cast<uint32_t>(end)); };
+    for (int i = 0; i < 8; i++) {
+      const int y = below(kind.height), x = below(kind.width);
+      windows.push_back({.y = y, .x = x, .height = 1 + below(kind.height - y), .width = 1 + below(kind.width - x)});
+    }
+    for (const Window& window : windows) {
+      INFO(channels << " channels, part " << window.y << " " << window.x << " " << window.height << " "
+                    << window.width);
+      REQUIRE(ours.read(*header, window, channels, image));
+      CHECK(is_part_of(image, window, *expected));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ordinary JPEGs have the pixels of libjpeg-turbo, whole and in parts", "[data]") {
+  if (is_skipped()) return;
+  BaselineJpeg ours;
+  uint32_t seed = 1;
+  constexpr int kFactors[][3] = {{1, 1, 1}, {3, 1, 1}, {3, 2, 1}, {3, 2, 2}};
+  for (const auto& [components, h, v] : kFactors) {
+    for (const auto& [height, width] :
+         {std::pair{1, 16}, {8, 17}, {15, 31}, {16, 32}, {33, 49}, {70, 131}, {130, 200}}) {
+      BaselineKind kind{.height = height, .width = width, .components = components, .h = h, .v = v};
+      for (const int quality : {3, 60, 100}) {
+        kind.quality = quality;
+        kind.noise = quality == 60 ? 0 : 100;
+        kind.restart_interval = static_cast<int>(seed % 4);
+        check_kind(kind, seed++, ours);
+      }
+    }
+  }
+}
+
+// A flipped bit may give numbers too large for 16 bits, codes that do not exist, and data that end too early or too late.
+TEST_CASE("damaged JPEGs have the pixels of libjpeg-turbo, or are left to it", "[data]") {
+  if (is_skipped()) return;
+  BaselineJpeg ours;
+  int decoded = 0, refused = 0;
+  Image image;
+  const auto check_file = [&](const std::vector<uint8_t>& file) {
+    LibjpegTurbo turbo(file);
+    const auto header = turbo.header();
+    if (!header || header->height > 100 || header->width > 100) return;
+    if (!ours.read(*header, whole_picture({header->height, header->width}), 3, image)) {
+      refused++;
+      return;
+    }
+    decoded++;
+    LibjpegTurbo again(file);
+    const std::optional<Image> expected = again.pixels(3);
+    REQUIRE(expected);
+    REQUIRE(image.pixels == expected->pixels);
+  };
+  for (const BaselineKind& kind : {BaselineKind{.height = 24, .width = 40, .quality = 10, .noise = 100},
+                                   BaselineKind{.height = 24, .width = 40, .h = 2, .v = 2, .quality = 80},
+                                   BaselineKind{.height = 9, .width = 33, .h = 2, .restart_interval = 2}}) {
+    const std::vector<uint8_t> good = encode_kind(kind, 2);
+    for (size_t bit = 0; bit < 8 * good.size(); bit++) {
+      std::vector<uint8_t> bad = good;
+      bad[bit / 8] ^= static_cast<uint8_t>(1U << (bit % 8));
+      INFO("bit " << bit);
+      check_file(bad);
+    }
+    for (size_t bytes = 0; bytes < good.size(); bytes++)
+      check_file({good.begin(), good.begin() + static_cast<ptrdiff_t>(bytes)});
+  }
+  CHECK(decoded > 1'000);
+  CHECK(refused > 1'000);
+}
