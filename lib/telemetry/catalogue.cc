@@ -133,6 +133,10 @@ constexpr std::array kCatalogue = {
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
                "Largest resident memory of the process so far."},
     MetricInfo{kCpuSeconds, "cpu_s", kCounter, Unit::kSeconds, kOnAll, "", "CPU time of all threads of the process."},
+    MetricInfo{
+        kCoreWaitSeconds, "core_wait_s", kCounter, Unit::kSeconds, kOnAll, "",
+        "Sum of the times for which the threads of the process were ready to run and had no core. It grows where "
+        "other programs use the cores, or a limit on CPU time holds the process back."},
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",

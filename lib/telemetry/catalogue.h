@@ -86,6 +86,7 @@ enum class Metric : uint16_t {
   kMemoryBytes,
   kPeakMemoryBytes,
   kCpuSeconds,
+  kCoreWaitSeconds,
   kOpenWaitSeconds,
   kEndpoint,
   // The job, as the scheduler sees it

@@ -3,8 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace dtrain::telemetry {
 namespace {
@@ -39,8 +43,29 @@ ProcessUse process_use() {
           .read_bytes = bytes_from_disks()};
 }
 
+double CoreWait::update() {
+  std::map<pid_t, uint64_t> now;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const std::string name = task.path().filename();
+    pid_t thread = 0;
+    std::from_chars(name.data(), name.data() + name.size(), thread);
+    uint64_t ran_ns = 0, waited_ns = 0;
+    // A thread may have ended since its name was read.
+    if (!(std::ifstream(task.path() / "schedstat") >> ran_ns >> waited_ns)) continue;
+    const auto before = ns_of_thread_.find(thread);
+    // Less than before: another thread has got the same id.
+    const bool is_same = before != ns_of_thread_.end() && before->second <= waited_ns;
+    total_ns_ += waited_ns - (is_same ? before->second : 0);
+    now.emplace(thread, waited_ns);
+  }
+  ns_of_thread_ = std::move(now);
+  return 1e-9 * static_cast<double>(total_ns_);
+}
+
 Registry::Handle collect_process_use(Registry& registry) {
-  return registry.collect([](Registry& to) {
+  return registry.collect([core_wait = CoreWait()](Registry& to) mutable {
+    to.set(Metric::kCoreWaitSeconds, core_wait.update());
     const ProcessUse use = process_use();
     to.set(Metric::kCpuSeconds, use.cpu_s);
     to.set(Metric::kMemoryBytes, static_cast<double>(use.memory_bytes));
