@@ -65,8 +65,11 @@ WorkerPeriod worker_period(const Source& source, const Growth& growth, double se
   period.pull_wait_s = phase("pull_wait");
   period.push_s = phase("push");
   period.decode_threads = growth.newest(Metric::kDecodeThreads);
-  period.decode_ms = growth.newest(Metric::kDecodeMs);
+  for (const Metric stage : {Metric::kHeaderMs, Metric::kDecodeMs, Metric::kColorMs, Metric::kRowsMs}) {
+    period.decode_ms += growth.newest(stage);
+  }
   period.cores_busy = growth.of(Metric::kCpuSeconds) / seconds;
+  period.cores_missing = growth.of(Metric::kCoreWaitSeconds) / seconds;
   period.read_bytes_per_s = growth.of(Metric::kReadBytes) / seconds;
   period.sent_bytes = of_step(growth.of_all(Metric::kSentBytes));
   period.samples_per_s = growth.newest(Metric::kSamplesPerS);

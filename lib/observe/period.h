@@ -22,14 +22,17 @@ struct WorkerPeriod {
   double push_s = 0;
   double lateness_s = 0;  // by which its gradients come after the first ones of their rounds, over all servers
   double decode_threads = 0;
-  double decode_ms = 0;         // of a picture, in the decoder; 0: not known
+  double decode_ms = 0;         // to make a row of a batch of a picture's bytes; 0: not known
   double cores_busy = 0;        // of the process
+  double cores_missing = 0;     // threads that were ready to run and had no core, on average
   double read_bytes_per_s = 0;  // from disks
   double sent_bytes = 0;        // of a step
   double samples_per_s = 0;
 
   // What its step would take if it waited for nobody.
   [[nodiscard]] double own_s() const { return data_wait_s + compute_s + push_s; }
+  // Sum of the times for which its threads had no core.
+  [[nodiscard]] double core_wait_s() const { return cores_missing * step_s; }
 };
 
 struct ServerPeriod {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/json.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr double kRatio = 1.25;             // to the others' median
 constexpr double kSeconds = 0.005;          // above the others' median, of a step
+constexpr double kStepShare = 0.1;          // the same, as a share of the step: less does not matter to the job
 constexpr double kBusyRatio = 1.5;          // of a server to the others
 constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
@@ -45,77 +47,120 @@ double of_others(const std::vector<Period>& all, size_t without, const Number& n
   return median(others);
 }
 
-bool is_more(double own, double others) {
-  return own > kRatio * others && own - others > kSeconds;
-}
-
-std::string data_details(const WorkerPeriod& worker) {
-  std::string text =
-      fmt::format("{:.0f} decode thread{}", worker.decode_threads, worker.decode_threads == 1 ? "" : "s");
-  if (worker.decode_ms > 0) text += fmt::format(", {:.3g} ms to decode an image", worker.decode_ms);
-  return text + fmt::format(", {} from disk", rate(worker.read_bytes_per_s));
-}
-
 using Part = double WorkerPeriod::*;
 
-double others_part(const std::vector<WorkerPeriod>& workers, size_t without, Part part) {
-  return of_others(workers, without, [&](const WorkerPeriod& w) { return w.*part; });
+// A worker, beside the medians of the others.
+class Comparison {
+ public:
+  Comparison(const std::vector<WorkerPeriod>& workers, size_t i) : worker(workers[i]), workers_(workers), i_(i) {}
+
+  template <class Number>
+  [[nodiscard]] double others(const Number& number) const {
+    return of_others(workers_, i_, [&](const WorkerPeriod& other) { return std::invoke(number, other); });
+  }
+  template <class Number>
+  [[nodiscard]] double excess(const Number& number) const {
+    return std::invoke(number, worker) - others(number);
+  }
+
+  const WorkerPeriod& worker;
+
+ private:
+  const std::vector<WorkerPeriod>& workers_;
+  const size_t i_;
+};
+
+std::string data_details(const Comparison& compared) {
+  const WorkerPeriod& worker = compared.worker;
+  std::string text =
+      fmt::format("{:.0f} decode thread{}", worker.decode_threads, worker.decode_threads == 1 ? "" : "s");
+  const double others = compared.others(&WorkerPeriod::decode_ms);
+  if (worker.decode_ms > kRatio * others) {
+    text += fmt::format("; {} to decode an image, the others {}", ms(worker.decode_ms / 1e3), bare_ms(others / 1e3));
+  }
+  return text + fmt::format("; disk {}", rate(worker.read_bytes_per_s));
 }
 
-void blame_data(const WorkerPeriod& worker, Slow& slow) {
+std::string sent_details(const WorkerPeriod& worker, double seconds) {
+  return fmt::format("{:.1f} MB in a step, about {}", worker.sent_bytes / 1e6, rate(worker.sent_bytes / seconds));
+}
+
+void blame_data(const Comparison& compared, Slow& slow) {
+  const WorkerPeriod& worker = compared.worker;
   slow.cause = Cause::kData;
   slow.figures.insert(slow.figures.end(), {{"data_wait_s", worker.data_wait_s},
                                            {"decode_threads", worker.decode_threads},
                                            {"decode_ms", worker.decode_ms},
+                                           {"others_decode_ms", compared.others(&WorkerPeriod::decode_ms)},
                                            {"read_bytes_per_s", worker.read_bytes_per_s}});
-  slow.sentence += fmt::format("its data wait is {} ({})", ms(worker.data_wait_s), data_details(worker));
+  slow.sentence += fmt::format("its data wait is {} ({})", ms(worker.data_wait_s), data_details(compared));
 }
 
-void blame_computation(const std::vector<WorkerPeriod>& workers, size_t i, Slow& slow) {
-  const WorkerPeriod& worker = workers[i];
-  const double others = others_part(workers, i, &WorkerPeriod::compute_s),
-               others_cores = others_part(workers, i, &WorkerPeriod::cores_busy);
+void blame_computation(const Comparison& compared, bool lacks_cores, Slow& slow) {
+  const WorkerPeriod& worker = compared.worker;
+  const double others = compared.others(&WorkerPeriod::compute_s),
+               others_busy = compared.others(&WorkerPeriod::cores_busy),
+               others_missing = compared.others(&WorkerPeriod::cores_missing);
   slow.cause = Cause::kCompute;
   slow.figures.insert(slow.figures.end(), {{"compute_s", worker.compute_s},
                                            {"others_compute_s", others},
                                            {"cores_busy", worker.cores_busy},
-                                           {"others_cores_busy", others_cores}});
-  slow.sentence += fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
-                               ms(worker.compute_s), bare_ms(others), worker.cores_busy, others_cores);
+                                           {"others_cores_busy", others_busy},
+                                           {"cores_missing", worker.cores_missing},
+                                           {"others_cores_missing", others_missing}});
+  if (lacks_cores) {
+    slow.sentence += fmt::format(
+        "it lacks processor time ({:.1f} cores busy and {:.1f} threads waiting for one, the others {:.1f} and {:.1f})",
+        worker.cores_busy, worker.cores_missing, others_busy, others_missing);
+  } else {
+    slow.sentence += fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
+                                 ms(worker.compute_s), bare_ms(others), worker.cores_busy, others_busy);
+  }
+}
+
+void blame_sending(const Comparison& compared, Slow& slow) {
+  const WorkerPeriod& worker = compared.worker;
+  const double others = compared.others(&WorkerPeriod::push_s);
+  slow.cause = Cause::kNetwork;
+  slow.figures.insert(slow.figures.end(),
+                      {{"push_s", worker.push_s}, {"others_push_s", others}, {"sent_bytes", worker.sent_bytes}});
+  slow.sentence += fmt::format("sending its gradients takes {}, the others {}: its network is slow ({})",
+                               ms(worker.push_s), bare_ms(others), sent_details(worker, worker.push_s));
 }
 
 // Its own part of a step, without waiting for the others, is longer than theirs.
 std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, size_t i) {
+  const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
-  const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
-  if (!is_more(worker.own_s(), others)) return std::nullopt;
-  const auto excess = [&](Part part) { return worker.*part - others_part(workers, i, part); };
-  const double data = excess(&WorkerPeriod::data_wait_s), compute = excess(&WorkerPeriod::compute_s),
-               push = excess(&WorkerPeriod::push_s);
+  const double others = compared.others(&WorkerPeriod::own_s), excess = worker.own_s() - others;
+  if (excess < (kRatio - 1) * others || excess < kSeconds || excess < kStepShare * worker.step_s) return std::nullopt;
   Slow slow{.who = fmt::format("worker {}", worker.rank),
             .host = worker.host,
             .figures = {{"step_s", worker.own_s()}, {"others_step_s", others}}};
   slow.sentence = fmt::format("{} takes {} a step, the others {}: ", name("worker", worker.rank, worker.host),
                               ms(worker.own_s()), bare_ms(others));
-  if (data >= compute && data >= push) {
-    blame_data(worker, slow);
-  } else if (compute >= push) {
-    blame_computation(workers, i, slow);
+  const double data = compared.excess(&WorkerPeriod::data_wait_s), compute = compared.excess(&WorkerPeriod::compute_s),
+               push = compared.excess(&WorkerPeriod::push_s);
+  // A thread without a core is late in whatever phase it is in, so this comes first.
+  const bool lacks_cores = compared.excess(&WorkerPeriod::core_wait_s) > excess / 2;
+  if (lacks_cores || (compute > data && compute >= push)) {
+    blame_computation(compared, lacks_cores, slow);
+  } else if (data >= push) {
+    blame_data(compared, slow);
   } else {
-    slow.cause = Cause::kNetwork;
-    slow.figures.emplace_back("push_s", worker.push_s);
-    slow.sentence += fmt::format("handing over its gradients takes {}", ms(worker.push_s));
+    blame_sending(compared, slow);
   }
   return slow;
 }
 
 // Its gradients arrive later than its own work explains.
 std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, size_t i) {
+  const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
-  const double others = of_others(workers, i, [](const WorkerPeriod& w) { return w.own_s(); });
+  const double others = compared.others(&WorkerPeriod::own_s);
   const double explained = std::max(0.0, worker.own_s() - others);
-  const double late = worker.lateness_s - others_part(workers, i, &WorkerPeriod::lateness_s) - explained;
-  if (late <= kSeconds || late <= (kRatio - 1) * worker.own_s()) return std::nullopt;
+  const double late = compared.excess(&WorkerPeriod::lateness_s) - explained;
+  if (late < kSeconds || late < (kRatio - 1) * worker.own_s() || late < kStepShare * worker.step_s) return std::nullopt;
   return Slow{.who = fmt::format("worker {}", worker.rank),
               .host = worker.host,
               .cause = Cause::kNetwork,
@@ -124,9 +169,9 @@ std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, si
                           {"late_s", late},
                           {"sent_bytes", worker.sent_bytes}},
               .sentence = fmt::format("{} works {} a step, the others {}, but its gradients arrive {} after theirs: "
-                                      "its network is slow ({:.1f} MB in a step, about {})",
+                                      "its network is slow ({})",
                                       name("worker", worker.rank, worker.host), ms(worker.own_s()), bare_ms(others),
-                                      ms(late), worker.sent_bytes / 1e6, rate(worker.sent_bytes / late))};
+                                      ms(late), sent_details(worker, late))};
 }
 
 std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t i) {

@@ -21,12 +21,12 @@ struct Slow {
   Cause cause = Cause::kData;
   // The numbers of the sentence, by their names in summary.json (docs/formats.md, "Run directory").
   std::vector<std::pair<const char*, double>> figures = {};
-  // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from disk)"
+  // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk 12 MB/s)"
   std::string sentence = {};
 };
 
-// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said
-// about a process unless it is slower than the others by a quarter and by 5 ms a step.
+// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said about a
+// worker unless it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step with its waits.
 std::vector<Slow> find_slow(const JobPeriod& period);
 
 // Where the workers' time goes, as shares of the steps' time that add up to 1.

@@ -17,6 +17,7 @@ WorkerPeriod worker(uint32_t rank, double data_ms, double compute_ms, double wai
   period.pull_wait_s = wait_ms / 1e3;
   period.step_s = (data_ms + compute_ms + wait_ms) / 1e3;
   period.decode_threads = 4;
+  period.decode_ms = 3;
   period.read_bytes_per_s = 12e6;
   period.cores_busy = 1.9;
   period.sent_bytes = 8e6;
@@ -33,19 +34,25 @@ telemetry::Snapshot snapshot(double steps, double data_wait, double forward) {
       .observe((data_wait + forward) / steps, static_cast<uint64_t>(steps));
   registry.set(telemetry::Metric::kPhaseSeconds, data_wait, "data_wait");
   registry.set(telemetry::Metric::kPhaseSeconds, forward, "forward");
+  registry.set(telemetry::Metric::kCoreWaitSeconds, forward / 2);
+  for (const auto stage : {telemetry::Metric::kHeaderMs, telemetry::Metric::kDecodeMs, telemetry::Metric::kColorMs,
+                           telemetry::Metric::kRowsMs}) {
+    registry.set(stage, forward);
+  }
   return registry.snapshot();
 }
 
 }  // namespace
 
 TEST_CASE("a worker that waits for its disk is named with its numbers", "[observe]") {
-  const auto found = find_slow(job({worker(0, 1, 99, 210), worker(1, 2, 98, 210), worker(3, 190, 120, 0)}));
+  std::vector<WorkerPeriod> workers = {worker(0, 1, 99, 210), worker(1, 2, 98, 210), worker(3, 190, 120, 0)};
+  const auto found = find_slow(job(workers));
   REQUIRE(found.size() == 1);
   CHECK(found[0].who == "worker 3");
   CHECK(found[0].cause == Cause::kData);
   CHECK(found[0].sentence ==
-        "worker 3 (node3) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads, 12 MB/s from "
-        "disk)");
+        "worker 3 (node3) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk 12 "
+        "MB/s)");
   const auto json = nlohmann::json::parse(to_json(found[0]))["slow"];
   CHECK(json["process"] == "worker 3");
   CHECK(json["host"] == "node3");
@@ -54,6 +61,53 @@ TEST_CASE("a worker that waits for its disk is named with its numbers", "[observ
   CHECK(json["others_step_s"] == Approx(0.1));
   CHECK(json["data_wait_s"] == Approx(0.19));
   CHECK(json["text"] == found[0].sentence);
+}
+
+TEST_CASE("a worker that waits for its decoders is named with what an image costs them", "[observe]") {
+  std::vector<WorkerPeriod> workers = {worker(0, 1, 99, 190), worker(1, 191, 99, 0)};
+  workers[1].decode_threads = 1;
+  workers[1].decode_ms = 12;
+  const auto found = find_slow(job(workers));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == Cause::kData);
+  CHECK_THAT(found[0].sentence,
+             Catch::EndsWith("its data wait is 191 ms (1 decode thread; 12 ms to decode an image, the "
+                             "others 3.0; disk 12 MB/s)"));
+  for (WorkerPeriod& worker : workers) worker.decode_ms = 0;  // not known
+  CHECK_THAT(find_slow(job(workers)).front().sentence, Catch::EndsWith("(1 decode thread; disk 12 MB/s)"));
+}
+
+// Its threads are late in all phases, most of all in the one that is longest anyway.
+TEST_CASE("a worker without a core to run on lacks processor time, whatever it is late with", "[observe]") {
+  for (double WorkerPeriod::*phase : {&WorkerPeriod::data_wait_s, &WorkerPeriod::compute_s, &WorkerPeriod::push_s}) {
+    std::vector<WorkerPeriod> workers = {worker(0, 1, 99, 200), worker(1, 1, 99, 200), worker(2, 1, 99, 0)};
+    workers[2].*phase += 0.2;
+    workers[2].step_s = 0.3;
+    workers[2].cores_busy = 0.1;
+    for (WorkerPeriod& worker : workers) worker.cores_missing = 0.2;
+    CHECK_THAT(find_slow(job(workers)).front().sentence,
+               !Catch::Contains("processor time"));  // it is as with the others
+    workers[2].cores_missing = 0.9;
+    const auto found = find_slow(job(workers));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == Cause::kCompute);
+    CHECK(
+        found[0].sentence ==
+        "worker 2 (node2) takes 300 ms a step, the others 100: it lacks processor time (0.1 cores busy and 0.9 threads "
+        "waiting for one, the others 1.9 and 0.2)");
+  }
+}
+
+TEST_CASE("a worker that is long at sending its gradients has a slow network", "[observe]") {
+  std::vector<WorkerPeriod> workers = {worker(0, 1, 99, 200), worker(1, 1, 99, 200), worker(2, 1, 99, 0)};
+  for (WorkerPeriod& worker : workers) worker.push_s = 0.002;
+  workers[2].push_s = 0.2;
+  const auto found = find_slow(job(workers));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == Cause::kNetwork);
+  CHECK(found[0].sentence ==
+        "worker 2 (node2) takes 300 ms a step, the others 102: sending its gradients takes 200 ms, the others 2.0: its "
+        "network is slow (8.0 MB in a step, about 40 MB/s)");
 }
 
 TEST_CASE("a worker that computes slowly is named, and those that wait for it are not", "[observe]") {
@@ -80,9 +134,10 @@ TEST_CASE("a worker whose gradients are late although it works as fast has a slo
   CHECK(find_slow(job(workers)).front().cause == Cause::kCompute);
 }
 
-TEST_CASE("like workers, small differences and a lone worker are not called slow", "[observe]") {
+TEST_CASE("like workers, small differences, and a lone worker, are not called slow", "[observe]") {
   CHECK(find_slow(job({worker(0, 1, 99, 5), worker(1, 2, 110, 0)})).empty());
   CHECK(find_slow(job({worker(0, 0, 2, 5), worker(1, 0, 6, 0)})).empty());
+  CHECK(find_slow(job({worker(0, 0, 10, 290), worker(1, 0, 30, 270)})).empty());  // both wait for something else
   CHECK(find_slow(job({worker(0, 100, 99, 5)})).empty());
   CHECK(find_slow(job({})).empty());
 }
@@ -131,6 +186,9 @@ TEST_CASE("a period is the difference of two snapshots", "[observe]") {
   CHECK(period.workers[0].steps == 20);
   CHECK(period.workers[0].data_wait_s == Approx(0.2));
   CHECK(period.workers[0].compute_s == Approx(0.2));
+  CHECK(period.workers[0].cores_missing == Approx(0.5));
+  CHECK(period.workers[0].core_wait_s() == Approx(0.2));
+  CHECK(period.workers[0].decode_ms == 24);
   CHECK(period.workers[1].data_wait_s == Approx(0.1));
   CHECK(period_between(now, now, 4).workers.empty());
 }
