@@ -182,6 +182,15 @@ std::string Hosts::ssh_calls() const {
   return read_file(dir_.path("calls")).value_or("");
 }
 
+bool Hosts::limit(int i, const std::vector<std::string>& what, std::string& why_not) const {
+  std::vector<std::string> words = {script(), "limit", dir_.path(), std::to_string(i + 1)};
+  words.insert(words.end(), what.begin(), what.end());
+  const Ended end = command(words);
+  why_not = end.output.substr(0, end.output.find('\n'));
+  if (end.code != 0 && end.code != kSkipped) throw std::runtime_error("no limit: " + end.output);
+  return end.code == 0;
+}
+
 void Hosts::cut_off(int i) const {
   must_run({"ip", "link", "set", "v" + net_ + "-" + std::to_string(i + 1), "down"});
 }

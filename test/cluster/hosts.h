@@ -39,6 +39,9 @@ class Hosts {
   [[nodiscard]] bool all_quiet(double seconds) const;
   // The command lines of all calls of ssh so far, one per line.
   [[nodiscard]] std::string ssh_calls() const;
+  // Slows host i down, as `limit` of the script says: {"cpu", PERCENT}, {"disk", BYTES, FOLDER} or {"network", BYTES}.
+  // Returns false and sets `why_not` if this machine does not permit it.
+  [[nodiscard]] bool limit(int i, const std::vector<std::string>& what, std::string& why_not) const;
   // From now on, no network frame reaches or leaves host i.
   void cut_off(int i) const;
   // Puts host i behind a link that loses and delays frames in both directions, for as long as the object lives. Returns
