@@ -110,7 +110,11 @@ Result<launch::KubernetesJob> kubernetes_job(const Call& call, const job::Flags&
   DT_TRY(const Exports exports, exports_of(call, flags));
   const bool is_named = !flags.batch.job_name.empty();
   const std::string name = is_named ? request.name : launch::dns_label(request.name) + suffix;
-  launch::KubernetesJob job{.name = name, .name_space = flags.batch.name_space, .manifests = {}, .pods = request.nodes};
+  launch::KubernetesJob job{.name = name,
+                            .name_space = flags.batch.name_space,
+                            .manifests = {},
+                            .pods = request.nodes,
+                            .all_logs = flags.launch.all_logs};
   DT_TRY(job.manifests, launch::kubernetes_manifests({.name = name,
                                                       .token = token,
                                                       .flags = flags,

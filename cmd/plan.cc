@@ -148,7 +148,11 @@ Result<int> plan_job(const Call& call, const Options& options, job::Flags flags)
     if (code != 0) return code;
   }
   if (!job.hint.empty()) fmt::print(stderr, "note: {}\n", job.hint);
-  DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan));
+  Console console = Console::to_stderr(flags.launch.terminal);
+  DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan, [&](Live live) {
+           console.live(std::move(live), Console::Time::clock::now());
+         }));
+  console.finish();
   DT_TRY(const std::string written, tools::write_plan_files(plan, tools::plan_files(flags.launch)));
   if (options.json) {
     fmt::print("{}\n", plan.json());

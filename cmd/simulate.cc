@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/console.h"
 #include "base/file.h"
 #include "job/process/exit_code.h"
 #include "tool.h"
@@ -192,9 +193,15 @@ Result<int> simulate(const Call& call) {
   if (line.help) return 0;
   const Options& options = line.options;
   if (!options.replay.empty()) return replay(options.replay);
-  DT_TRY(const tools::SimulateResult result, tools::simulate(options.simulation, [&](std::string_view progress) {
-           if (!options.json) fmt::print(stderr, "{}\n", progress);
-         }));
+  Console console = Console::to_stderr(call.environment("TERM").value_or(""));
+  const tools::SimulateProgress progress{
+      .line =
+          [&](std::string_view text) {
+            if (!options.json) console.line(text);
+          },
+      .live = [&](Live live) { console.live(std::move(live), Console::Time::clock::now()); }};
+  DT_TRY(const tools::SimulateResult result, tools::simulate(options.simulation, progress));
+  console.finish();
   if (!options.csv.empty()) DT_TRY_VOID(write_file_atomic(options.csv, result.csv()), "writing --csv");
   std::fputs((options.json ? result.json() + "\n" : result.text()).c_str(), stdout);
   if (result.all_finished()) return job::kExitOk;

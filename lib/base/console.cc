@@ -13,7 +13,9 @@ namespace dtrain {
 namespace {
 
 constexpr auto kPlainInterval = std::chrono::seconds(10);
-constexpr int kColumnsUnknown = 80;
+constexpr WindowSize kSizeUnknown{80, 24};
+constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
+constexpr std::string_view kBetweenParts = "  ";
 
 // Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out, and
 // said when writing is possible again: it never ends the program.
@@ -56,60 +58,135 @@ class StderrWriter {
   int error_ = 0;  // of the last write that failed
 };
 
-int terminal_columns(int fd) {
-  if (::isatty(fd) == 0) return 0;
+WindowSize window_of(int fd) {
+  if (::isatty(fd) == 0) return {};
   winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kColumnsUnknown;
+  const bool known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return known ? WindowSize{size.ws_col, size.ws_row} : kSizeUnknown;
+}
+
+bool is_inside_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+// How many columns the text takes at most: a character beyond ASCII may take two.
+size_t columns_of(std::string_view text) {
+  size_t columns = 0;
+  for (const char c : text) {
+    if (!is_inside_character(c)) columns += static_cast<unsigned char>(c) < 0x80 ? 1 : 2;
+  }
+  return columns;
+}
+
+// The longest beginning of the text that fits; no character is cut in two.
+std::string_view cut(std::string_view text, size_t columns) {
+  size_t end = 0, used = 0;
+  while (end < text.size()) {
+    size_t next = end + 1;
+    while (next < text.size() && is_inside_character(text[next])) next++;
+    used += columns_of(text.substr(end, next - end));
+    if (used > columns) break;
+    end = next;
+  }
+  return text.substr(0, end);
+}
+
+// "[=====>    ] ".
+std::string bar(double done, size_t columns) {
+  const double share = std::clamp(done, 0.0, 1.0);
+  const auto filled = static_cast<size_t>(share * static_cast<double>(columns));
+  std::string inside(filled, '=');
+  if (filled < columns) inside += '>' + std::string(columns - filled - 1, ' ');
+  return "[" + inside + "] ";
+}
+
+// The text in lines of at most `columns` columns, broken between its parts where it has some.
+std::vector<std::string> broken(std::string_view text, size_t columns) {
+  std::vector<std::string> lines;
+  while (columns_of(text) > columns) {
+    const std::string_view fits = cut(text, columns);
+    // A break may come directly behind what fits.
+    const size_t part = text.substr(0, fits.size() + kBetweenParts.size()).rfind(kBetweenParts);
+    if (part == std::string_view::npos || part == 0) break;
+    lines.emplace_back(text.substr(0, part));
+    text.remove_prefix(part + kBetweenParts.size());
+  }
+  lines.emplace_back(cut(text, columns));
+  return lines;
 }
 
 }  // namespace
 
+std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
+  // A line that is exactly as wide as the terminal would wrap.
+  const auto columns = static_cast<size_t>(std::max(1, window.columns - 1));
+  const auto rows = static_cast<size_t>(std::max(1, window.rows / 2));
+  const size_t bar_columns = std::min(kBarMax, columns / 3);
+  std::vector<std::string> lines =
+      broken((live.done && bar_columns >= kBarMin ? bar(*live.done, bar_columns) : "") + live.text, columns);
+  if (lines.size() > rows) lines.resize(rows);
+  const size_t room = rows - lines.size();
+  const size_t shown = live.details.size() <= room ? live.details.size() : room - std::min<size_t>(room, 1);
+  for (size_t i = 0; i < shown; i++) lines.emplace_back(cut(live.details[i], columns));
+  if (shown < live.details.size() && room > 0) {
+    lines.emplace_back(cut(fmt::format("... and {} more", live.details.size() - shown), columns));
+  }
+  return lines;
+}
+
 Console Console::to_stderr(std::string_view terminal) {
   const bool can_redraw = !terminal.empty() && terminal != "dumb";
-  return {StderrWriter(), [can_redraw] { return can_redraw ? terminal_columns(STDERR_FILENO) : 0; }};
+  return {StderrWriter(), [can_redraw] { return can_redraw ? window_of(STDERR_FILENO) : WindowSize(); }};
 }
 
 void Console::line(std::string_view text) {
   write_(fmt::format("{}{}\n", wipe(), text));
-  drawn_ = 0;
-  if (columns_() > 0) draw();
+  drawn_.clear();
+  if (window_().columns > 0) draw();
 }
 
-void Console::live(std::string_view text, Time now) {
-  live_ = text;
-  if (columns_() > 0) return draw();
-  unprinted_ = !live_.empty() && printed_ && now - *printed_ < kPlainInterval;
-  if (unprinted_ || live_.empty()) return;
+void Console::live(Live live, Time now) {
+  live_ = std::move(live);
+  if (window_().columns > 0) return draw();
+  unprinted_ = !live_.text.empty() && printed_ && now - *printed_ < kPlainInterval;
+  if (unprinted_ || live_.text.empty()) return;
   printed_ = now;
-  write_(live_ + "\n");
+  write_(live_.text + "\n");
 }
 
 void Console::resized() {
-  if (columns_() > 0) draw();
+  if (window_().columns > 0) draw();
 }
 
 void Console::finish() {
-  if (drawn_ > 0 || unprinted_) write_(wipe() + live_ + "\n");
-  live_.clear();
-  drawn_ = 0;
+  if (!drawn_.empty() || unprinted_) write_(wipe() + live_.text + "\n");
+  live_ = {};
+  drawn_.clear();
   unprinted_ = false;
 }
 
-// Moves to the first column of the live line and erases to the end of the screen. If the window has become narrower,
-// the terminal has wrapped the line, and it begins some rows higher.
+// Moves to the first column of the block's first row and erases to the end of the screen. If the window has become
+// narrower, the terminal has wrapped the lines, and the block begins some rows higher.
 std::string Console::wipe() const {
-  if (drawn_ == 0) return "";
-  const int columns = columns_();
-  const size_t rows_above = columns > 0 ? (drawn_ - 1) / static_cast<size_t>(columns) : 0;
-  return rows_above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", rows_above) : "\r\x1b[K";
+  if (drawn_.empty()) return "";
+  const auto columns = static_cast<size_t>(std::max(1, window_().columns));
+  size_t rows = 0;
+  for (const size_t width : drawn_) rows += std::max<size_t>(1, (width + columns - 1) / columns);
+  return rows > 1 ? fmt::format("\r\x1b[{}A\x1b[J", rows - 1) : "\r\x1b[K";
 }
 
-// One column stays free, because a line that is exactly as wide as the terminal would wrap.
 void Console::draw() {
-  if (live_.empty()) return;
-  const std::string shown = live_.substr(0, static_cast<size_t>(std::max(1, columns_() - 1)));
-  write_((drawn_ > 0 ? wipe() : "\r\x1b[K") + shown);
-  drawn_ = shown.size();
+  std::string bytes = drawn_.empty() ? "\r\x1b[K" : wipe();
+  if (live_.text.empty() && drawn_.empty()) return;
+  drawn_.clear();
+  if (!live_.text.empty()) {
+    for (const std::string& line : lines_in_window(live_, window_())) {
+      if (!drawn_.empty()) bytes += "\r\n";
+      bytes += line;
+      drawn_.push_back(columns_of(line));
+    }
+  }
+  write_(bytes);
 }
 
 }  // namespace dtrain

@@ -1,8 +1,9 @@
-// The console output of a run: ordinary lines, and one live line below them.
+// The console output of a run: ordinary lines, and below them a block of live lines.
 //
-// On a terminal, the live line stays at the bottom, cut to the window's current width. It is erased before other output
-// and redrawn after it. Elsewhere, it is printed as plain text, at most every 10 s. No colors are used. Not
-// thread-safe.
+// On a terminal, the block stays at the bottom and follows the window's size: a text that is too wide is broken between
+// its parts, other lines are cut, and lines for which there is no room are counted. The block is erased before other
+// output and redrawn after it. Elsewhere, its text is printed as a plain line, at most every 10 s. All that is drawn is
+// ASCII, apart from names, and no colors are used. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -11,17 +12,29 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/live.h"
 
 namespace dtrain {
+
+struct WindowSize {
+  int columns = 0;  // 0: there is no terminal, or it cannot redraw lines
+  int rows = 0;
+};
+
+// The lines of the block in such a window, each narrower than it. At most half of the window's rows are used, but at
+// least one.
+std::vector<std::string> lines_in_window(const Live& live, WindowSize window);
 
 class Console {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Write = std::function<void(std::string_view bytes)>;
-  using Columns = std::function<int()>;
+  using Window = std::function<WindowSize()>;
 
-  // `columns` returns the terminal's current width; 0 if there is no terminal, or if it cannot redraw a line.
-  Console(Write write, Columns columns) : write_(std::move(write)), columns_(std::move(columns)) {}
+  // `window` returns the terminal's current size.
+  Console(Write write, Window window) : write_(std::move(write)), window_(std::move(window)) {}
   ~Console() { finish(); }
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -30,20 +43,20 @@ class Console {
   // terminal.
   static Console to_stderr(std::string_view terminal);
 
-  void line(std::string_view text);            // without the newline
-  void live(std::string_view text, Time now);  // replaces the live line; empty: removes it
-  void resized();                              // redraws the live line after the window's width has changed
-  void finish();                               // leaves the last live line in full, as an ordinary line
+  void line(std::string_view text);  // without the newline
+  void live(Live live, Time now);    // replaces the block; an empty one removes it
+  void resized();                    // redraws the block after the window's size has changed
+  void finish();                     // leaves the last live text in full, as an ordinary line
 
  private:
   [[nodiscard]] std::string wipe() const;
   void draw();
 
   Write write_;
-  Columns columns_;
-  std::string live_;
-  size_t drawn_ = 0;             // characters of the live line that are on the screen
-  bool unprinted_ = false;       // the live line has changed since it was last printed as plain text
+  Window window_;
+  Live live_;
+  std::vector<size_t> drawn_;    // columns of each line of the block that is on the screen
+  bool unprinted_ = false;       // the live text has changed since it was last printed as plain text
   std::optional<Time> printed_;  // when it was last printed as plain text
 };
 

@@ -28,9 +28,9 @@ namespace {
 class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit ConsoleSink(std::string_view terminal) : console_(Console::to_stderr(terminal)) {}
-  void live(std::string_view text) {
+  void live(Live live) {
     const MutexLock lock(mutex_);
-    console_.live(text, Console::Time::clock::now());
+    console_.live(std::move(live), Console::Time::clock::now());
   }
   void plain(std::string_view line) {
     const MutexLock lock(mutex_);
@@ -86,6 +86,14 @@ bool has_room(int fd) {
 // A line may quote text from a peer or a file. If it is longer than this, its middle is left out.
 constexpr size_t kRecordBytesMax = 64 << 10;
 
+constexpr std::string_view kWarning = "warning: ", kError = "error";
+
+// Errors of dtrain (base/error.h) begin with the word already.
+std::string_view word_before(Level level, std::string_view line) {
+  if (level == Level::kWarning) return kWarning;
+  return level == Level::kError && !line.starts_with(kError) ? "error: " : "";
+}
+
 // A comma before the milliseconds, as in Python's logging.
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
 
@@ -136,8 +144,8 @@ Log Log::named(std::string node) const {
   return {sinks_, std::move(node)};
 }
 
-void Log::live(std::string_view text) const {
-  if (sinks_->console != nullptr) sinks_->console->live(text);
+void Log::live(Live live) const {
+  if (sinks_->console != nullptr) sinks_->console->live(std::move(live));
 }
 
 int Log::verbosity() const {
@@ -152,11 +160,23 @@ void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
   if (level == Level::kError) sinks_->errors++;
-  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}", node_, printable(line, kRecordBytesMax, "\t"));
+  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}{}", node_, word_before(level, line),
+                      printable(line, kRecordBytesMax, "\t"));
 }
 
 void Log::flush() const {
   sinks_->logger->flush();
+}
+
+std::string_view node_of_ordinary_line(std::string_view line) {
+  constexpr std::string_view kDate = "2016-05-12 10:11:12,345", kNode = " Node[", kEnd = "] ";
+  if (line.size() < kDate.size() || !line.substr(kDate.size()).starts_with(kNode)) return {};
+  const size_t end = line.find(kEnd, kDate.size());
+  if (end == std::string_view::npos) return {};
+  const std::string_view text = line.substr(end + kEnd.size());
+  if (text.starts_with(kWarning) || text.starts_with(kError)) return {};
+  const size_t node = kDate.size() + kNode.size();
+  return line.substr(node, end - node);
 }
 
 }  // namespace dtrain

@@ -1,6 +1,8 @@
 // Log lines in MXNet's format, so that programs that parse MXNet's logs can parse these (docs/formats.md, "Log lines"):
 //   2016-05-12 10:11:12,345 Node[0] Epoch[0] Time cost=12.346
 //
+// The text of a warning begins with "warning: ", that of an error with "error".
+//
 // Each record is one line of printable text. Control characters other than the tab, which MXNet's lines have, become
 // \xNN, so that quoted text from a peer can neither forge a log line nor control the terminal.
 //
@@ -15,6 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/live.h"
 
 namespace dtrain {
 
@@ -52,8 +55,8 @@ class Log {
     if (verbosity <= this->verbosity()) write(Level::kDebug, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // Shows `text` as the live line below all others (base/console.h), on stderr only; each call replaces it.
-  void live(std::string_view text) const;
+  // Shows this below all lines (base/console.h), on stderr only; each call replaces it.
+  void live(Live live) const;
 
   [[nodiscard]] int verbosity() const;
   [[nodiscard]] int error_count() const;  // number of kError lines so far, by all copies
@@ -66,5 +69,9 @@ class Log {
   std::shared_ptr<Sinks> sinks_;
   std::string node_;
 };
+
+// The node of a line that a Log wrote and that is neither a warning nor an error, such as "0" or "server 1"; empty for any
+// other line.
+std::string_view node_of_ordinary_line(std::string_view line);
 
 }  // namespace dtrain

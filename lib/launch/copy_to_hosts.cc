@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/progress_bar.h"
 #include "launch/output.h"
 #include "launch/package/tool.h"
 #include "launch/run_all.h"
@@ -47,7 +48,8 @@ class Copier {
   Result<> ask(const std::string& id) {
     std::vector<std::vector<std::string>> commands;
     for (const Target& target : targets_) commands.push_back(ask_command(*target.machine->copy, id));
-    DT_TRY(const std::vector<Finished> answers, run_for(targets_, commands, "preparing the copy to {} failed: {}"));
+    DT_TRY(const std::vector<Finished> answers,
+           run_for(targets_, commands, "asking the hosts", "preparing the copy to {} failed: {}"));
     for (size_t i = 0; i < targets_.size(); i++) {
       targets_[i].state = parse_copy_state(answers[i].output);
       const std::string& machine = targets_[i].state.machine;
@@ -73,7 +75,7 @@ class Copier {
     for (const Target& target : without) {
       commands.push_back(program_command(*target.machine->copy, package.id(), archive));
     }
-    DT_TRY_VOID(run_for(without, commands, "copying this program to {} failed: {}"));
+    DT_TRY_VOID(run_for(without, commands, "copying this program", "copying this program to {} failed: {}"));
     return {};
   }
 
@@ -97,7 +99,8 @@ class Copier {
           rsync_here ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front()) : "this machine has";
       screen_.line(fmt::format("dtrain: {} no rsync, so all files are sent, not only those that changed", where));
     }
-    DT_TRY_VOID(run_for(others, commands, "copying the current directory to {} failed: {}"));
+    DT_TRY_VOID(
+        run_for(others, commands, "copying the current directory", "copying the current directory to {} failed: {}"));
     return {};
   }
 
@@ -106,17 +109,22 @@ class Copier {
     return answer.ended_with(0);
   }
 
-  // Runs one command for each target. `failure`: the error's text, with places for the host and the words of the tool.
+  // Runs one command for each target. `what`: its name, for the progress. `failure`: the error's text, with places for the host and the words of the tool.
   Result<std::vector<Finished>> run_for(const std::vector<Target>& targets,
-                                        const std::vector<std::vector<std::string>>& arguments,
+                                        const std::vector<std::vector<std::string>>& arguments, const std::string& what,
                                         const std::string& failure) {
     std::vector<Command> commands;
     commands.reserve(arguments.size());
     for (const std::vector<std::string>& words : arguments) {
       commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = words});
     }
+    ProgressBar bar({what, "hosts", static_cast<int64_t>(targets.size())},
+                    [this](const Live& live) { screen_.live(live); });
+    bar.show(0);
+    int64_t done = 0;
     std::optional<size_t> failed;
-    const auto goes_on = [&failed](size_t i, const Finished& copy) {
+    const auto goes_on = [&](size_t i, const Finished& copy) {
+      bar.show(++done);
       if (!failed && !copy.ended_with(0)) failed = i;
       return !failed;
     };

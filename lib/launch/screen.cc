@@ -13,6 +13,19 @@ namespace {
 constexpr const char* kLineWord = "line";
 constexpr const char* kLiveWord = "live";
 constexpr const char* kFinishWord = "finish";
+constexpr const char* kNoShare = "-";  // instead of Live::done
+
+std::string message_of(const Live& live) {
+  std::vector<std::string> words = {kLiveWord, live.text, live.done ? fmt::format("{:.4f}", *live.done) : kNoShare};
+  words.insert(words.end(), live.details.begin(), live.details.end());
+  return to_message(words);
+}
+
+Live live_of(const std::vector<std::string>& words) {
+  std::optional<double> done;
+  if (words[2] != kNoShare) done = std::strtod(words[2].c_str(), nullptr);
+  return {words[1], done, {words.begin() + 3, words.end()}};
+}
 
 }  // namespace
 
@@ -28,6 +41,10 @@ Screen::~Screen() {
     poll_until(watched, std::nullopt);
     flush();
   }
+}
+
+void Screen::live(const Live& live) {
+  add({Kind::kLive, message_of(live)});
 }
 
 void Screen::watch(std::vector<pollfd>& watched) const {
@@ -62,7 +79,7 @@ std::string Screen::next_message() {
   queue_.pop_front();
   bytes_ -= entry.text.size() + 1;
   if (entry.kind == Kind::kFinish) return to_message({kFinishWord});
-  return to_message({entry.kind == Kind::kLine ? kLineWord : kLiveWord, entry.text});
+  return entry.kind == Kind::kLive ? entry.text : to_message({kLineWord, entry.text});
 }
 
 void Screen::flush() {
@@ -81,8 +98,8 @@ Result<> show(std::string_view message, Console& console) {
   const std::string kind = words.empty() ? "" : words[0];
   if (kind == kLineWord && words.size() == 2) {
     console.line(words[1]);
-  } else if (kind == kLiveWord && words.size() == 2) {
-    console.live(words[1], Console::Time::clock::now());
+  } else if (kind == kLiveWord && words.size() >= 3) {
+    console.live(live_of(words), Console::Time::clock::now());
   } else if (kind == kFinishWord) {
     console.finish();
   } else {

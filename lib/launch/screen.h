@@ -29,7 +29,7 @@ class Screen {
 
   // See Console.
   void line(std::string_view text) { add({Kind::kLine, std::string(text)}); }
-  void live(std::string_view text) { add({Kind::kLive, std::string(text)}); }
+  void live(const Live& live);
   void finish() { add({Kind::kFinish, ""}); }
 
   // watch() appends the descriptor to poll; call flush() when it is writable.
@@ -40,7 +40,7 @@ class Screen {
   enum class Kind { kLine, kLive, kFinish };
   struct Entry {
     Kind kind;
-    std::string text;
+    std::string text;  // of kLive: a message
   };
 
   void add(Entry entry);

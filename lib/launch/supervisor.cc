@@ -25,6 +25,7 @@
 #include "launch/line_log.h"
 #include "launch/outcome.h"
 #include "launch/output.h"
+#include "launch/shown_lines.h"
 #include "launch/signal_queue.h"
 #include "launch/step_times.h"
 
@@ -102,6 +103,7 @@ class Supervisor {
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<std::vector<size_t>> members_on_;  // by Command::machine
   size_t running_ = 0, workers_running_ = 0;
+  ShownLines shown_{job_.all_logs};
   std::vector<Ended> ended_;  // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // of the scheduler
@@ -122,6 +124,7 @@ Result<JobEnd> Supervisor::run() {
     enter(Phase::kStarting, job_.limits.start);
   }
   say(fmt::format("job {}", job_.name));
+  if (!job_.all_logs) say(fmt::format("--all-logs shows the logs of all processes, which are in {}", job_.run_dir));
   if (job_.joins_scheduler) launch_others(job_.scheduler_address);
   while (running_ > 0) {
     wait_for_events();
@@ -155,6 +158,7 @@ Result<> Supervisor::launch(const Command& command) {
   members_on_[command.machine].push_back(members_.size() - 1);
   running_++;
   if (command.role == "worker") workers_running_++;
+  shown_.started(command);
   return {};
 }
 
@@ -230,7 +234,9 @@ void Supervisor::take_from(size_t machine) {
 void Supervisor::on_line(Member& member, const OutputLine& line) {
   if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
   member.first_error.line(line.text);
-  screen_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
+  if (shown_.shows(member.command, line.text)) {
+    screen_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
+  }
   if (!hosts_[member.command.machine]->shares_run_dir()) keep_line(member, line.text);
 }
 
@@ -259,7 +265,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
     progress_ = *progress;
     step_times_.at(progress->step, Clock::now());
     tell_time_to_stop();
-    screen_.live(job::format_progress(*progress));
+    screen_.live(job::live_progress(*progress, [this](uint32_t rank) { return shown_.host_of_worker(rank); }));
   }
   return progress.has_value();
 }
@@ -406,7 +412,7 @@ std::string Supervisor::running_names() const {
 
 JobEnd Supervisor::report() {
   if (!start_error_ && progress_ && job_code(ended_) == job::kExitOk) {
-    screen_.live(job::format_progress(job::completed(*progress_)));
+    screen_.live(job::live_progress(job::completed(*progress_)));
   }
   screen_.finish();
   JobHistory history{.start_error = start_error_, .ended = ended_, .processes = {}};

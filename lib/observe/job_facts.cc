@@ -105,7 +105,8 @@ JobEvent event_of(const std::string& log_line) {
   const size_t node = log_line.find(" Node[");
   const size_t begin = node == std::string::npos ? node : log_line.find("] ", node);
   if (begin == std::string::npos) return {};
-  const std::string text = log_line.substr(begin + 2);
+  std::string text = log_line.substr(begin + 2);
+  if (constexpr std::string_view kWarning = "warning: "; text.starts_with(kWarning)) text.erase(0, kWarning.size());
   for (const auto& [beginning, kind] : kBeginnings) {
     if (text.starts_with(beginning)) return {.seconds = 0, .kind = kind, .text = text};
   }

@@ -198,6 +198,7 @@ void ControlLine::beat() {
     beat.set_wait_network_share(progress_.wait_network_share);
     beat.set_checkpoint_s(progress_.checkpoint_s);
     beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
+    if (progress_.validated) beat.set_validated(*progress_.validated);
     out = stream_;
   }
   if (options_.tracer != nullptr) beat.set_traced(options_.tracer->written());

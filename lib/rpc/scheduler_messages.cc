@@ -87,7 +87,8 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                        .wait_data_share = beat.wait_data_share(),
                        .wait_network_share = beat.wait_network_share(),
                        .data_stage = job::data_stage(beat.data_stage()),
-                       .checkpoint_s = beat.checkpoint_s()},
+                       .checkpoint_s = beat.checkpoint_s(),
+                       .validated = beat.has_validated() ? std::optional(beat.validated()) : std::nullopt},
           .wait = beat.wait(),
           .wait_s = beat.wait_s(),
           .metrics = to_snapshot(beat)};

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/progress_bar.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
 #include "data/records/image_record.h"
@@ -19,7 +20,6 @@
 #include "data/records/tar.h"
 #include "data/sources/cifar_source.h"
 #include "launch/download/download.h"
-#include "tools/download_line.h"
 #include "tools/imagenet_get.h"
 
 namespace dtrain::tools {
@@ -90,15 +90,15 @@ Result<std::string> digest_of(const std::string& path, const PublishedFile& file
                               const Log& log) {
   launch::Digester digester(file.kind);
   std::error_code ignored;
-  DownloadLine line("checking " + file.name, log);
-  const auto size = static_cast<int64_t>(fs::file_size(path, ignored));
+  const auto size = file.of_content ? 0 : static_cast<int64_t>(fs::file_size(path, ignored));
+  ProgressBar bar({"checking " + file.name, "", size}, log);
   int64_t done = 0;
   const Result<> read = read_pieces(path, file.of_content, [&](std::span<std::byte> piece) -> Result<> {
     if (options.stop != nullptr && *options.stop)
       return fail(Code::kPreempted, "{}: stopped while it was checked", path);
     digester.add(piece);
     done += static_cast<int64_t>(piece.size());
-    line.show(done, file.of_content ? 0 : size);
+    bar.show(done);
     return {};
   });
   if (!read && read.error().code == Code::kPreempted) return tl::unexpected(read.error());
@@ -192,11 +192,15 @@ class Fetch {
   [[nodiscard]] static const char* hint() { return "; --checksums 0 takes any files of this form"; }
 
   Result<launch::Downloaded> download_to(const std::string& part) {
-    DownloadLine line(file_.name, log_);
+    ProgressBar bar({file_.name, "", 0}, log_);
     log_.info("downloading {}", url());
     return launch::download({.url = url(),
                              .path = part,
-                             .progress = [&line](int64_t have, int64_t total) { line.show(have, total); },
+                             .progress =
+                                 [&bar](int64_t have, int64_t total) {
+                                   bar.set_total(total);
+                                   bar.show(have);
+                                 },
                              .stop = options_.stop,
                              .attempts = options_.attempts,
                              .first_pause = options_.first_pause},

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/mutex.h"
+#include "base/progress_bar.h"
 #include "base/thread.h"
 #include "data/pictures/image.h"
 #include "data/pictures/picture_facts.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
-#include "tools/download_line.h"
 
 namespace dtrain::tools {
 namespace {
@@ -95,13 +95,13 @@ class RecordReader {
 // What several threads find out about the records of one file.
 class FileSum {
  public:
-  FileSum(const data::RecordFile& file, const Log& log) : bytes_(file.size()), line_("reading " + file.path(), log) {}
+  FileSum(const data::RecordFile& file, const Log& log) : bar_({"reading " + file.path(), "", file.size()}, log) {}
 
   // Adds records, of which the last one begins at `offset`.
   void add(const DataStat& some, int64_t offset) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     merge(sum_, some);
-    line_.show(offset, bytes_);
+    bar_.show(offset);
   }
   DataStat take() DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -109,9 +109,8 @@ class FileSum {
   }
 
  private:
-  const int64_t bytes_;
   Mutex mutex_;
-  DownloadLine line_ DT_GUARDED_BY(mutex_);
+  ProgressBar bar_ DT_GUARDED_BY(mutex_);
   DataStat sum_ DT_GUARDED_BY(mutex_);
 };
 
@@ -119,9 +118,9 @@ class FileSum {
 Result<> add_file(const std::string& path, const DataStatOptions& options, DataStat& all, const Log& log) {
   DT_TRY(const data::RecordFile file, data::RecordFile::open(path));
   DT_TRY_VOID(data::check_is_record_file(file));
-  DownloadLine scanning("finding the records of " + path, log);
+  ProgressBar scanning({"finding the records of " + path, "", file.size()}, log);
   DT_TRY(const data::RecordScan scan, data::scan_records(file, [&](int64_t offset) -> Result<> {
-           scanning.show(offset, file.size());
+           scanning.show(offset);
            return {};
          }));
   const auto count = static_cast<int64_t>(scan.offsets.size());

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/progress_bar.h"
 #include "data/packing/pack.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
-#include "tools/download_line.h"
 #include "tools/matlab_file.h"
 
 namespace dtrain::tools {
@@ -47,9 +47,9 @@ Result<std::map<std::string, TarMember>> class_archives(const ReadTar& read, int
 Result<ArchivedPictures> training_pictures(const ReadTar& read, int64_t end, const std::string& name, const Log& log) {
   DT_TRY(const auto archives, class_archives(read, end, name));
   ArchivedPictures pictures;
-  DownloadLine line("listing " + fs::path(name).filename().string(), log);
+  ProgressBar bar({"listing " + fs::path(name).filename().string(), "", end}, log);
   for (const auto& [class_name, archive] : archives) {
-    line.show(archive.offset, end);
+    bar.show(archive.offset);
     DT_TRY(std::vector<TarMember> inner,
            data::list_tar(read, archive.offset, archive.offset + archive.size, name + ": " + archive.name));
     std::ranges::sort(inner, {}, &TarMember::name);

@@ -197,13 +197,14 @@ std::string Plan::json() const {
   return json_text(object);
 }
 
-Result<Plan> make_plan(const PlannedJob& job, const PlanOptions& options) {
+Result<Plan> make_plan(const PlannedJob& job, const PlanOptions& options, const ShowLive& show) {
   Plan plan;
   plan.job = job;
   DT_TRY(plan.grouping, sync::group_by_speed(job.speeds, options.grouping));
   DT_TRY(plan.shares, shares_of(job, plan.grouping));
   const SimulateOptions simulation = simulation_of(plan, options);
-  DT_TRY(plan.simulated, simulate(simulation, [](std::string_view) {}), "simulating the planned job");
+  DT_TRY(plan.simulated, simulate(simulation, {.line = [](std::string_view) {}, .live = show}),
+         "simulating the planned job");
   plan.epochs_simulated = static_cast<double>(simulation.steps) / static_cast<double>(steps_of_epoch(job));
   return plan;
 }

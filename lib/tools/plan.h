@@ -53,7 +53,9 @@ struct Plan {
 };
 
 // Code::kData names a worker without a usable speed; kUsage: values that do not fit together.
-Result<Plan> make_plan(const PlannedJob& job, const PlanOptions& options);
+// `show` gets how far the simulation is.
+Result<Plan> make_plan(
+    const PlannedJob& job, const PlanOptions& options, const ShowLive& show = [](const Live&) {});
 
 struct PlanFiles {
   std::string groups, sharding;  // paths

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/progress_bar.h"
 #include "data/loading/loader.h"
 #include "exec/executor.h"
 #include "role/setup/data.h"
@@ -54,7 +55,7 @@ Result<std::shared_ptr<const data::Dataset>> open_validation(const TrainedModel&
   return sets.validation;
 }
 
-Result<Score> measure(exec::Executor& executor, const train::MetricSpec& spec, data::Loader& loader) {
+Result<Score> measure(exec::Executor& executor, const train::MetricSpec& spec, data::Loader& loader, ProgressBar& bar) {
   DT_TRY(train::Metrics metrics, train::Metrics::create(spec));
   Score score;
   const auto begin = std::chrono::steady_clock::now();
@@ -65,6 +66,7 @@ Result<Score> measure(exec::Executor& executor, const train::MetricSpec& spec, d
     DT_TRY_VOID(executor.forward(*batch, exec::no_wait));
     DT_TRY_VOID(metrics.add(executor, batch->labels, batch->count));
     score.images += batch->count;
+    bar.show(score.images);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   score.bad_records = loader.bad_records();
@@ -85,7 +87,8 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   train::MetricSpec metrics = role::metrics_of(model.flags.job, compiled.shapes);
   metrics.top_k = {5};
   metrics.losses = {"ce"};
-  DT_TRY(Score score, measure(*compiled.executor, metrics, loader), "scoring {}", model.params);
+  ProgressBar bar({"scoring", "pictures", data->size()}, log);
+  DT_TRY(Score score, measure(*compiled.executor, metrics, loader, bar), "scoring {}", model.params);
   score.params = model.params;
   return score;
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/progress_bar.h"
 #include "base/words.h"
 #include "job/flags/value.h"
 #include "job/resolve/resolve.h"
@@ -206,9 +207,23 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const syn
   return schemes;
 }
 
+// Counts the steps that all workers have begun.
+class StepBar final : public sync::Observer {
+ public:
+  StepBar(const std::string& scheme, const sync::Setting& setting, ShowLive show)
+      : bar_({"simulating " + scheme, "steps",
+              static_cast<int64_t>(setting.steps * setting.epochs * setting.step_ms.size())},
+             std::move(show)) {}
+  void on_begin(double /*ms*/, sync::Worker /*worker*/, sync::Step /*step*/) override { bar_.show(begun_++); }
+
+ private:
+  ProgressBar bar_;
+  int64_t begun_ = 0;
+};
+
 }  // namespace
 
-Result<SimulateResult> simulate(const SimulateOptions& options, const std::function<void(std::string_view)>& progress) {
+Result<SimulateResult> simulate(const SimulateOptions& options, const SimulateProgress& progress) {
   using Clock = std::chrono::steady_clock;
   DT_TRY(sync::Setting setting, setting_of(options));
   DT_TRY(const std::vector<Scheme> schemes, schemes_of(options, setting));
@@ -223,7 +238,8 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const std::funct
     SchemeResult& entry = result.schemes.emplace_back();
     entry.name = scheme.name;
     std::unique_ptr<LearningModel> model;
-    std::vector<sync::Observer*> observers;
+    StepBar bar(scheme.name, setting, progress.live);
+    std::vector<sync::Observer*> observers = {&bar};
     if (options.loss > 0) {
       const LearningSetting learning = {options.batch_size, scheme.learning_rate, options.loss, options.seed};
       model = std::make_unique<LearningModel>(data, learning, setting);
@@ -232,8 +248,8 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const std::funct
     entry.outcome = sync::simulate(setting, options.seed, observers);
     if (model) entry.reached_s = model->reached_s();
     if (model) entry.last_loss = model->curve().back().loss;
-    progress(fmt::format("{}: {} gradients in {:.2f} s", scheme.name, entry.outcome.gradients,
-                         std::chrono::duration<double>(Clock::now() - begin).count()));
+    progress.line(fmt::format("{}: {} gradients in {:.2f} s", scheme.name, entry.outcome.gradients,
+                              std::chrono::duration<double>(Clock::now() - begin).count()));
   }
   return result;
 }

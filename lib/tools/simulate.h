@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/live.h"
 #include "job/process/inject.h"
 #include "sync/simulator.h"
 #include "sync/trace.h"
@@ -65,9 +66,15 @@ struct SimulateResult {
   [[nodiscard]] bool all_finished() const;
 };
 
-// Calls `progress` with one line per scheme. Code::kUsage: values that do not fit together, or a groups file that does
+// Where a simulation tells how far it is.
+struct SimulateProgress {
+  std::function<void(std::string_view line)> line;  // one per scheme, when it is done
+  ShowLive live;                                    // how far a scheme is
+};
+
+// Code::kUsage: values that do not fit together, or a groups file that does
 // not fit; kNotFound, kData: errors of files.
-Result<SimulateResult> simulate(const SimulateOptions& options, const std::function<void(std::string_view)>& progress);
+Result<SimulateResult> simulate(const SimulateOptions& options, const SimulateProgress& progress);
 
 // Replays a trace; `out` gets the lines of the trace that the replay writes. Code::kNotFound, kData: as of
 // sync::replay.

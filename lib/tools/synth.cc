@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/file.h"
+#include "base/progress_bar.h"
 #include "data/records/image_record.h"
 #include "data/records/record_writer.h"
 
@@ -62,10 +63,12 @@ Result<> check(const SynthOptions& options) {
 }
 
 // Writes one set. `set` is a number that keeps the random draws of training and test set apart.
-Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count) {
+Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count, const Log& log) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
   std::vector<uint8_t> payload;
+  ProgressBar bar({path, "pictures", count}, log);
   for (int64_t i = 0; i < count; i++) {
+    bar.show(i);
     RandomStream random(options.seed, Use::kSynthetic, set, static_cast<uint64_t>(i));
     const auto label = static_cast<float>(i % options.classes);
     constexpr int kQuality = 95;
@@ -101,8 +104,8 @@ Result<> synthesize(const SynthOptions& options, const Log& log) {
   DT_TRY_VOID(check(options));
   DT_TRY_VOID(make_directories(options.out));
   const int64_t test_count = options.count / 4;
-  DT_TRY_VOID(write_set(options, 1, options.out + "/train.rec", options.count));
-  DT_TRY_VOID(write_set(options, 2, options.out + "/test.rec", test_count));
+  DT_TRY_VOID(write_set(options, 1, options.out + "/train.rec", options.count, log));
+  DT_TRY_VOID(write_set(options, 2, options.out + "/test.rec", test_count, log));
   log.info("drew {} training and {} test images of {} classes in '{}'", options.count, test_count, options.classes,
            options.out);
   return {};

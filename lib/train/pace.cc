@@ -5,8 +5,6 @@
 namespace dtrain::train {
 namespace {
 
-constexpr double kReportInterval_s = 0.5;
-
 double seconds_between(SteadyTime begin, SteadyTime end) {
   return std::chrono::duration<double>(end - begin).count();
 }
@@ -31,7 +29,7 @@ void Pace::wait(SteadyTime begin, SteadyTime end, double network_s) {
 
 std::optional<job::WorkerProgress> Pace::report(uint64_t step, SteadyTime now) {
   if (!reported_at_) reported_at_ = now;
-  if (seconds_between(*reported_at_, now) < kReportInterval_s) return std::nullopt;
+  if (now - *reported_at_ < kReportInterval) return std::nullopt;
   const PaceTotals since{.steps = totals_.steps - reported_.steps,
                          .seconds = totals_.seconds - reported_.seconds,
                          .wait_data_s = totals_.wait_data_s - reported_.wait_data_s,

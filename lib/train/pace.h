@@ -1,6 +1,7 @@
 // Measures how training time is spent: on steps, waiting for data, and waiting for the network.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -15,6 +16,9 @@ struct PaceTotals {
   double wait_data_s = 0;
   double wait_network_s = 0;
 };
+
+// Between two reports to the coordinator, at least.
+inline constexpr std::chrono::milliseconds kReportInterval{500};
 
 class Pace {
  public:

@@ -118,8 +118,9 @@ Result<> Reporter::end_step(double checkpoint_s) {
     const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), decoders_);
     progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
     progress->checkpoint_s = checkpoint_s;
-    parts_.coordinator.report(*progress);
-    show(*progress, limit);
+    progress_ = *progress;
+    parts_.coordinator.report(progress_);
+    show(progress_, limit);
   }
   const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
   const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());
@@ -234,6 +235,18 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
   }
   for (Value& phase : phases_.values()) values.push_back(std::move(phase));
   return write_metrics(std::move(values));
+}
+
+void Reporter::note_validated(int64_t batches, int64_t all) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now - validation_shown_ < kReportInterval || all <= 0) return;
+  validation_shown_ = now;
+  progress_.validated = static_cast<double>(batches) / static_cast<double>(all);
+  parts_.coordinator.report(progress_);
+}
+
+void Reporter::end_validated() {
+  if (std::exchange(progress_.validated, std::nullopt)) parts_.coordinator.report(progress_);
 }
 
 Result<> Reporter::end_validation() {

@@ -65,9 +65,11 @@ class Reporter {
   Result<> end_step(double checkpoint_s);
   // Call when the weights of the epoch's last step are there.
   Result<> end_epoch();
+  // Call while validating: `batches` of `all` are done. Then, when the validation is over.
+  void note_validated(int64_t batches, int64_t all);
+  void end_validated();
   // Call when validation_metrics() holds the sums of all workers.
   Result<> end_validation();
-
   // The same for a validation within the epoch.
   Result<> end_validation_within_epoch();
   // All workers call it when the last epoch has ended. Writes the times of the batches, if they were asked for.
@@ -100,6 +102,8 @@ class Reporter {
   Metrics training_metrics_, validation_metrics_;
   Speedometer speedometer_;
   Pace pace_;
+  job::WorkerProgress progress_;  // as last reported
+  SteadyTime validation_shown_;   // when the coordinator was last told of it
   BatchTimes batch_times_;
   Phases phases_;
   AccuracyTimes training_times_, validation_times_;

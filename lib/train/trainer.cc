@@ -380,8 +380,11 @@ Result<> Trainer::Impl::evaluate() {
 
 Result<> Trainer::Impl::validate() {
   const SteadyTime begin = std::chrono::steady_clock::now();
+  const int64_t all = parts_.validation_data->batches();
   DT_TRY_VOID(train::validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
-                              reporter_.validation_metrics()));
+                              reporter_.validation_metrics(),
+                              [&](int64_t batches) { reporter_.note_validated(batches, all); }));
+  reporter_.end_validated();
   reporter_.time_phase(Phase::kValidation, begin);
   return {};
 }

@@ -3,14 +3,15 @@
 namespace dtrain::train {
 
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
-                  Metrics& metrics) {
+                  Metrics& metrics, const std::function<void(int64_t batches)>& done) {
   metrics.start_epoch();
   loader.start(epoch);
-  for (;;) {
+  for (int64_t batches = 1;; batches++) {
     DT_TRY(const data::LoadedBatch* batch, loader.next(), "validating epoch {}", epoch);
     if (batch == nullptr) break;
     DT_TRY_VOID(inference.forward(*batch, exec::no_device_wait));
     DT_TRY_VOID(metrics.add(inference, batch->labels, batch->count));
+    done(batches);
   }
   DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch), metrics.sums()));
   return metrics.set_sums(sums);

@@ -1,7 +1,8 @@
 // A pass over the validation images with the current training weights.
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <functional>
 
 #include "base/error.h"
 #include "data/loading/loader.h"
@@ -12,8 +13,8 @@
 namespace dtrain::train {
 
 // Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
-// image counted once.
+// image counted once. `done` is called after each batch with the number of batches so far.
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
-                  Metrics& metrics);
+                  Metrics& metrics, const std::function<void(int64_t batches)>& done);
 
 }  // namespace dtrain::train

@@ -20,7 +20,7 @@ const Console::Time kStart{};
 std::string written(int columns, const std::function<void(Console&, int& columns)>& use) {
   std::string bytes;
   {
-    Console console([&](std::string_view text) { bytes += text; }, [&] { return columns; });
+    Console console([&](std::string_view text) { bytes += text; }, [&] { return WindowSize{columns, 24}; });
     use(console, columns);
   }
   return bytes;
@@ -56,6 +56,47 @@ TEST_CASE("the live line follows the current width of the window", "[base]") {
         "\r\x1b[1A\x1b[J0123"
         "\r\x1b[K0123456789"
         "\r\x1b[K0123456789\n");
+}
+
+TEST_CASE("a block of live lines is erased as a whole, however the window has wrapped it", "[base]") {
+  const Live block("job", std::nullopt, {"worker 0 at work", "worker 1"});
+  CHECK(written(30,
+                [&](Console& console, int& columns) {
+                  console.live(block, kStart);
+                  console.line("one");
+                  columns = 10;  // the terminal shows the line of worker 0 in two rows
+                  console.resized();
+                  console.live({}, kStart);
+                }) ==
+        "\r\x1b[Kjob\r\nworker 0 at work\r\nworker 1"
+        "\r\x1b[2A\x1b[Jone\n\r\x1b[Kjob\r\nworker 0 at work\r\nworker 1"
+        "\r\x1b[3A\x1b[Jjob\r\nworker 0 \r\nworker 1"
+        "\r\x1b[2A\x1b[J");
+}
+
+TEST_CASE("a text that is too wide is broken between its parts, and has a bar", "[base]") {
+  const std::string text = "epoch 3  step 120/4690  5400 samples/s  ETA 1m20s";
+  using Lines = std::vector<std::string>;
+  CHECK(lines_in_window(text, {80, 24}) == Lines{text});
+  CHECK(lines_in_window(text, {40, 24}) == Lines{"epoch 3  step 120/4690  5400 samples/s", "ETA 1m20s"});
+  CHECK(lines_in_window(text, {12, 24}) == Lines{"epoch 3", "step 120/46"});  // a part alone is cut
+  CHECK(lines_in_window({"half", 0.5}, {80, 24}) == Lines{"[==========>         ] half"});
+  CHECK(lines_in_window({"all", 1.0}, {30, 24}) == Lines{"[=========] all"});
+  CHECK(lines_in_window({"small", 0.5}, {8, 24}) == Lines{"small"});
+}
+
+TEST_CASE("of a block, as many lines are shown as half of the window takes, and the others are counted", "[base]") {
+  const Live block("job", std::nullopt, {"a", "b", "c", "d", "e"});
+  using Lines = std::vector<std::string>;
+  CHECK(lines_in_window(block, {80, 12}) == Lines{"job", "a", "b", "c", "d", "e"});
+  CHECK(lines_in_window(block, {80, 8}) == Lines{"job", "a", "b", "... and 3 more"});
+  CHECK(lines_in_window(block, {80, 4}) == Lines{"job", "... and 5 more"});
+  CHECK(lines_in_window(block, {80, 1}) == Lines{"job"});
+}
+
+// A character beyond ASCII may be two columns wide.
+TEST_CASE("no character is cut in two", "[base]") {
+  CHECK(lines_in_window(std::string("a\u00e9\u00e9\u00e9"), {6, 24}) == std::vector<std::string>{"a\u00e9\u00e9"});
 }
 
 TEST_CASE("without a terminal the live line is plain text, at most every 10 s and at the end", "[base]") {

@@ -16,3 +16,11 @@ TEST_CASE("a duration is shown in a suitable unit", "[base]") {
   CHECK(duration_text(31s) == "31 s");
   CHECK(duration_text(90min) == "5400 s");
 }
+
+TEST_CASE("a long duration is shown in two units", "[base]") {
+  CHECK(long_duration_text(-1s) == "0s");
+  CHECK(long_duration_text(59400ms) == "59s");
+  CHECK(long_duration_text(80s) == "1m20s");
+  CHECK(long_duration_text(7260s) == "2h01m");
+  CHECK(long_duration_text(100h) == "4d04h");
+}

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <sstream>
+#include <vector>
 
 #include "base/file.h"
 #include "support/temp_dir.h"
@@ -14,7 +16,24 @@ TEST_CASE("a log file gets every line", "[base]") {
   REQUIRE(log.add_file(dir.path("log")));
   REQUIRE(log.add_file("/dev/null"));
   log.named("7").warn("lost {}", 3);
-  CHECK_THAT(*read_file(dir.path("log")), Catch::EndsWith("Node[7] lost 3\n"));
+  CHECK_THAT(*read_file(dir.path("log")), Catch::EndsWith("Node[7] warning: lost 3\n"));
+}
+
+TEST_CASE("warnings and errors can be told from other lines", "[base]") {
+  const test::TempDir dir;
+  Log log = Log::silent();
+  REQUIRE(log.add_file(dir.path("log")));
+  log.named("server 1").info("Epoch[0] Train-accuracy=0.5");
+  log.warn("lost");
+  log.error("gRPC is lost");
+  log.error("{}", Error{Code::kData, "a", {}}.line());
+  std::vector<std::string> nodes;
+  std::istringstream lines(*read_file(dir.path("log")));
+  for (std::string line; std::getline(lines, line);) nodes.emplace_back(node_of_ordinary_line(line));
+  CHECK(nodes == std::vector<std::string>{"server 1", "", "", ""});
+  CHECK(node_of_ordinary_line("terminate called after throwing an instance of 'std::bad_alloc'").empty());
+  CHECK(node_of_ordinary_line("").empty());
+  CHECK(node_of_ordinary_line("2016-05-12 10:11:12,345 Node[0").empty());
 }
 
 TEST_CASE("a log record is one line of printable text, whatever text it quotes", "[base]") {

@@ -66,7 +66,7 @@ std::string job_of(const std::string& output) {
 
 std::unique_ptr<Process> start_endless(const Hosts& hosts, const TempDir& dir, const std::string& run_dir) {
   auto launcher = std::make_unique<Process>(launch(hosts, {"--run-dir", run_dir}), hosts.options(dir.path()));
-  const bool started = launcher->wait_for_output("samples/s  waiting", kStartSeconds);
+  const bool started = launcher->wait_for_output("samples/s  ", kStartSeconds);
   INFO(launcher->output());
   REQUIRE(started);
   return launcher;
@@ -94,7 +94,7 @@ TEST_CASE("servers and workers train on the hosts of the file, in the groups of 
                          hosts->address(0) + " " + hosts->address(1) + "\n" + hosts->address(2) + "\n"));
   must(write_file_atomic(dir.path("data_sharding"), "0 0.5\n0.5 0.75\n0.75 1\n"));
   const auto command = launch(*hosts, kShort + std::vector<std::string>{"--kv-store", "dist_gsync", "--data-allocator",
-                                                                        "1", "--run-dir", "run"});
+                                                                        "1", "--run-dir", "run", "--all-logs"});
   const Ended end = run_launcher(*hosts, dir, command);
   INFO(end.output);
   REQUIRE(end.code == 0);
@@ -167,7 +167,7 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
   ProcessOptions options = hosts->options(dir.path());
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
   Process launcher(endless, options);
-  const bool started = launcher.wait_for_output("samples/s  waiting", kStartSeconds);
+  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   const std::string processes = hosts->processes();
@@ -432,7 +432,7 @@ TEST_CASE("connections between hosts keep the system's congestion control", "[ho
                          hosts->address(0) + " role=server\n" + hosts->address(1) + " role=worker\n"));
   const auto command = launch(*hosts, {"-H", dir.path("hosts"), "--run-dir", "run"}, 1, 1);
   Process launcher(command, hosts->options(dir.path()));
-  const bool started = launcher.wait_for_output("samples/s  waiting", kStartSeconds);
+  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   const Ended sockets = run(hosts->on(1, {"ss", "-tinH"}), {});

@@ -67,7 +67,7 @@ TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slur
   if (slurm == nullptr) return;
   const TempDir dir;
   Process job(std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm), slurm->options(dir.path()));
-  const bool started = job.wait_for_output("samples/s  waiting", kStartSeconds);
+  const bool started = job.wait_for_output("samples/s  ", kStartSeconds);
   INFO(job.output());
   REQUIRE(started);
   std::string words = "stopped; dtrain --resume run continues from the last checkpoint";

@@ -55,6 +55,20 @@ void wait_for_journal(const test::TempDir& dir, int count, test::Process& proces
   REQUIRE(lines() >= count);
 }
 
+// Until the process has taken the signal from those that are pending.
+void wait_until_taken(int signal, const test::Process& process) {
+  const auto is_pending = [&] {
+    const std::string status = read_file(fmt::format("/proc/{}/status", process.pid())).value_or("");
+    const std::string_view key = "ShdPnd:\t";
+    const size_t at = status.find(key);
+    return at != std::string::npos &&
+           (std::stoull(status.substr(at + key.size(), 16), nullptr, 16) >> (signal - 1) & 1) != 0;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (is_pending() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  REQUIRE_FALSE(is_pending());
+}
+
 std::vector<std::string> program(const std::vector<std::string>& words) {
   std::vector<std::string> all = {DTRAIN_EXE};
   all.insert(all.end(), words.begin(), words.end());
@@ -96,6 +110,7 @@ TEST_CASE("im2rec that is asked to end keeps what it has, ends with code 75 and 
     test::Process process(program(kPacking), {.directory = dir.path(), .environment = {}});
     wait_for_journal(dir, 4, process);
     process.signal(signal);
+    wait_until_taken(signal, process);
     std::ofstream(dir.path("files/5")) << "x";  // the pipe: the thread that reads it can end
     const test::Ended ended = process.wait(20);
     INFO(ended.output);

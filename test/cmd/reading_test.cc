@@ -84,7 +84,8 @@ TEST_CASE("--test-io reads the training data once, without training", "[cmd]") {
 TEST_CASE("--test-io in a job reads the share of each worker", "[cmd]") {
   const TempDir dir;
   make_pictures(dir);
-  const Ended ended = test::in_folder(dir, small_run({"-n", "2", "-s", "1", "--test-io", "1", "--disp-batches", "4"}));
+  const Ended ended =
+      test::in_folder(dir, small_run({"-n", "2", "-s", "1", "--test-io", "1", "--disp-batches", "4", "--all-logs"}));
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Contains("Node[0] Batch [3]\tSpeed: ") && Contains("Node[1] Batch [3]\tSpeed: "));

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "data/loading/open.h"
-#include "data/packing/pack_progress.h"
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
@@ -261,14 +260,6 @@ TEST_CASE("one slow picture does not change the order, and a stopped run is cont
   must(pack_images(entries, dir.path(), dir.path("new/out.rec"), {.threads = 3}, Log::silent()));
   CHECK(test::read_bytes(dir.path("new/out.rec")) == test::read_bytes(dir.path("whole.rec")));
   CHECK(test::read_bytes(dir.path("new/out.idx")) == test::read_bytes(dir.path("whole.idx")));
-}
-
-TEST_CASE("progress is a bar with the rate and the time that is left", "[data]") {
-  CHECK(progress_text("a.rec", {.done = 0, .total = 10}) == "a.rec [>                   ] 0 %, 0 of 10 images");
-  CHECK(progress_text("a.rec", {.done = 450, .total = 1000, .skipped = 2, .seconds = 4, .done_before = 50}) ==
-        "a.rec [=========>          ] 45 %, 450 of 1000 images, 100 per second, 0:06 left, 2 skipped");
-  CHECK(progress_text("a.rec", {.done = 1, .total = 10801, .seconds = 1}).ends_with("1 per second, 3:00:00 left"));
-  CHECK(progress_text("a.rec", {.done = 10, .total = 10}) == "a.rec [====================] 100 %, 10 of 10 images");
 }
 
 TEST_CASE("a record file and its index appear together or not at all", "[data]") {

@@ -49,7 +49,8 @@ TEST_CASE("a run remembers process flags except those of a single start or proce
     if (row.scope == Scope::kProcess && !is_remembered(row.name)) others.insert(row.name);
     if (row.scope == Scope::kJob) CHECK_FALSE(is_remembered(row.name));
   }
-  CHECK(others == std::set<std::string>{"allow-mixed-builds",
+  CHECK(others == std::set<std::string>{"all-logs",
+                                        "allow-mixed-builds",
                                         "check",
                                         "config",
                                         "dry-run",

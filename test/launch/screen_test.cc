@@ -19,7 +19,7 @@ namespace {
 // Reads the pipe to its end and returns what a user would see.
 std::string shown(UniqueFd from) {
   std::string bytes;
-  Console console([&](std::string_view text) { bytes += text; }, [] { return 0; });
+  Console console([&](std::string_view text) { bytes += text; }, [] { return WindowSize(); });
   LineSplitter splitter(kMessageMax);
   while (from.open()) {
     read_lines(from, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
@@ -41,6 +41,21 @@ TEST_CASE("lines of a launcher reach the screen unchanged", "[launch]") {
     screen.line("");
   }
   CHECK(shown(std::move(pipe.read)) == "one\nstep 1\ntwo\nlines, 50 % \x1b[1m\n\n");
+}
+
+TEST_CASE("a block of live lines reaches the screen unchanged", "[launch]") {
+  Pipe pipe = must(make_pipe());
+  {
+    Screen screen(std::move(pipe.write));
+    screen.live({"half of 100 %", 0.5, {"worker 0  a b", ""}});
+  }
+  std::string bytes;
+  Console console([&](std::string_view text) { bytes += text; }, [] { return WindowSize{80, 24}; });
+  LineSplitter splitter(kMessageMax);
+  while (pipe.read.open()) {
+    read_lines(pipe.read, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
+  }
+  CHECK(bytes == "\r\x1b[K[==========>         ] half of 100 %\r\nworker 0  a b\r\n");
 }
 
 // Nothing is read at first. The pipe holds the first lines; of the other lines the last ones are kept.
@@ -80,7 +95,7 @@ TEST_CASE("a closed reader does not block the launcher", "[launch]") {
   }
   ::sigaction(SIGPIPE, &before, nullptr);
   std::string bytes;
-  Console console([&](std::string_view text) { bytes += text; }, [] { return 0; });
+  Console console([&](std::string_view text) { bytes += text; }, [] { return WindowSize(); });
   CHECK_FALSE(show("line", console));
   CHECK_FALSE(show("something else", console));
   CHECK(bytes.empty());

@@ -174,7 +174,7 @@ class Launcher {
   UniqueFd output_fd_;
   std::string output_;
   LineSplitter messages_{kMessageMax};
-  Console console_{[this](std::string_view text) { output_ += text; }, [] { return 0; }};
+  Console console_{[this](std::string_view text) { output_ += text; }, [] { return WindowSize(); }};
 };
 
 // A zombie does not count: it has ended and is only not reaped yet.

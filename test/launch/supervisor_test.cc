@@ -37,6 +37,28 @@ TEST_CASE("what the scheduler has found is kept for the summary and is not shown
   CHECK_FALSE(contains(launcher.output(), "FOUND {\"worker\":1}"));
 }
 
+TEST_CASE("without --all-logs, of all but the scheduler and worker 0 only warnings and errors are shown", "[launch]") {
+  const TempDir dir;
+  const std::string log = "echo '2016-05-12 10:11:12,345 Node[x] ";
+  Job job = job_of(dir,
+                   {.scheduler = log + "table'; echo dtrain scheduler 127.0.0.1:1; await done",
+                    .workers = {log + "first'", log + "second'; " + log + "warning: slow'; echo a crash; mark done"},
+                    .servers = {log + "of a server'; await done"}},
+                   kPatient);
+  job.all_logs = false;
+  Launcher launcher(std::move(job));
+  CHECK(launcher.wait() == 0);
+  const std::string& output = launcher.output();
+  INFO(output);
+  CHECK(contains(output, "dtrain: --all-logs shows the logs of all processes, which are in "));
+  CHECK(contains(output, "Node[x] table\n"));
+  CHECK(contains(output, "[worker 0 here] 2016-05-12 10:11:12,345 Node[x] first\n"));
+  CHECK(contains(output, "[worker 1 here] 2016-05-12 10:11:12,345 Node[x] warning: slow\n"));
+  CHECK(contains(output, "[worker 1 here] a crash\n"));
+  CHECK_FALSE(contains(output, "second"));
+  CHECK_FALSE(contains(output, "of a server"));
+}
+
 TEST_CASE("the last lines of output show the first error of the process that failed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(

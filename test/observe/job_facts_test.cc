@@ -116,7 +116,7 @@ TEST_CASE("log lines that tell of an event", "[observe]") {
   const auto kind = [](const std::string& text) {
     return event_of("2026-11-25 10:00:00,000 Node[scheduler] " + text).kind;
   };
-  CHECK(kind("lost role=worker rank=1 silent_ms=3000 policy=fail") == "loss");
+  CHECK(kind("warning: lost role=worker rank=1 silent_ms=3000 policy=fail") == "loss");
   CHECK(kind("join role=worker rank=1 host=a addr=b incarnation=0") == "join");
   CHECK(kind("Saved checkpoint to \"a-0001.params\"") == "checkpoint");
   CHECK(kind("New groups: 0 1 | 2") == "regroup");

@@ -96,8 +96,8 @@ TEST_CASE("rates, arguments and batches are read", "[observe]") {
 TEST_CASE("lines about trouble are found by their words", "[observe]") {
   CHECK(severity_of("error [not found] a.rec: no such file") == Severity::kError);
   CHECK(severity_of("ERROR:root:out of memory") == Severity::kError);
-  CHECK(severity_of("skipped broken record 1 (--max-bad-records 100): a.rec") == Severity::kWarning);
-  CHECK(severity_of("lost role=worker rank=1 silent_ms=3000 policy=fail") == Severity::kWarning);
+  CHECK(severity_of("warning: skipped broken record 1 (--max-bad-records 100): a.rec") == Severity::kWarning);
+  CHECK(severity_of("WARNING:root:lost a worker") == Severity::kWarning);
   CHECK(severity_of("Saved checkpoint to \"errors-0001.params\"") == Severity::kNone);
   CHECK(severity_of("start with arguments on-nan=fail, error=1") == Severity::kNone);
   CHECK(severity_of("Epoch[0] Train-error=0.5") == Severity::kNone);

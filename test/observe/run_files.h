@@ -32,13 +32,14 @@ inline void write_run(const std::string& path, const std::string& rate = "0.05")
 "best_validation_accuracy":0.9,"time_to_accuracy":{"train":[],"validation":[{"accuracy":0.8,"seconds":1.25,"samples":320}]},
 "samples":640,"samples_per_s":320,"seconds":2,"wait_data_share":0.42,"wait_network_share":0.1,"data_limit":"decode",
 "decoders_busy_share":0.98,"peak_rss_bytes":{"worker 0":109297664},"exit_code":0,"error":null})json"));
-  must(write_file_atomic(path + "/worker-0.log",
-                         "2026-11-25 06:39:43,325 Node[0] start with arguments network=lenet\n"
-                         "2026-11-25 06:39:43,400 Node[0] skipped broken record 1 (--max-bad-records 100): a.rec\n"
-                         "2026-11-25 06:39:43,400 Node[0] skipped broken record 2 (--max-bad-records 100): a.rec\n"
-                         "2026-11-25 06:39:44,400 Node[0] Epoch[0] Train-accuracy=0.600000\n"
-                         "2026-11-25 06:39:44,400 Node[0] Epoch[0] Validation-accuracy=0.800000\n"
-                         "2026-11-25 06:39:45,400 Node[0] Epoch[1] Validation-accuracy=0.900000\n"));
+  must(write_file_atomic(
+      path + "/worker-0.log",
+      "2026-11-25 06:39:43,325 Node[0] start with arguments network=lenet\n"
+      "2026-11-25 06:39:43,400 Node[0] warning: skipped broken record 1 (--max-bad-records 100): a.rec\n"
+      "2026-11-25 06:39:43,400 Node[0] warning: skipped broken record 2 (--max-bad-records 100): a.rec\n"
+      "2026-11-25 06:39:44,400 Node[0] Epoch[0] Train-accuracy=0.600000\n"
+      "2026-11-25 06:39:44,400 Node[0] Epoch[0] Validation-accuracy=0.800000\n"
+      "2026-11-25 06:39:45,400 Node[0] Epoch[1] Validation-accuracy=0.900000\n"));
   must(write_file_atomic(path + "/server-0.log", "2026-11-25 06:39:43,325 Node[server 0] started\n"));
 }
 

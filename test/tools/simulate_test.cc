@@ -15,11 +15,11 @@ using dtrain::test::must;
 namespace {
 
 SimulateResult run(const SimulateOptions& options) {
-  return must(simulate(options, [](std::string_view) {}));
+  return must(simulate(options, {.line = [](std::string_view) {}, .live = [](const Live&) {}}));
 }
 
 std::string error_of(const SimulateOptions& options) {
-  const auto result = simulate(options, [](std::string_view) {});
+  const auto result = simulate(options, {.line = [](std::string_view) {}, .live = [](const Live&) {}});
   return result ? "" : result.error().text();
 }
 

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/printable.h"
+#include "base/progress_bar.h"
 #include "base/thread.h"
-#include "data/packing/pack_progress.h"
 #include "data/packing/reorder_window.h"
 #include "data/pictures/image.h"
 
@@ -101,10 +101,10 @@ bool ends_run(const Error& error) {
 
 // Writes the records in order until all are written, `stop` is true or a picture ends the run.
 Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
-                        PackProgress& progress, const Log& log, const std::atomic<bool>* stop) {
+                        ProgressBar& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};
   while (records.items() < static_cast<int64_t>(entries.size()) && (stop == nullptr || !*stop)) {
-    progress.show(records.items(), records.left_out());
+    progress.show(records.items(), records.left_out() > 0 ? fmt::format("{} skipped", records.left_out()) : "");
     auto payload = window.next(kPatience);
     if (!payload) continue;
     if (*payload) {
@@ -144,7 +144,8 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
     ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
     const PictureFolder folder{.root = root, .read = run.read, .calls = run.calls};
     const PackThreads threads(entries, folder, options, window, log);
-    PackProgress progress(std::filesystem::path(out).filename().string(), before, total, log);
+    ProgressBar progress({std::filesystem::path(out).filename().string(), "images", total}, log);
+    progress.show(before);
     DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));
   }
   if (records.items() < total) {

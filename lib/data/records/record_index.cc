@@ -11,6 +11,7 @@
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/progress_bar.h"
 
 namespace dtrain::data {
 
@@ -78,9 +79,6 @@ std::string index_path(const std::string& record_path) {
 }
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kLogInterval{10};
 
 // In `folder`. Files of one name in several folders are told apart by their paths.
 std::string kept_path(const RecordFile& file, const std::string& folder) {
@@ -176,17 +174,6 @@ double megabytes(int64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
 }
 
-// Calls `progress`, and logs every ten seconds how far the scan is.
-ScanProgress with_log(const RecordFile& file, const Log& log, const ScanProgress& progress) {
-  return [&file, log, progress, next = Clock::now() + kLogInterval](int64_t offset) mutable -> Result<> {
-    if (Clock::now() >= next) {
-      next = Clock::now() + kLogInterval;
-      log.info("{}: indexed {:.0f} of {:.0f} MB", file.path(), megabytes(offset), megabytes(file.size()));
-    }
-    return progress ? progress(offset) : Result<>();
-  };
-}
-
 }  // namespace
 
 bool lacks_index(const IndexedFile& file) {
@@ -203,7 +190,12 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
   }
   log.info("{}: the index '{}' does not exist; indexing {:.1f} MB", file.path(), index_path(file.path()),
            megabytes(file.size()));
-  DT_TRY(RecordScan scan, scan_records(file, with_log(file, log, progress)), "indexing '{}'", file.path());
+  ProgressBar bar({fmt::format("indexing {}", file.path()), "", file.size()}, log);
+  const auto report = [&](int64_t offset) -> Result<> {
+    bar.show(offset);
+    return progress ? progress(offset) : Result<>();
+  };
+  DT_TRY(RecordScan scan, scan_records(file, report), "indexing '{}'", file.path());
   if (scan.broken.empty()) {
     write_index(file, scan.offsets, log, folder);
     return std::move(scan.offsets);

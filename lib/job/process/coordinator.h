@@ -10,19 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/data_stage.h"
 #include "job/process/gathered.h"
+#include "job/process/worker_progress.h"
 
 namespace dtrain::job {
-
-struct WorkerProgress {
-  uint64_t step = 0;
-  double samples_per_s = 0;    // of this worker
-  double wait_data_share = 0;  // of the time since the last report
-  double wait_network_share = 0;
-  DataStage data_stage = DataStage::kNone;  // that limits it; kNone: data does not, or the stage is not known
-  double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
-};
 
 // Called by one thread. Every wait has a time limit. Once the job has failed, every call returns the job's first error.
 class Coordinator {

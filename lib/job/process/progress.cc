@@ -8,80 +8,176 @@
 #include <functional>
 #include <map>
 
+#include "base/duration_text.h"
+
 namespace dtrain::job {
 namespace {
 
-std::map<std::string, double, std::less<>> numbers_of(std::string_view text) {
-  std::map<std::string, double, std::less<>> numbers;
+using Words = std::map<std::string, std::string, std::less<>>;
+
+// "NAME=VALUE NAME=VALUE".
+Words words_of(std::string_view text) {
+  Words words;
   while (!text.empty()) {
     const size_t blank = text.find(' ');
-    const std::string word(text.substr(0, blank));
+    const std::string_view word = text.substr(0, blank);
     text.remove_prefix(blank == std::string_view::npos ? text.size() : blank + 1);
     const size_t equals = word.find('=');
-    if (equals == std::string::npos) continue;
-    char* end = nullptr;
-    const double value = std::strtod(word.c_str() + equals + 1, &end);
-    if (*end == '\0' && std::isfinite(value)) numbers[word.substr(0, equals)] = value;
+    if (equals != std::string_view::npos) words[std::string(word.substr(0, equals))] = word.substr(equals + 1);
   }
-  return numbers;
+  return words;
 }
 
-std::string format_duration(double seconds) {
-  const auto total = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));
-  if (total < 60) return fmt::format("{}s", total);
-  if (total < 3600) return fmt::format("{}m{:02}s", total / 60, total % 60);
-  return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
+std::optional<double> number_of(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+int64_t count_of(double number) {
+  return std::llround(std::clamp(number, 0.0, 1e18));
+}
+
+constexpr std::string_view kWorker = "worker";
+
+std::string worker_word(const WorkerProgress& worker) {
+  return fmt::format(" {}{}={}/{:.1f}/{:.3f}/{:.3f}/{}/{}", kWorker, worker.rank, worker.step, worker.samples_per_s,
+                     worker.wait_data_share, worker.wait_network_share, static_cast<uint32_t>(worker.data_stage),
+                     worker.validated ? fmt::format("{:.3f}", *worker.validated) : "-");
+}
+
+// Nullopt if the word is not as worker_word writes it.
+std::optional<WorkerProgress> parse_worker(const std::string& name, const std::string& value) {
+  const std::optional<double> rank = number_of(name.substr(kWorker.size()));
+  std::vector<std::optional<double>> parts;
+  for (size_t begin = 0; begin <= value.size();) {
+    const size_t end = std::min(value.find('/', begin), value.size());
+    parts.push_back(number_of(value.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  constexpr size_t kParts = 6;
+  if (!rank || parts.size() != kParts) return std::nullopt;
+  return WorkerProgress{.step = static_cast<uint64_t>(count_of(parts[0].value_or(0))),
+                        .samples_per_s = parts[1].value_or(0),
+                        .wait_data_share = parts[2].value_or(0),
+                        .wait_network_share = parts[3].value_or(0),
+                        .data_stage = data_stage(parts[4].value_or(0)),
+                        .validated = parts[5],
+                        .rank = static_cast<uint32_t>(std::clamp(*rank, 0.0, 1e9))};
+}
+
+// "data 34 % (the limit: decoding)".
+std::string data_wait_text(double share, DataStage stage) {
+  const bool limits = stage != DataStage::kNone;
+  return fmt::format("data {:.0f} %{}", 100 * share,
+                     limits ? fmt::format(" (the limit: {})", name_of(stage).activity) : "");
+}
+
+std::string worker_line(const WorkerProgress& worker, const std::string& host) {
+  std::string line =
+      fmt::format("worker {:<3} {:>7.0f} samples/s  step {:>7}  ", worker.rank, worker.samples_per_s, worker.step);
+  if (worker.validated) {
+    line += fmt::format("validating {:.0f} %", 100 * *worker.validated);
+  } else {
+    line += fmt::format("network {:>3.0f} %  {}", 100 * worker.wait_network_share,
+                        data_wait_text(worker.wait_data_share, worker.data_stage));
+  }
+  return host.empty() ? line : line + "  " + host;
 }
 
 }  // namespace
 
 std::string machine_line(const Progress& progress) {
-  return fmt::format(
+  std::string line = fmt::format(
       "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={} "
-      "epochs={} checkpoint_s={:.3f} data_stage={}",
+      "epochs={} checkpoint_s={:.3f} data_stage={} workers={}",
       progress.step, progress.steps, progress.samples_per_s, progress.wait_data, progress.wait_network, progress.eta_s,
-      progress.epoch, progress.epochs, progress.checkpoint_s, static_cast<uint32_t>(progress.data_stage));
+      progress.epoch, progress.epochs, progress.checkpoint_s, static_cast<uint32_t>(progress.data_stage),
+      progress.worker_count);
+  if (progress.validated) line += fmt::format(" validated={:.3f}", *progress.validated);
+  for (const WorkerProgress& worker : progress.workers) line += worker_word(worker);
+  return line;
 }
 
 std::optional<Progress> parse_progress(std::string_view line) {
   constexpr std::string_view kKeyword = "live ";
   if (!line.starts_with(kKeyword)) return std::nullopt;
-  const auto numbers = numbers_of(line.substr(kKeyword.size()));
+  const Words words = words_of(line.substr(kKeyword.size()));
   const auto number = [&](std::string_view name, double otherwise) {
-    const auto found = numbers.find(name);
-    return found == numbers.end() ? otherwise : found->second;
+    const auto found = words.find(name);
+    return found == words.end() ? otherwise : number_of(found->second).value_or(otherwise);
   };
-  const auto count = [&](std::string_view name) { return std::llround(std::clamp(number(name, 0), 0.0, 1e18)); };
-  return Progress{.step = count("step"),
-                  .steps = count("steps"),
-                  .epoch = count("epoch"),
-                  .epochs = count("epochs"),
-                  .samples_per_s = number("samples_per_s", 0),
-                  .wait_data = number("wait_data", 0),
-                  .wait_network = number("wait_network", 0),
-                  .eta_s = number("eta_s", -1),
-                  .checkpoint_s = std::max(0.0, number("checkpoint_s", 0)),
-                  .data_stage = data_stage(number("data_stage", 0))};
+  const auto count = [&](std::string_view name) { return count_of(number(name, 0)); };
+  Progress progress{.step = count("step"),
+                    .steps = count("steps"),
+                    .epoch = count("epoch"),
+                    .epochs = count("epochs"),
+                    .samples_per_s = number("samples_per_s", 0),
+                    .wait_data = number("wait_data", 0),
+                    .wait_network = number("wait_network", 0),
+                    .eta_s = number("eta_s", -1),
+                    .checkpoint_s = std::max(0.0, number("checkpoint_s", 0)),
+                    .data_stage = data_stage(number("data_stage", 0)),
+                    .validated = {},
+                    .worker_count = static_cast<size_t>(count("workers")),
+                    .workers = {}};
+  if (const auto found = words.find("validated"); found != words.end()) progress.validated = number_of(found->second);
+  for (const auto& [name, value] : words) {
+    const std::optional<WorkerProgress> worker =
+        name.starts_with(kWorker) && name != "workers" ? parse_worker(name, value) : std::nullopt;
+    if (worker && progress.workers.size() < Progress::kWorkersMax) progress.workers.push_back(*worker);
+  }
+  std::ranges::sort(progress.workers, {}, &WorkerProgress::rank);
+  return progress;
+}
+
+void set_workers(std::vector<WorkerProgress> all, Progress& progress) {
+  double validated = 0, validating = 0;
+  for (const WorkerProgress& worker : all) {
+    validated += worker.validated.value_or(0);
+    validating += worker.validated ? 1 : 0;
+  }
+  progress.validated = validating > 0 ? std::optional(validated / validating) : std::nullopt;
+  progress.worker_count = all.size();
+  if (all.size() > Progress::kWorkersMax) {
+    std::ranges::stable_sort(all, {}, &WorkerProgress::samples_per_s);
+    all.resize(Progress::kWorkersMax);
+  }
+  std::ranges::sort(all, {}, &WorkerProgress::rank);
+  progress.workers = std::move(all);
 }
 
 Progress completed(Progress progress) {
   progress.step = progress.steps;
   progress.epoch = std::max(progress.epoch, progress.epochs);
   progress.eta_s = -1;
+  progress.validated.reset();
   return progress;
 }
 
 std::string format_progress(const Progress& progress) {
   std::string text = fmt::format("epoch {}  step {}/{}", progress.epoch, progress.step, progress.steps);
+  if (progress.validated) text += fmt::format("  validating {:.0f} %", 100 * *progress.validated);
+  if (progress.samples_per_s > 0) text += fmt::format("  {:.0f} samples/s", progress.samples_per_s);
+  if (progress.eta_s >= 0) text += "  ETA " + long_duration_text(std::chrono::duration<double>(progress.eta_s));
   if (progress.samples_per_s > 0) {
-    const bool limits = progress.data_stage != DataStage::kNone;
-    text += fmt::format("  {:.0f} samples/s  waiting: data {:.0f} %{}, network {:.0f} %", progress.samples_per_s,
-                        100 * progress.wait_data,
-                        limits ? fmt::format(" (the limit: {})", name_of(progress.data_stage).activity) : "",
+    text += fmt::format("  waiting: {}, network {:.0f} %", data_wait_text(progress.wait_data, progress.data_stage),
                         100 * progress.wait_network);
   }
-  if (progress.eta_s >= 0) text += "  ETA " + format_duration(progress.eta_s);
   return text;
+}
+
+Live live_progress(const Progress& progress, const std::function<std::string(uint32_t rank)>& host_of) {
+  Live live{format_progress(progress)};
+  if (progress.steps > 0) live.done = static_cast<double>(progress.step) / static_cast<double>(progress.steps);
+  if (progress.worker_count < 2) return live;
+  for (const WorkerProgress& worker : progress.workers) {
+    live.details.push_back(worker_line(worker, host_of ? host_of(worker.rank) : ""));
+  }
+  if (progress.worker_count > progress.workers.size()) {
+    live.details.push_back(fmt::format("... and {} faster workers", progress.worker_count - progress.workers.size()));
+  }
+  return live;
 }
 
 bool is_formatted_progress(std::string_view line) {

@@ -2,17 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/live.h"
 #include "job/process/data_stage.h"
+#include "job/process/worker_progress.h"
 
 namespace dtrain::job {
 
 // The scheduler prints this line, which the launcher parses:
-//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 checkpoint_s=0.4 data_stage=3
+//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 checkpoint_s=0.4 data_stage=3 workers=2 worker0=120/2600.0/0.020/0.100/3/- worker1=...
 struct Progress {
+  static constexpr size_t kWorkersMax = 16;  // that the line tells of
+
   int64_t step = 0, steps = 0;              // steps done, and their total
   int64_t epoch = 0, epochs = 0;            // epochs done, and their total
   double samples_per_s = 0;                 // of the whole job; 0: not known yet
@@ -20,6 +26,9 @@ struct Progress {
   double eta_s = 0;                         // time until the end; negative: not known
   double checkpoint_s = 0;                  // the longest time that writing a checkpoint has taken
   DataStage data_stage = DataStage::kNone;  // that limits the worker that waits most for data
+  std::optional<double> validated;          // of the validation under way, 0 to 1: the mean of the workers in it
+  size_t worker_count = 0;                  // in all
+  std::vector<WorkerProgress> workers;      // the slowest ones, by rank
 };
 
 // The line above, without a newline.
@@ -28,10 +37,17 @@ std::string machine_line(const Progress& progress);
 std::optional<Progress> parse_progress(std::string_view line);
 // The progress after a successful end, made from the last report, which was sent before the end.
 Progress completed(Progress progress);
+// Sets worker_count and workers from what all workers have reported.
+void set_workers(std::vector<WorkerProgress> all, Progress& progress);
+
 // For people:
-// "epoch 3  step 120/4690  5400 samples/s  waiting: data 2 %, network 10 %  ETA 1m20s"; if data limits the job,
-// "waiting: data 34 % (the limit: decoding), network 0 %".
+// "epoch 3  step 120/4690  5400 samples/s  ETA 1m20s  waiting: data 2 %, network 10 %"; if data limits the job,
+// "waiting: data 34 % (the limit: decoding), network 0 %"; behind the step "validating 45 %" while it does so.
 std::string format_progress(const Progress& progress);
+// The same with a bar, and below it, in a job of several workers, a line for each of them:
+// "worker 3   1800 samples/s  step   121  data  2 %  network 10 %  node7".
+// `host_of` gives the host of a worker; null: not shown.
+Live live_progress(const Progress& progress, const std::function<std::string(uint32_t rank)>& host_of = nullptr);
 // Whether a line of a job's output is such a text.
 bool is_formatted_progress(std::string_view line);
 

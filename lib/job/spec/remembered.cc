@@ -19,7 +19,8 @@ bool contains(const Names& names, std::string_view name) {
 
 // Flags that concern a single start of a run.
 const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch", "model-load-epoch",   "dry-run",
-                           "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds", "test-io"};
+                           "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds", "test-io",
+                           "all-logs"};
 // Flags that concern a single process, or that a launcher must be given again: the directory to copy, and environment
 // variables, whose values may be secrets.
 const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file",   "env",

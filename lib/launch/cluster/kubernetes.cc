@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
 #include "job/process/progress.h"
@@ -84,6 +85,7 @@ class PodFollower {
   Result<> check_never(const std::vector<Pod>& pods);
   void show_state(const std::vector<Pod>& pods);
   Result<> follow_logs(const std::vector<Pod>& pods);
+  [[nodiscard]] bool shows(const std::string& line) const;
   void take_lines();
   // Passes on lines until the time is up; returns whether a signal to stop has arrived.
   bool stopped_within(std::chrono::milliseconds time);
@@ -144,11 +146,17 @@ void PodFollower::take_lines() {
     const OutputLine* line = std::get_if<OutputLine>(&event);
     if (line == nullptr) continue;
     if (const std::optional<job::Progress> progress = job::parse_progress(line->text)) {
-      screen_.live(job::format_progress(*progress));
-    } else if (!line->text.starts_with("dtrain scheduler ")) {  // its address, for a launcher
+      screen_.live(job::live_progress(*progress));
+    } else if (shows(line->text)) {
       screen_.line(fmt::format("[{}] {}", names_.at(line->process), line->text));
     }
   }
+}
+
+bool PodFollower::shows(const std::string& line) const {
+  if (line.starts_with("dtrain scheduler ")) return false;  // its address, for a launcher
+  const std::string_view node = node_of_ordinary_line(line);
+  return job_.all_logs || node.empty() || node == "0" || node == "scheduler";
 }
 
 Result<> PodFollower::follow_logs(const std::vector<Pod>& pods) {

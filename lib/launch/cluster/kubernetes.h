@@ -17,6 +17,7 @@ struct KubernetesJob {
   std::string name_space;  // empty: that of kubectl's context
   std::string manifests;
   int64_t pods = 1;
+  bool all_logs = true;  // false: only those of the scheduler and of worker 0, and of the others warnings and errors
 };
 
 struct KubernetesLimits {

@@ -271,16 +271,10 @@ std::optional<int64_t> read_batches_per_machine(std::string_view text) {
 
 Severity severity_of(std::string_view text) {
   if (text.starts_with("start with arguments ") || text.starts_with(kEpoch)) return Severity::kNone;
-  // "server 0 made 376 updates of 752 gradients, ...; 0 messages refused": what every server says at its end.
-  if (text.starts_with("server ") && text.find(" updates of ") != std::string_view::npos) return Severity::kNone;
   for (const std::string_view word : {"error", "traceback", "fatal", "aborted", "check failed"}) {
     if (has_word(text, word)) return Severity::kError;
   }
-  for (const std::string_view word :
-       {"warning", "failed", "cannot", "lost", "refused", "skipped", "broken", "overflowed", "damaged", "deprecated",
-        "no better than a guess", "stays, though", "left out", "timed out", "retrying"}) {
-    if (has_word(text, word)) return Severity::kWarning;
-  }
+  if (has_word(text, "warning")) return Severity::kWarning;
   return Severity::kNone;
 }
 

@@ -63,7 +63,8 @@ std::map<std::string, std::string> read_arguments(std::string_view text);
 // "Resizing training data to 390 batches per machine"
 std::optional<int64_t> read_batches_per_machine(std::string_view text);
 
-// Whether a line tells of something that went wrong. Log lines have no level, so this is a guess by their words.
+// Whether a line tells of something that went wrong: by the words "warning: " and "error" that begin such lines of
+// dtrain, and that other programs have in them.
 enum class Severity : uint8_t { kNone, kWarning, kError };
 Severity severity_of(std::string_view text);
 

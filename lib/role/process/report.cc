@@ -99,6 +99,7 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
       progress.data_stage = worker.data_stage;
     }
   }
+  job::set_workers(workers, progress);
   progress.step = std::min(done / flags.num_workers, progress.steps);
   progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), flags.num_epochs);
   const auto left = static_cast<double>((of_job - done) * flags.batch_size);

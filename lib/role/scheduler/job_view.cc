@@ -19,7 +19,9 @@ observe::Source source_of(rpc::MemberPulse member) {
 std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPulse>& members) {
   std::vector<job::WorkerProgress> workers;
   for (const rpc::MemberPulse& member : members) {
-    if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
+    if (member.member.role != rpc::Role::kWorker) continue;
+    workers.push_back(member.pulse.progress);
+    workers.back().rank = member.member.rank;
   }
   return workers;
 }

@@ -1,0 +1,22 @@
+// What a worker tells of its progress, for those who watch the job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "job/process/data_stage.h"
+
+namespace dtrain::job {
+
+struct WorkerProgress {
+  uint64_t step = 0;
+  double samples_per_s = 0;    // of this worker
+  double wait_data_share = 0;  // of the time since the last report
+  double wait_network_share = 0;
+  DataStage data_stage = DataStage::kNone;  // that limits it; kNone: data does not, or the stage is not known
+  double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
+  std::optional<double> validated = {};     // how much of the validation under way is done, 0 to 1; nullopt: it trains
+  uint32_t rank = 0;                        // of the worker; known to those who watch
+};
+
+}  // namespace dtrain::job
