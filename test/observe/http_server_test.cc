@@ -30,7 +30,7 @@ class CountingEvents final : public EventStream {
 };
 
 struct Site {
-  std::atomic<int> made = 0;
+  std::atomic<int> made = 0, done = 0;
   std::unique_ptr<HttpServer> server;
 
   explicit Site(HttpOptions options = {}) {
@@ -45,6 +45,10 @@ struct Site {
                       }});
     routes.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
                         return {"text/html", "<script nonce=\"@NONCE@\"></script><style nonce=\"@NONCE@\"></style>"};
+                      }});
+    routes.push_back({.path = "/do", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
+                        done++;
+                        return {"text/plain", "done"};
                       }});
     routes.push_back({.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [] {
                         return std::make_unique<CountingEvents>();
@@ -96,6 +100,23 @@ TEST_CASE("only GET and HEAD of known paths are served, and no file", "[observe]
   const std::string answer = read_answer(head);
   CHECK(status_of(answer) == 200);
   CHECK(body_of(answer).empty());
+}
+
+// A page of another web site can send any GET to this machine, but no header of this name.
+TEST_CASE("an action is done only for GET with its header", "[observe]") {
+  const Site site;
+  const auto status = [&](const std::string& method, const std::string& rest) {
+    const UniqueFd connection = connect_to_port(site.port());
+    send_text(connection, request_of(method, "/do", rest));
+    return status_of(read_answer(connection));
+  };
+  CHECK(status("GET", "") == 403);
+  CHECK(status("HEAD", "Dtrain-Action: 1\r\n") == 403);
+  CHECK(status("POST", "Dtrain-Action: 1\r\n") == 405);
+  CHECK(site.done == 0);
+  CHECK(status("GET", "Dtrain-Action: 1\r\n") == 200);
+  CHECK(status("GET", "Dtrain-Action: 1\r\n") == 200);  // too soon to be done again
+  CHECK(site.done == 1);
 }
 
 TEST_CASE("what is no request ends the connection and nothing else", "[observe]") {

@@ -64,6 +64,7 @@ def watch_job(program, chromium, folder, start_job, check):
         content(page, check)
         keyboard(page, check)
         looks(page, folder, check)
+        trace(job, page, check)
         kill_worker(job, page, folder, check)
         check(not page.complaints(), f"the browser complains: {page.complaints()}")
         foreign = [one for one in page.addresses() if not one.startswith((address, "data:", "about:"))]
@@ -118,6 +119,13 @@ def looks(page, folder, check):
         page.picture(folder / f"{name}.png")
     page.prefer("light")
     page.size(1280, 900)
+
+
+def trace(job, page, check):
+    """The button has all processes write a trace."""
+    page.evaluate("document.getElementById('trace').click()")
+    check(page.wait_for("document.getElementById('trace').textContent === 'Tracing the next steps'", 10), "the button does not say that it traces")
+    job.wait_for(r"trace 1 is of the steps \d+ to \d+")
 
 
 def kill_worker(job, page, folder, check):

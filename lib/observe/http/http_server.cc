@@ -28,6 +28,7 @@ constexpr size_t kThreads = 8;  // besides those that streams occupy
 constexpr size_t kWaiting = 64;
 constexpr unsigned kUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
+constexpr const char* kActionHeader = "Dtrain-Action";
 constexpr std::string_view kNonce = "@NONCE@";
 
 // A route with the newest answer. The mutex is held while the answer is made, so that it is made once for all who ask.
@@ -168,6 +169,10 @@ class Site final : public HttpServer, private httplib::Server {
                     "TOKEN'; in a browser, open the page as /?token=TOKEN once.");
     }
     if (found == nullptr) return refuse(response, 404, "Nothing is served at this path.");
+    if (found->route.kind == HttpRoute::Kind::kAction &&
+        (request.method != "GET" || !request.has_header(kActionHeader))) {
+      return refuse(response, 403, "This is done only for GET with the header 'Dtrain-Action: 1'.");
+    }
     if (!token.empty()) return redirect(*found, token, response);  // so that the token leaves the address line
     if (found->route.kind == HttpRoute::Kind::kStream) return stream(*found, request, response);
     answer(*found, response);

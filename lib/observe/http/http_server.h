@@ -40,13 +40,15 @@ struct HttpRoute {
     kData,    // for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
+    kAction,  // does something, at most once in 200 ms, and says what. Only for GET with the header "Dtrain-Action",
+              // which pages of other web sites cannot send
   };
   std::string path;  // "/metrics"
   // If not empty, only for requests whose header Accept has this. Of several routes with one path, the first that fits
   // answers.
   std::string accepted = {};
   Kind kind = Kind::kData;
-  std::function<HttpAnswer()> answer = {};  // of kData and kPage; any of the server's threads calls it
+  std::function<HttpAnswer()> answer = {};  // of all kinds but kStream; any of the server's threads calls it
   std::function<std::unique_ptr<EventStream>()> open_stream = {};  // of kStream
 };
 

@@ -84,25 +84,25 @@ Result<> check_observed(const job::LaunchFlags& flags) {
   return {};
 }
 
-Observer::Observer(const Process& process, bool shows_job, State state)
-    : shows_job_(shows_job),
+Observer::Observer(const Process& process, State state, std::function<void()> trace)
+    : trace_(std::move(trace)),
       registry_(*process.registry),
       state_(std::move(state)),
       log_(process.log),
       facts_(identity_of(process)),
       tail_(process.run_dir.path()) {}
 
-Result<std::unique_ptr<Observer>> Observer::start(const Process& process, bool shows_job, State state) {
+Result<std::unique_ptr<Observer>> Observer::start(const Process& process, State state, std::function<void()> trace) {
   const job::LaunchFlags& flags = process.flags.launch;
-  if (flags.metrics_addr.empty() && (flags.monitor_addr.empty() || !shows_job)) return nullptr;
-  std::unique_ptr<Observer> observer(new Observer(process, shows_job, std::move(state)));
+  if (flags.metrics_addr.empty() && (flags.monitor_addr.empty() || !trace)) return nullptr;
+  std::unique_ptr<Observer> observer(new Observer(process, std::move(state), std::move(trace)));
   DT_TRY_VOID(observer->serve(flags));
   observer->thread_ = std::thread([one = observer.get()] { one->watch(); });
   return observer;
 }
 
 Result<> Observer::serve(const job::LaunchFlags& flags) {
-  const bool pages = shows_job_ && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
+  const bool pages = trace_ && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
   if (pages && metrics) {
     DT_TRY(const Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
     DT_TRY(const Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
@@ -140,6 +140,10 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
     routes.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
                         return {kHtml, std::string(observe::live_page())};
                       }});
+    routes.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
+                        trace_();
+                        return {"text/plain; charset=utf-8", "the next steps are traced"};
+                      }});
     routes.push_back(
         {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
   }
@@ -148,8 +152,8 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
   if (metrics) {
     registry_.set(telemetry::Metric::kEndpoint, 1, to_text({host_for_others(where, flags), server->port()}));
     const std::string text = fmt::format("metrics are served at {}", url_of(where, server->port(), "/metrics"));
-    if (shows_job_) log_.info("{}", text);
-    if (!shows_job_) log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
+    if (trace_) log_.info("{}", text);
+    if (!trace_) log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
   }
   if (page) log_.info("the live page is at {}", url_of(where, server->port(), "/"));
   servers_.push_back(std::move(server));

@@ -25,10 +25,11 @@ class Observer {
   // Called by the observer's thread.
   using State = std::function<observe::JobState()>;
 
-  // Listens and logs the addresses. Null if the flags ask for nothing. `shows_job`: this process knows the whole job, so
-  // it has the page; other processes serve only their own metrics. Code::kStartup as HttpServer::start; kUsage: an
+  // Listens and logs the addresses. Null if the flags ask for nothing. `trace`: starts a trace of the job, for the page;
+  // any thread calls it. Null: this process does not know the whole job, so it has no page and serves only its own
+  // metrics. Code::kStartup as HttpServer::start; kUsage: an
   // address that cannot be read; kDenied: an address beyond loopback without a token.
-  static Result<std::unique_ptr<Observer>> start(const Process& process, bool shows_job, State state);
+  static Result<std::unique_ptr<Observer>> start(const Process& process, State state, std::function<void()> trace);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -37,7 +38,7 @@ class Observer {
   void end(const Result<>& outcome);
 
  private:
-  Observer(const Process& process, bool shows_job, State state);
+  Observer(const Process& process, State state, std::function<void()> trace);
   Result<> serve(const job::LaunchFlags& flags);
   Result<> serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
                     const job::LaunchFlags& flags);
@@ -45,7 +46,7 @@ class Observer {
   void look();
   void stop();
 
-  const bool shows_job_;
+  const std::function<void()> trace_;
   telemetry::Registry& registry_;  // of the process
   const State state_;
   const Log log_;

@@ -171,15 +171,19 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line("dtrain scheduler " + to_text({host, scheduler->port()}));
   Waits waits;
+  const auto trace = [&] { scheduler->request_trace(steps_to_trace(flags)); };
   const SignalWatcher watcher(
-      signals, waits, process.log, [&] { scheduler->request_stop(); },
-      [&] { scheduler->request_trace(steps_to_trace(flags)); });
+      signals, waits, process.log, [&] { scheduler->request_stop(); }, trace);
   const auto started = std::chrono::steady_clock::now();
-  DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, true, [&] {
-           observe::JobState state = state_of(*scheduler, spec.flags, plan, started);
-           state.processes.push_back(own_state(*process.registry, waits, "scheduler", 0));
-           return state;
-         }));
+  DT_TRY(const std::unique_ptr<Observer> observer,
+         Observer::start(
+             process,
+             [&] {
+               observe::JobState state = state_of(*scheduler, spec.flags, plan, started);
+               state.processes.push_back(own_state(*process.registry, waits, "scheduler", 0));
+               return state;
+             },
+             trace));
   JobView view(*process.registry, process.run_dir.path(), process.log);
   Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();

@@ -55,15 +55,17 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   SharedProgress progress(job_progress(spec.flags, plan, {}));
   const auto show = [&](const job::Progress& now) {
     progress.set(now);
-    process.log.live(job::format_progress(now));
+    process.log.live(job::live_progress(now));
   };
   train::LocalCoordinator coordinator(
       process.signals.stop, [&](const job::WorkerProgress& report) { show(job_progress(spec.flags, plan, {report})); });
   const SignalWatcher watcher(
       process.signals, waits, process.log, [] {}, [&] { trace_next_steps(process); });
-  DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, true, [&] {
-           return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)});
-         }));
+  DT_TRY(const std::unique_ptr<Observer> observer,
+         Observer::start(
+             process,
+             [&] { return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)}); },
+             [&] { trace_next_steps(process); }));
   const auto end = [&](const train::TrainOutcome& so_far, const Result<train::TrainOutcome>& outcome,
                        const observe::Conclusion& conclusion) {
     if (outcome && !outcome->stopped) show(job::completed(progress.get()));

@@ -175,10 +175,14 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
         [&] { connection.control->request_trace(steps_to_trace(process.flags)); });
     const Result<> ended = catching([&]() -> Result<> {
       DT_TRY(const JoinedJob joined, join(process, connection));
-      DT_TRY(const std::unique_ptr<Observer> observer, Observer::start(process, false, [&] {
-               return observe::JobState{
-                   .processes = {own_state(*process.registry, connection.waits, "worker", joined.reply.rank)}};
-             }));
+      DT_TRY(const std::unique_ptr<Observer> observer,
+             Observer::start(
+                 process,
+                 [&] {
+                   return observe::JobState{
+                       .processes = {own_state(*process.registry, connection.waits, "worker", joined.reply.rank)}};
+                 },
+                 nullptr));
       code = work(process, connection, joined);
       return {};
     });
