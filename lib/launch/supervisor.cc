@@ -42,7 +42,7 @@ struct Member {
   LineLog log;  // what the process prints, if it cannot write a log on this host itself
 };
 
-enum class Phase {
+enum class JobPhase {
   kStarting,  // until the scheduler has reported its address
   kRunning,
   kSettling,  // one process has failed, or all workers are done; the others end by themselves
@@ -79,7 +79,7 @@ class Supervisor {
   void on_failure(const Ended& ended);
   void on_deadline();
 
-  void enter(Phase phase, Limits::Duration time);
+  void enter(JobPhase phase, Limits::Duration time);
   void remind();
   [[nodiscard]] Limits::Duration time_to_stop() const;
   void tell_time_to_stop();
@@ -108,7 +108,7 @@ class Supervisor {
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // of the scheduler
   std::optional<Error> start_error_;   // an error of the launcher itself
-  Phase phase_ = Phase::kStarting;
+  JobPhase phase_ = JobPhase::kStarting;
   std::optional<Clock::time_point> deadline_;
   bool others_started_ = false;
   std::optional<job::Progress> progress_;  // set once the scheduler has reported that all processes joined
@@ -121,7 +121,7 @@ class Supervisor {
 Result<JobEnd> Supervisor::run() {
   if (!job_.joins_scheduler) {
     DT_TRY_VOID(launch(job_.scheduler), "starting the scheduler of job '{}'", job_.name);
-    enter(Phase::kStarting, job_.limits.start);
+    enter(JobPhase::kStarting, job_.limits.start);
   }
   say(fmt::format("job {}", job_.name));
   if (!job_.all_logs) say(fmt::format("--all-logs shows the logs of all processes, which are in {}", job_.run_dir));
@@ -133,7 +133,7 @@ Result<JobEnd> Supervisor::run() {
     for (const int signal : signals) on_signal(signal);
     take_events();
     if (deadline_ && Clock::now() >= *deadline_) {
-      if (phase_ == Phase::kKilled) break;
+      if (phase_ == JobPhase::kKilled) break;
       on_deadline();
     }
     if (reminder_ && Clock::now() >= *reminder_) remind();
@@ -164,7 +164,7 @@ Result<> Supervisor::launch(const Command& command) {
 
 void Supervisor::launch_others(const std::string& address) {
   others_started_ = true;
-  phase_ = Phase::kRunning;
+  phase_ = JobPhase::kRunning;
   deadline_.reset();  // from here on the scheduler enforces --start-timeout
   for (const Command& command : job_.others(address)) {
     if (Result<> started = launch(command); !started) {
@@ -253,7 +253,7 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
 // Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(kAddressLine)) {
-    if (phase_ == Phase::kStarting) launch_others(line.substr(kAddressLine.size()));
+    if (phase_ == JobPhase::kStarting) launch_others(line.substr(kAddressLine.size()));
     return true;
   }
   if (line.starts_with(job::kFindingLine)) {
@@ -277,12 +277,12 @@ void Supervisor::on_signal(int signal) {
       for (const auto& host : hosts_) host->signal(SIGUSR2);
       return;
     case SIGINT:
-      if (phase_ < Phase::kStopping) break;
+      if (phase_ < JobPhase::kStopping) break;
       say("second interrupt, killing the job");
       return kill();
     default: break;
   }
-  if (phase_ >= Phase::kStopping) return;
+  if (phase_ >= JobPhase::kStopping) return;
   const Limits::Duration time = may_train() ? time_to_stop() : job_.limits.kill_after;
   say(fmt::format(
       "stopping the job ({}): {}; processes that still run in {:.0f} s are killed, and a second Ctrl-C kills at once",
@@ -314,7 +314,7 @@ void Supervisor::tell_time_to_stop() {
 
 void Supervisor::remind() {
   reminder_.reset();
-  if (phase_ != Phase::kStopping) return;
+  if (phase_ != JobPhase::kStopping) return;
   say(fmt::format("waiting for {} to end ({:.0f} s left; Ctrl-C kills at once)", running_names(),
                   std::chrono::duration<double>(*deadline_ - Clock::now()).count()));
   reminder_ = Clock::now() + job_.limits.remind;
@@ -325,7 +325,7 @@ Ended Supervisor::ended_by(const Member& member, int status) const {
           .role = member.command.role,
           .code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
           .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-          .stopped = phase_ >= Phase::kStopping};
+          .stopped = phase_ >= JobPhase::kStopping};
 }
 
 void Supervisor::on_end(Member& member, const Ended& how) {
@@ -339,67 +339,69 @@ void Supervisor::on_end(Member& member, const Ended& how) {
     on_failure(ended);
   } else if (ended.role == "scheduler" && !others_started_) {
     start_failed({Code::kStartup, "the scheduler ended before it reported its address", {}});
-  } else if (phase_ == Phase::kRunning && workers_done()) {
-    enter(Phase::kSettling, job_.limits.wind_down);
+  } else if (phase_ == JobPhase::kRunning && workers_done()) {
+    enter(JobPhase::kSettling, job_.limits.wind_down);
   }
 }
 
 // Before the job runs, a lost host is a failed start. Later it is a failure of the processes that ran there.
 void Supervisor::on_lost(size_t machine, const Error& error) {
-  if (!progress_ && phase_ < Phase::kStopping) start_failed(error);
+  if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
   for (const size_t number : members_on_[machine]) {
     Member& member = members_[number];
     if (!member.running) continue;
     member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));
     on_end(member, {.name = member.command.name(),
                     .role = member.command.role,
-                    .stopped = phase_ >= Phase::kStopping,
+                    .stopped = phase_ >= JobPhase::kStopping,
                     .lost = true});
   }
 }
 
 void Supervisor::on_failure(const Ended& ended) {
-  if (phase_ >= Phase::kStopping) return;
+  if (phase_ >= JobPhase::kStopping) return;
   if (!may_train()) return stop(job_.limits.kill_after);
-  const bool known_before = phase_ == Phase::kSettling && !workers_done();
+  const bool known_before = phase_ == JobPhase::kSettling && !workers_done();
   if (known_before) return;
-  enter(Phase::kSettling,
+  enter(JobPhase::kSettling,
         ended.role == "scheduler" && ended.signal != 0 ? job_.limits.settle_scheduler : job_.limits.settle);
 }
 
 void Supervisor::on_deadline() {
   switch (phase_) {
-    case Phase::kStarting:
+    case JobPhase::kStarting:
       start_failed({Code::kStartup,
                     fmt::format("the scheduler did not report its address within {} s (--start-timeout)",
                                 std::chrono::duration<double>(job_.limits.start).count()),
                     {}});
       return;
-    case Phase::kRunning: return deadline_.reset();
-    case Phase::kSettling:
+    case JobPhase::kRunning: return deadline_.reset();
+    case JobPhase::kSettling:
       say(fmt::format("stopping processes that still run: {}", running_names()));
       return stop(job_.limits.kill_after);
-    case Phase::kStopping: say(fmt::format("killing processes that did not stop: {}", running_names())); return kill();
-    case Phase::kKilled: return;
+    case JobPhase::kStopping:
+      say(fmt::format("killing processes that did not stop: {}", running_names()));
+      return kill();
+    case JobPhase::kKilled: return;
   }
 }
 
-void Supervisor::enter(Phase phase, Limits::Duration time) {
+void Supervisor::enter(JobPhase phase, Limits::Duration time) {
   phase_ = phase;
   deadline_ = Clock::now() + time;
 }
 
 void Supervisor::stop(Limits::Duration time) {
-  if (phase_ >= Phase::kStopping) return;
+  if (phase_ >= JobPhase::kStopping) return;
   for (const auto& host : hosts_) host->signal(SIGTERM);
   all_ready_ = true;
-  enter(Phase::kStopping, time);
+  enter(JobPhase::kStopping, time);
 }
 
 void Supervisor::kill() {
   for (const auto& host : hosts_) host->kill();
   all_ready_ = true;
-  enter(Phase::kKilled, kReapAfterKill);
+  enter(JobPhase::kKilled, kReapAfterKill);
 }
 
 std::string Supervisor::running_names() const {

@@ -12,7 +12,7 @@ namespace {
 using data::Bytes;
 
 // Types of elements and classes of arrays, as the format numbers them.
-enum Type : uint32_t {
+enum MatType : uint32_t {
   kInt8 = 1,
   kUint8,
   kInt16,

@@ -178,10 +178,13 @@ TEST_CASE("YARN is reached over TLS if its certificate is trusted", "[yarn]") {
 
 TEST_CASE("a job in Kubernetes runs in its pods and is deleted at its end", "[kubernetes]") {
   const Kubernetes cluster;
-  const Ended end = run(Kubernetes::job(kBrief), cluster.options());
+  std::vector<std::string> flags = kBrief;
+  flags.emplace_back("--all-logs");
+  const Ended end = run(Kubernetes::job(flags), cluster.options());
   INFO(end.output);
   REQUIRE(end.code == 0);
   CHECK(contains(end.output, "-1] "));
+  CHECK_FALSE(contains(end.output, "] finding "));
   CHECK(contains(end.output, "Finished after 1 epochs"));
   CHECK(std::filesystem::exists(cluster.path("run/summary.json")));
   CHECK(cluster.is_empty());

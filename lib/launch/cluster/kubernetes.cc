@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
+#include "job/process/finding_line.h"
 #include "job/process/progress.h"
 #include "launch/cluster/ask.h"
 #include "launch/local_host.h"
@@ -154,7 +155,8 @@ void PodFollower::take_lines() {
 }
 
 bool PodFollower::shows(const std::string& line) const {
-  if (line.starts_with("dtrain scheduler ")) return false;  // its address, for a launcher
+  // What the scheduler prints for a launcher.
+  if (line.starts_with("dtrain scheduler ") || line.starts_with(job::kFindingLine)) return false;
   const std::string_view node = node_of_ordinary_line(line);
   return job_.all_logs || node.empty() || node == "0" || node == "scheduler";
 }

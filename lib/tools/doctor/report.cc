@@ -148,14 +148,14 @@ std::string skipped_text(const std::vector<Row>& rows, size_t columns) {
   return text.empty() ? text : "\n" + text;
 }
 
-struct Counts {
+struct RowCounts {
   size_t made = 0, skipped = 0, warned = 0, failed = 0, not_examined = 0;
 };
 
-Counts count(const Examined& examined, const std::vector<Row>& rows) {
+RowCounts count(const Examined& examined, const std::vector<Row>& rows) {
   std::map<std::string, Verdict> worst;
   for (const Row& row : rows) worst[row.check] = std::max(worst[row.check], row.verdict);
-  Counts counts;
+  RowCounts counts;
   for (const auto& [check, verdict] : worst) {
     (verdict == Verdict::kSkip ? counts.skipped : counts.made)++;
     if (verdict == Verdict::kWarn) counts.warned++;
@@ -165,7 +165,7 @@ Counts count(const Examined& examined, const std::vector<Row>& rows) {
   return counts;
 }
 
-std::string verdict_line(const Counts& counts) {
+std::string verdict_line(const RowCounts& counts) {
   std::string text = fmt::format("doctor: {} checks, {} warning{}, {} failed", counts.made, counts.warned,
                                  counts.warned == 1 ? "" : "s", counts.failed);
   if (counts.skipped > 0) text += fmt::format(", {} skipped", counts.skipped);
@@ -230,7 +230,7 @@ std::string table(const Examined& examined, const std::vector<Row>& rows, size_t
 }
 
 std::string json_line(const Examined& examined, const std::vector<Row>& rows) {
-  const Counts counts = count(examined, rows);
+  const RowCounts counts = count(examined, rows);
   nlohmann::ordered_json json = {{"exit_code", exit_code(examined, rows)},
                                  {"checks", counts.made},
                                  {"warnings", counts.warned},
