@@ -80,7 +80,7 @@ Result<int> data_get(const Call& call) {
   if (options.threads == 0) options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const SignalThread signals;
   options.stop = &signals.signals().stop;
-  DT_TRY_VOID(tools::get_data(set, options, Log::to_stderr("data", 0, call.environment("TERM").value_or(""))));
+  DT_TRY_VOID(tools::get_data(set, options, tool_log("data", call)));
   fmt::print("{}\n", training_command(name, options.out));
   return 0;
 }

@@ -104,7 +104,7 @@ Result<int> data_stat(const Call& call) {
   const std::vector<std::string> names = take_names(arguments);
   if (names.empty()) return fail(Code::kUsage, "usage: {}", std::string_view(kUsage).substr(0, 61));
   DT_TRY(const MixedLine<Options> line, read_mixed_line(table, arguments));
-  const Log log = Log::to_stderr("stat", 0, call.environment("TERM").value_or(""));
+  const Log log = tool_log("stat", call);
   if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
   if (!line.job.empty()) {
     return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N or --npy N", line.job[0]);

@@ -34,7 +34,7 @@ Result<int> data_synth(const Call& call) {
   DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain data synth --out DIR [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   if (line.options.out.empty()) return fail(Code::kUsage, "dtrain data synth: --out DIR is missing");
-  DT_TRY_VOID(tools::synthesize(line.options, Log::to_stderr("synth", 0, call.environment("TERM").value_or(""))));
+  DT_TRY_VOID(tools::synthesize(line.options, tool_log("synth", call)));
   return 0;
 }
 

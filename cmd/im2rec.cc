@@ -194,7 +194,7 @@ Result<int> im2rec(const Call& call) {
   const std::vector<std::string>& words = line.positionals;
   for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(tools::apply_im2rec_key(words[i], line.options));
   const SignalThread signals;
-  const Log log = Log::to_stderr("im2rec", 0, call.environment("TERM").value_or(""));
+  const Log log = tool_log("im2rec", call);
   const tools::Im2recHost host{.print = [](const std::string& text) { std::puts(text.c_str()); },
                                .stop = &signals.signals().stop};
   DT_TRY_VOID(words.size() == 2 ? tools::im2rec_prefix(words[0], words[1], line.options, log, host)

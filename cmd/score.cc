@@ -38,8 +38,7 @@ Result<int> score(const Call& call) {
   DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain score --model MODEL [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   note_threads(line.options.model.flags.launch.threads);
-  DT_TRY(const tools::Score result,
-         tools::score(line.options, Log::to_stderr("score", 0, call.environment("TERM").value_or(""))));
+  DT_TRY(const tools::Score result, tools::score(line.options, tool_log("score", call)));
   fmt::print("{}", line.options.json ? result.json() + "\n" : result.text());
   return 0;
 }

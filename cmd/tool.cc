@@ -4,6 +4,10 @@
 
 namespace dtrain::cmd {
 
+Log tool_log(const std::string& name, const Call& call) {
+  return Log::to_stderr(name, 0, call.environment("TERM").value_or(""));
+}
+
 job::RefusedFlag later(std::vector<std::string> spellings) {
   return {std::move(spellings), "is not in this version of dtrain"};
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "command.h"
 #include "job/flags/rows.h"
 
@@ -44,6 +45,9 @@ template <class Options>
 job::FlagRow<Options> json_row(job::Binding<Options> bind) {
   return {.name = "json", .help = "print only the line of JSON, without the report", .bind = std::move(bind)};
 }
+
+// The log of a tool, whose live lines appear on a terminal.
+Log tool_log(const std::string& name, const Call& call);
 
 // Refuses flags that only a later version of a tool has.
 job::RefusedFlag later(std::vector<std::string> spellings);

@@ -176,8 +176,8 @@ std::string Console::wipe() const {
 }
 
 void Console::draw() {
-  std::string bytes = drawn_.empty() ? "\r\x1b[K" : wipe();
   if (live_.text.empty() && drawn_.empty()) return;
+  std::string bytes = drawn_.empty() ? "\r\x1b[K" : wipe();
   drawn_.clear();
   if (!live_.text.empty()) {
     for (const std::string& line : lines_in_window(live_, window_())) {

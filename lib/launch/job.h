@@ -55,7 +55,7 @@ struct JobEnd {
   int exit_code = 0;                               // of the job (job_code in outcome.h)
   std::string error;                               // the first error of the process that failed first; empty: none
   std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
-  std::vector<std::string> findings = {};          // of the scheduler, as JSON objects (job/process/finding_line.h)
+  std::vector<std::string> findings = {};          // of the scheduler, as JSON objects (job/process/scheduler_lines.h)
 };
 
 }  // namespace dtrain::launch

@@ -15,9 +15,9 @@
 #include "base/overloaded.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
-#include "job/process/finding_line.h"
 #include "job/process/open_files.h"
 #include "job/process/progress.h"
+#include "job/process/scheduler_lines.h"
 #include "launch/copy_to_hosts.h"
 #include "launch/end_report.h"
 #include "launch/host.h"
@@ -32,7 +32,6 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr std::string_view kAddressLine = "dtrain scheduler ";
 constexpr size_t kFindingsMax = 1000;  // a scheduler finds a few at most
 
 struct Member {
@@ -252,8 +251,8 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
 
 // Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
-  if (line.starts_with(kAddressLine)) {
-    if (phase_ == JobPhase::kStarting) launch_others(line.substr(kAddressLine.size()));
+  if (line.starts_with(job::kAddressLine)) {
+    if (phase_ == JobPhase::kStarting) launch_others(line.substr(job::kAddressLine.size()));
     return true;
   }
   if (line.starts_with(job::kFindingLine)) {

@@ -263,8 +263,7 @@ std::string advice(const JobPeriod& period, const JobForm& form) {
     return fmt::format("what would help most: more servers (-s {}), because they are busy", form.servers * 2);
   }
   return "what would help most: a larger --batch-size, so that a step computes longer for the same messages, or a "
-         "faster "
-         "network between the hosts";
+         "faster network between the hosts";
 }
 
 Conclusion conclude(const JobPeriod& run, const JobForm& form) {

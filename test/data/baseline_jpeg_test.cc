@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <random>
 #include <utility>
 #include <vector>
-// jpeglib.h needs stdio.h before it.
-#include <jpeglib.h>
 
 #include "data/pictures/jpeg_pixels.h"
 #include "libjpeg_turbo.h"
+#include "make_jpeg.h"
 
 using namespace dtrain::data;
 using dtrain::test::LibjpegTurbo;
@@ -30,39 +27,20 @@ struct BaselineKind {
 
 // A smooth picture with noise. No noise gives blocks of one number.
 std::vector<uint8_t> encode_kind(const BaselineKind& kind, uint32_t seed) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* memory = nullptr;
-  unsigned long bytes = 0;
-  jpeg_mem_dest(&info, &memory, &bytes);
-  info.image_height = static_cast<JDIMENSION>(kind.height);
-  info.image_width = static_cast<JDIMENSION>(kind.width);
-  info.input_components = kind.components;
-  info.in_color_space = kind.components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, kind.quality, TRUE);
-  info.optimize_coding = seed % 2 == 0 ? TRUE : FALSE;
-  info.restart_interval = static_cast<unsigned>(kind.restart_interval);
-  info.comp_info[0].h_samp_factor = kind.h;
-  info.comp_info[0].v_samp_factor = kind.v;
-  jpeg_start_compress(&info, TRUE);
+  const auto set_up = [&](jpeg_compress_struct& info) {
+    jpeg_set_quality(&info, kind.quality, TRUE);
+    info.optimize_coding = seed % 2 == 0 ? TRUE : FALSE;
+    info.restart_interval = static_cast<unsigned>(kind.restart_interval);
+    info.comp_info[0].h_samp_factor = kind.h;
+    info.comp_info[0].v_samp_factor = kind.v;
+  };
   std::mt19937 random(seed);
-  std::vector<uint8_t> row(static_cast<size_t>(kind.width) * static_cast<size_t>(kind.components));
-  for (int y = 0; y < kind.height; y++) {
-    for (size_t i = 0; i < row.size(); i++) {
-      const int noise = kind.noise == 0 ? 0 : static_cast<int>(random() % static_cast<uint32_t>(2 * kind.noise));
-      row[i] = static_cast<uint8_t>(std::clamp(static_cast<int>(i) + 2 * y - 60 + noise, 0, 255));
-    }
-    JSAMPROW line = row.data();
-    jpeg_write_scanlines(&info, &line, 1);
-  }
-  jpeg_finish_compress(&info);
-  std::vector<uint8_t> file(memory, memory + bytes);
-  jpeg_destroy_compress(&info);
-  std::free(memory);
-  return file;
+  const auto sample = [&](int y, size_t i) {
+    const int noise = kind.noise == 0 ? 0 : static_cast<int>(random() % static_cast<uint32_t>(2 * kind.noise));
+    return static_cast<uint8_t>(std::clamp(static_cast<int>(i) + 2 * y - 60 + noise, 0, 255));
+  };
+  return dtrain::test::encode_jpeg(kind.height, kind.width, kind.components == 1 ? JCS_GRAYSCALE : JCS_RGB, set_up,
+                                   sample);
 }
 
 // Then libjpeg-turbo decodes everything.

@@ -27,8 +27,10 @@ inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
   return scans;
 }
 
-// Makes a JPEG of a smooth picture.
-inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kind) {
+// Makes a JPEG with libjpeg-turbo. `set_up(info)` sets its parameters, beginning from the defaults for pixels of the color
+// space `from`; `sample(y, i)` gives number i of row y.
+template <class SetUp, class Sample>
+std::vector<uint8_t> encode_jpeg(int height, int width, J_COLOR_SPACE from, const SetUp& set_up, const Sample& sample) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -38,25 +40,14 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
   jpeg_mem_dest(&info, &memory, &bytes);
   info.image_height = static_cast<JDIMENSION>(height);
   info.image_width = static_cast<JDIMENSION>(width);
-  info.in_color_space = kind.from;
-  info.input_components = kind.from == JCS_GRAYSCALE ? 1 : kind.from == JCS_RGB ? 3 : 4;
+  info.in_color_space = from;
+  info.input_components = from == JCS_GRAYSCALE ? 1 : from == JCS_RGB ? 3 : 4;
   jpeg_set_defaults(&info);
-  jpeg_set_colorspace(&info, kind.stored);
-  if (info.num_components == 3) {
-    info.comp_info[0].h_samp_factor = kind.luma_h;
-    info.comp_info[0].v_samp_factor = kind.luma_v;
-  }
-  if (kind.progressive) jpeg_simple_progression(&info);
-  const std::vector<jpeg_scan_info> scans = scan_for_each_coefficient();
-  if (kind.scan_for_each_coefficient) {
-    info.scan_info = scans.data();
-    info.num_scans = static_cast<int>(scans.size());
-  }
+  set_up(info);
   jpeg_start_compress(&info, TRUE);
   std::vector<uint8_t> row(static_cast<size_t>(width) * static_cast<size_t>(info.input_components));
   for (int y = 0; y < height; y++) {
-    for (size_t i = 0; i < row.size(); i++)
-      row[i] = static_cast<uint8_t>(40 + (3 * i + 5 * static_cast<size_t>(y)) % 200);
+    for (size_t i = 0; i < row.size(); i++) row[i] = sample(y, i);
     JSAMPROW line = row.data();
     jpeg_write_scanlines(&info, &line, 1);
   }
@@ -65,6 +56,25 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
   jpeg_destroy_compress(&info);
   std::free(memory);
   return file;
+}
+
+// Makes a JPEG of a smooth picture.
+inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kind) {
+  const std::vector<jpeg_scan_info> scans = scan_for_each_coefficient();
+  const auto set_up = [&](jpeg_compress_struct& info) {
+    jpeg_set_colorspace(&info, kind.stored);
+    if (info.num_components == 3) {
+      info.comp_info[0].h_samp_factor = kind.luma_h;
+      info.comp_info[0].v_samp_factor = kind.luma_v;
+    }
+    if (kind.progressive) jpeg_simple_progression(&info);
+    if (!kind.scan_for_each_coefficient) return;
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  };
+  return encode_jpeg(height, width, kind.from, set_up, [](int y, size_t i) {
+    return static_cast<uint8_t>(40 + (3 * i + 5 * static_cast<size_t>(y)) % 200);
+  });
 }
 
 // Changes the picture size in the JPEG's header.

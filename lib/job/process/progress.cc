@@ -46,7 +46,7 @@ std::string worker_word(const WorkerProgress& worker) {
                      worker.validated ? fmt::format("{:.3f}", *worker.validated) : "-");
 }
 
-// Nullopt if the word is not as worker_word writes it.
+// Nullopt if the word is not as worker_word writes it, such as "workers=2".
 std::optional<WorkerProgress> parse_worker(const std::string& name, const std::string& value) {
   const std::optional<double> rank = number_of(name.substr(kWorker.size()));
   std::vector<std::optional<double>> parts;
@@ -123,8 +123,7 @@ std::optional<Progress> parse_progress(std::string_view line) {
                     .workers = {}};
   if (const auto found = words.find("validated"); found != words.end()) progress.validated = number_of(found->second);
   for (const auto& [name, value] : words) {
-    const std::optional<WorkerProgress> worker =
-        name.starts_with(kWorker) && name != "workers" ? parse_worker(name, value) : std::nullopt;
+    const std::optional<WorkerProgress> worker = name.starts_with(kWorker) ? parse_worker(name, value) : std::nullopt;
     if (worker && progress.workers.size() < Progress::kWorkersMax) progress.workers.push_back(*worker);
   }
   std::ranges::sort(progress.workers, {}, &WorkerProgress::rank);

@@ -37,7 +37,7 @@ std::string machine_line(const Progress& progress);
 std::optional<Progress> parse_progress(std::string_view line);
 // The progress after a successful end, made from the last report, which was sent before the end.
 Progress completed(Progress progress);
-// Sets worker_count and workers from what all workers have reported.
+// Sets validated, worker_count and workers from what all workers have reported.
 void set_workers(std::vector<WorkerProgress> all, Progress& progress);
 
 // For people:
@@ -45,7 +45,7 @@ void set_workers(std::vector<WorkerProgress> all, Progress& progress);
 // "waiting: data 34 % (the limit: decoding), network 0 %"; behind the step "validating 45 %" while it does so.
 std::string format_progress(const Progress& progress);
 // The same with a bar, and below it, in a job of several workers, a line for each of them:
-// "worker 3   1800 samples/s  step   121  data  2 %  network 10 %  node7".
+// "worker 3      1800 samples/s  step     121  network  10 %  data 2 %  node7".
 // `host_of` gives the host of a worker; null: not shown.
 Live live_progress(const Progress& progress, const std::function<std::string(uint32_t rank)>& host_of = nullptr);
 // Whether a line of a job's output is such a text.

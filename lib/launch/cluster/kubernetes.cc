@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
-#include "job/process/finding_line.h"
 #include "job/process/progress.h"
+#include "job/process/scheduler_lines.h"
 #include "launch/cluster/ask.h"
 #include "launch/local_host.h"
 #include "launch/signal_queue.h"
@@ -156,7 +156,7 @@ void PodFollower::take_lines() {
 
 bool PodFollower::shows(const std::string& line) const {
   // What the scheduler prints for a launcher.
-  if (line.starts_with("dtrain scheduler ") || line.starts_with(job::kFindingLine)) return false;
+  if (line.starts_with(job::kAddressLine) || line.starts_with(job::kFindingLine)) return false;
   const std::string_view node = node_of_ordinary_line(line);
   return job_.all_logs || node.empty() || node == "0" || node == "scheduler";
 }

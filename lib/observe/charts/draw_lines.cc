@@ -7,6 +7,7 @@
 
 #include "observe/charts/draw.h"
 #include "observe/charts/legend.h"
+#include "observe/charts/panel.h"
 #include "observe/charts/thin.h"
 #include "observe/charts/ticks.h"
 
@@ -14,11 +15,9 @@ namespace dtrain::observe {
 namespace {
 
 using Anchor = TextStyle::Anchor;
-constexpr double kMargin = 10, kTitle = 22, kAxisTitle = 18, kBelow = 36;
+constexpr double kAxisTitle = 18;
 constexpr size_t kMarksMax = 80;        // more cannot be told apart
 constexpr size_t kChartEventsMax = 12;  // more would hide the data
-const TextStyle kTitleStyle{.size = 14, .bold = true};
-const TextStyle kLabel{.size = 11, .ink = {Ink::Kind::kMuted}};
 
 bool is_shown(double value, Scale scale) {
   return std::abs(value) <= kChartNumberMax && (scale == Scale::kLinear || value > 0);
@@ -79,7 +78,7 @@ class LineDrawing {
     for (const Tick& tick : y_.ticks) {
       const double at = frame_.y(tick.value);
       segment({plot_.x, at}, {plot_.x + plot_.width, at}, {{Ink::Kind::kGrid}, 1});
-      TextStyle label = kLabel;
+      TextStyle label = kPanelLabel;
       label.anchor = Anchor::kEnd;
       canvas_.text({plot_.x - 6, at + 4}, tick.label, label);
     }
@@ -87,10 +86,10 @@ class LineDrawing {
     segment({plot_.x, bottom}, {plot_.x + plot_.width, bottom}, {{Ink::Kind::kMuted}, 1});
     double free_from = 0;  // labels must not touch
     for (const Tick& tick : x_.ticks) {
-      const double at = frame_.x(tick.value), half = canvas_.text_width(tick.label, kLabel) / 2;
+      const double at = frame_.x(tick.value), half = canvas_.text_width(tick.label, kPanelLabel) / 2;
       segment({at, bottom}, {at, bottom + 4}, {{Ink::Kind::kMuted}, 1});
       if (at - half < free_from) continue;
-      TextStyle label = kLabel;
+      TextStyle label = kPanelLabel;
       label.anchor = Anchor::kMiddle;
       canvas_.text({at, bottom + 16}, tick.label, label);
       free_from = at + half + 6;
@@ -103,7 +102,7 @@ class LineDrawing {
       if (!(event.x >= x_.low && event.x <= x_.high)) continue;
       const double at = frame_.x(event.x);
       segment({at, plot_.y}, {at, plot_.y + plot_.height}, {{Ink::Kind::kMuted}, 1, 2});
-      TextStyle label = kLabel;
+      TextStyle label = kPanelLabel;
       label.size = 10;
       const bool to_the_left = at > plot_.x + plot_.width / 2;
       label.anchor = to_the_left ? Anchor::kEnd : Anchor::kStart;
@@ -188,7 +187,7 @@ std::vector<LegendEntry> legend_of(const Chart& chart) {
 
 double widest(const Ticks& ticks, Canvas& ruler) {
   double width = 0;
-  for (const Tick& tick : ticks.ticks) width = std::max(width, ruler.text_width(tick.label, kLabel));
+  for (const Tick& tick : ticks.ticks) width = std::max(width, ruler.text_width(tick.label, kPanelLabel));
   return width;
 }
 
@@ -203,7 +202,7 @@ void draw_plot(const Chart& chart, const Box& area, const Ranges& ranges, Canvas
   drawing.axes();
   drawing.events();
   for (const Series& series : chart.series) drawing.series(series);
-  TextStyle title = kLabel;
+  TextStyle title = kPanelLabel;
   title.anchor = Anchor::kEnd;
   canvas.text({plot.x + plot.width, plot.y + plot.height + 31}, titled(chart.x), title);
 }
@@ -211,23 +210,23 @@ void draw_plot(const Chart& chart, const Box& area, const Ranges& ranges, Canvas
 }  // namespace
 
 double draw(const Chart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler) {
-  const double width = size.width - 2 * kMargin;
-  double y = top + kMargin;
-  if (canvas != nullptr) canvas->text({kMargin, y + 13}, fitted(ruler, chart.title, kTitleStyle, width), kTitleStyle);
-  y += kTitle;
-  y += draw_legend(legend_of(chart), {kMargin, y, width, 0}, canvas, ruler);
+  const double width = size.width - 2 * kPanelMargin;
+  double y = top + kPanelMargin;
+  y += draw_title(chart.title, y, width, canvas, ruler);
+  y += draw_legend(legend_of(chart), {kPanelMargin, y, width, 0}, canvas, ruler);
   if (const std::string caption = y_caption(chart); !caption.empty()) {
-    if (canvas != nullptr) canvas->text({kMargin, y + 13}, fitted(ruler, caption, kLabel, width), kLabel);
+    if (canvas != nullptr)
+      canvas->text({kPanelMargin, y + 13}, fitted(ruler, caption, kPanelLabel, width), kPanelLabel);
     y += kAxisTitle;
   }
   y += 6;
-  const Box area{kMargin, y, width, size.plot_height};
+  const Box area{kPanelMargin, y, width, size.plot_height};
   if (const Ranges ranges = ranges_of(chart); canvas != nullptr && !ranges.x.is_empty()) {
     draw_plot(chart, area, ranges, *canvas);
   } else if (canvas != nullptr) {
-    canvas->text({area.x, area.y + 20}, "no data", kLabel);
+    canvas->text({area.x, area.y + 20}, "no data", kPanelLabel);
   }
-  return y + size.plot_height + kBelow - top;
+  return y + size.plot_height + kPanelBelow - top;
 }
 
 }  // namespace dtrain::observe

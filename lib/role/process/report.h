@@ -35,7 +35,7 @@ observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, 
                                  const std::string& run_dir);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
-// error, the peak memory of the processes, and what the scheduler has found out (job/process/finding_line.h). Creates the
+// error, the peak memory of the processes, and what the scheduler has found out (job/process/scheduler_lines.h). Creates the
 // file if no worker has written it.
 struct JobEnd {
   std::string job;  // its name, as `dtrain ps` shows it

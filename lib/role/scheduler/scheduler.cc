@@ -5,9 +5,9 @@
 
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
-#include "job/process/finding_line.h"
 #include "job/process/host_file.h"
 #include "job/process/open_files.h"
+#include "job/process/scheduler_lines.h"
 #include "job/resolve/scheme.h"
 #include "kvstore/wire/placement.h"
 #include "role/process/addresses.h"
@@ -169,7 +169,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
-  print_line("dtrain scheduler " + to_text({host, scheduler->port()}));
+  print_line(std::string(job::kAddressLine) + to_text({host, scheduler->port()}));
   Waits waits;
   const auto trace = [&] { scheduler->request_trace(steps_to_trace(flags)); };
   const SignalWatcher watcher(
