@@ -133,6 +133,12 @@ TEST_CASE("gaps interrupt a line, and a lone point is a dot", "[observe]") {
   CHECK_THAT(svg_with({}), Contains("no data"));
 }
 
+TEST_CASE("a stair keeps each value until the next one", "[observe]") {
+  Chart chart = chart_with({{0, 1}, {1, 0}});
+  chart.series[0].is_stair = true;
+  CHECK_THAT(svg_of(chart, {.width = 400, .plot_height = 200}, false), Contains("35.6,55 382,55 382,255\""));
+}
+
 TEST_CASE("a log scale leaves out what has no logarithm", "[observe]") {
   Chart chart = chart_with({{0, 100}, {1, 0}, {2, -5}, {3, 0.01}, {4, 1}});
   chart.y.scale = Scale::kLog;

@@ -88,6 +88,8 @@ TEST_CASE("rates, arguments and batches are read", "[observe]") {
                      {"batch-size", "128"}, {"data-dir", "a, b"}, {"gpus", "None"}, {"lr-step-epochs", "10,20"}});
   const auto own = read_arguments("start with arguments network=lenet, rgb-mean=1,2,3, lr=0.05");
   CHECK(own == std::map<std::string, std::string>{{"lr", "0.05"}, {"network", "lenet"}, {"rgb-mean", "1,2,3"}});
+  CHECK(read_arguments("Namespace(depth=50, lr=0.1)") ==
+        std::map<std::string, std::string>{{"depth", "50"}, {"lr", "0.1"}});
   CHECK(read_arguments("start").empty());
   CHECK(read_batches_per_machine("Resizing training data to 390 batches per machine") == 390);
   CHECK_FALSE(read_batches_per_machine("Resizing training data to 390 apples"));

@@ -181,6 +181,14 @@ TEST_CASE("every picture and control of a report has a name for people who do no
   CHECK(count(" checked>") == 1);
 }
 
+TEST_CASE("a report says if files do not tell the settings", "[observe]") {
+  const TempDir dir;
+  must(write_file_atomic(dir.path("a.log"), "INFO:root:Epoch[0] Train-accuracy=0.5\n"));
+  must(write_file_atomic(dir.path("b.log"), "INFO:root:Namespace(depth=50)\nINFO:root:Epoch[0] Train-accuracy=0.6\n"));
+  const std::string html = report_page(must(read_runs({dir.path("a.log"), dir.path("b.log")})), "dtrain");
+  CHECK_THAT(html, Contains("Not all of the files tell the settings."));
+}
+
 TEST_CASE("a report of an unfinished, nearly empty run says what is missing", "[observe]") {
   const TempDir dir;
   must(make_directories(dir.path("new")));

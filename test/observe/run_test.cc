@@ -135,7 +135,11 @@ TEST_CASE("logs of every version become curves", "[observe]") {
   CHECK(second.step == 7);
   CHECK(second.samples == 7 * 128);
   CHECK(second.seconds == 3);
-  CHECK(curve_of(old, "lr", false).last().at.step == 8);
+  // The rate at the start is in the arguments, the log has its changes.
+  const std::vector<Measured> rates = curve_of(old, "lr", false).points();
+  REQUIRE(rates.size() == 2);
+  CHECK((rates[0].value == 0.05 && rates[0].at.step == 0 && rates[0].at.seconds == 0));
+  CHECK((rates[1].value == 0.04 && rates[1].at.step == 8 && rates[1].at.seconds == 4));
 
   // Without times: from the cost of the epochs. Without examples: from the largest batch.
   must(write_file_atomic(
@@ -143,6 +147,7 @@ TEST_CASE("logs of every version become curves", "[observe]") {
       "INFO:root:Epoch[0] Batch [9]\tSpeed: 10.00 samples/sec\taccuracy=0.5\n"
       "INFO:root:Epoch[0] Batch [19]\tSpeed: 10.00 samples/sec\taccuracy=0.6\n"
       "INFO:root:Epoch[0] Time cost=10.0\nINFO:root:Epoch[1] Batch [9]\tSpeed: 10.00 samples/sec\taccuracy=0.7\n"
+      "INFO:root:Update[30]: Change learning rate to 1.00000e-02\n"
       "INFO:root:Epoch[1] Time cost=20.0\nINFO:root:Epoch[1] Validation-accuracy=0.8\n"));
   const Run root = must(read_run(dir.path("root.log")));
   const std::vector<Measured> points = curve_of(root, "train_accuracy", false).points();
@@ -153,6 +158,7 @@ TEST_CASE("logs of every version become curves", "[observe]") {
   CHECK(points[2].at.epoch == 1.5);
   CHECK(std::isnan(points[2].at.samples));
   CHECK(curve_of(root, "validation_accuracy", true).last().at.epoch == 2);
+  CHECK(curve_of(root, "lr", false).last().at.seconds == 20);
 }
 
 // A million values take the memory of 2,048, and the extremes are kept.

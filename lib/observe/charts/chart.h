@@ -31,6 +31,7 @@ struct Series {
   std::string name = {};  // in the legend
   std::vector<Point> points = {};
   bool has_markers = false;  // each point gets a mark, unless there are too many to tell apart
+  bool is_stair = false;     // each value holds until the next point: level, then up or down
   // Number of its color, and of its dash pattern (0: a solid line). Series with equal numbers look alike.
   int color = 0, dash = 0;
 };

@@ -121,7 +121,9 @@ class LineDrawing {
     std::vector<Point> run;
     for (const Point& point : points) {
       if (!std::isnan(point.y)) {
-        run.push_back({frame_.x(point.x), frame_.y(point.y)});
+        const Point at{frame_.x(point.x), frame_.y(point.y)};
+        if (series.is_stair && !run.empty()) run.push_back({at.x, run.back().y});
+        run.push_back(at);
         if (marked) mark(series, point);
         continue;
       }

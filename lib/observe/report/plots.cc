@@ -164,7 +164,8 @@ class Plotter {
     const bool of_job = is_of_job(metric);
     const std::vector<Chosen> all = of_job ? curves_of_job(run, metric) : curves_of_processes(run, metric);
     for (const Chosen& chosen : all) {
-      Series series{.points = points_of(*chosen.curve, over_), .has_markers = chosen.of_epochs};
+      Series series{
+          .points = points_of(*chosen.curve, over_), .has_markers = chosen.of_epochs, .is_stair = metric == "lr"};
       if (series.points.empty()) continue;
       series.name = name_of(run, metric, chosen.name);
       const size_t in_order = chart.series.size();

@@ -330,7 +330,10 @@ std::string difference_table(std::span<const Run> runs) {
   for (const std::string& key : different_keys(runs)) {
     add_row(rows, runs, key, [&](const Run& run) { return difference_cell(run, key); });
   }
-  if (rows.empty()) return "<p>The runs have the same settings.</p>\n";
+  if (rows.empty()) {
+    const bool tell = std::all_of(runs.begin(), runs.end(), [](const Run& run) { return !run.settings.empty(); });
+    return tell ? "<p>The runs have the same settings.</p>\n" : "<p>Not all of the files tell the settings.</p>\n";
+  }
   return table_of("Settings in which the runs differ", runs, rows);
 }
 

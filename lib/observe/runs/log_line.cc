@@ -247,8 +247,9 @@ std::optional<RateLine> read_rate_line(std::string_view text) {
 std::map<std::string, std::string> read_arguments(std::string_view text) {
   constexpr size_t kArgumentsMax = 1000;
   std::map<std::string, std::string> arguments;
-  if (!take(text, "start with arguments ")) return arguments;
-  if (take(text, "Namespace(") && text.ends_with(')')) text.remove_suffix(1);
+  const bool is_start = take(text, "start with arguments "), is_namespace = take(text, "Namespace(");
+  if (!is_start && !is_namespace) return arguments;
+  if (is_namespace && text.ends_with(')')) text.remove_suffix(1);
   while (!text.empty() && arguments.size() < kArgumentsMax) {
     const std::string_view argument = take_argument(text);
     const size_t equal = argument.find('=');

@@ -56,8 +56,8 @@ struct RateLine {
 };
 std::optional<RateLine> read_rate_line(std::string_view text);
 
-// "start with arguments Namespace(batch_size=128, network='lenet')": {"batch-size", "128"}, {"network", "lenet"}.
-// Empty if `text` is another line. At most 1000.
+// "start with arguments Namespace(batch_size=128, network='lenet')": {"batch-size", "128"}, {"network", "lenet"}. Other
+// scripts of MXNet write "Namespace(...)" alone. Empty if `text` is another line. At most 1000.
 std::map<std::string, std::string> read_arguments(std::string_view text);
 
 // "Resizing training data to 390 batches per machine"

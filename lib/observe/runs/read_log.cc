@@ -82,9 +82,7 @@ class LogReader {
     if (training) return add_training(*training, line);
     if (const std::optional<RateLine> rate = read_rate_line(line.text)) {
       training_lines_++;
-      Moment at = moment_of(line);
-      at.step = static_cast<double>(rate->update);
-      return add_value("lr", false, line, {at, rate->rate});
+      return add_rate(*rate, line);
     }
     if (const std::optional<int64_t> batches = read_batches_per_machine(line.text)) batches_in_log_ = *batches;
     if (!has_settings_) {
@@ -98,6 +96,19 @@ class LogReader {
     Moment at;
     if (line.time && first_time_) at.seconds = std::max(0.0, *line.time - *first_time_);
     return at;
+  }
+
+  // Logs tell only changes. The rate before the first one is in the arguments.
+  void add_rate(const RateLine& rate, const SplitLine& line) {
+    const std::optional<double> at_start = run_.setting_number("lr");
+    if (at_start && rate.update > 1 && !curves_.contains(key_of("lr", false, line))) {
+      Moment begin{.step = 0};
+      if (line.time) begin.seconds = 0;
+      add_value("lr", false, line, {begin, *at_start});
+    }
+    Moment at = moment_of(line);
+    at.step = static_cast<double>(rate.update);
+    add_value("lr", false, line, {at, rate.rate});
   }
 
   void add_training(const TrainingLine& training, const SplitLine& line) {
@@ -131,9 +142,13 @@ class LogReader {
 
   static int64_t rank_of(const SplitLine& line) { return line.rank && *line.rank < kLogRanksMax ? *line.rank : 0; }
 
+  static CurveKey key_of(const std::string& metric, bool of_epochs, const SplitLine& line) {
+    return {.metric = metric, .of_epochs = of_epochs, .role = "worker", .rank = rank_of(line)};
+  }
+
   void add_value(const std::string& metric, bool of_epochs, const SplitLine& line, const Measured& measured) {
     if (known_.contains(metric)) return;
-    CurveKey key{.metric = metric, .of_epochs = of_epochs, .role = "worker", .rank = rank_of(line)};
+    const CurveKey key = key_of(metric, of_epochs, line);
     const auto found = curves_.find(key);
     if (found != curves_.end()) return found->second.add(measured);
     if (curves_.size() >= kLogCurvesMax || metric.size() > kMetricBytesMax) return void(left_out_++);
@@ -172,8 +187,12 @@ class LogReader {
   }
 
   void place(Moment& at, double batches, double per_step, bool is_rate) const {
-    if (is_rate) {  // its step is known, and nothing else
+    if (is_rate) {  // its step is known
       at.epoch = at.step / batches;
+      if (std::isnan(at.seconds) && at.epoch >= 0) {
+        const double begun = std::floor(std::min(at.epoch, static_cast<double>(kEpochsMax)));
+        at.seconds = seconds_at(static_cast<int64_t>(begun), at.epoch - begun);
+      }
     } else {
       const double epoch = at.epoch;
       const double done = std::isnan(at.step) ? 1 : std::min(1.0, (at.step + 1) / batches);
