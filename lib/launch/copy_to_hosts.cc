@@ -2,10 +2,13 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "base/progress_bar.h"
+#include "launch/copy_progress.h"
 #include "launch/output.h"
 #include "launch/package/tool.h"
 #include "launch/run_all.h"
@@ -15,9 +18,66 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
+// A command for each host.
+struct Step {
+  std::string what;     // for the progress
+  std::string failure;  // the error's text, with places for the host and the words of the tool
+  // How many bytes it copies to each host, for the progress; empty if it cannot tell how many it has copied.
+  std::vector<std::optional<int64_t>> bytes = {};
+};
+
+// Counts what is done of a step, in bytes if the commands print them and else in hosts.
+class StepProgress {
+ public:
+  StepProgress(const Step& step, size_t hosts, const ShowLive& show)
+      : bytes_(step.bytes),
+        copied_(step.bytes.size(), 0),
+        hosts_(hosts),
+        bar_({step.what, in_bytes() ? "" : "hosts", total()}, show) {
+    update();
+  }
+
+  // `line`: of a command's stdout. False if it does not say how many bytes are copied.
+  bool line(size_t host, const std::string& line) {
+    const std::optional<int64_t> copied = in_bytes() ? copied_bytes(line) : std::nullopt;
+    if (copied) copied_[host] = std::min(*copied, bytes_[host].value_or(*copied));
+    if (copied) update();
+    return copied.has_value();
+  }
+  void end(size_t host) {
+    ended_++;
+    if (in_bytes()) copied_[host] = bytes_[host].value_or(copied_[host]);
+    update();
+  }
+
+ private:
+  [[nodiscard]] bool in_bytes() const { return !bytes_.empty(); }
+  // 0 if it is not known for some host.
+  [[nodiscard]] int64_t total() const {
+    if (!in_bytes()) return static_cast<int64_t>(hosts_);
+    int64_t sum = 0;
+    for (const std::optional<int64_t>& bytes : bytes_) {
+      if (!bytes) return 0;
+      sum += *bytes;
+    }
+    return sum;
+  }
+  void update() {
+    if (!in_bytes()) return bar_.show(static_cast<int64_t>(ended_));
+    bar_.show(std::accumulate(copied_.begin(), copied_.end(), int64_t{0}),
+              fmt::format("{} of {} hosts", ended_, hosts_));
+  }
+
+  std::vector<std::optional<int64_t>> bytes_;
+  std::vector<int64_t> copied_;
+  size_t hosts_, ended_ = 0;
+  ProgressBar bar_;
+};
+
 struct Target {
   const Machine* machine;
   CopyState state = {};
+  bool by_rsync = false;
 };
 
 // Why a copy failed: what it printed, or else how it ended.
@@ -49,7 +109,7 @@ class Copier {
     std::vector<std::vector<std::string>> commands;
     for (const Target& target : targets_) commands.push_back(ask_command(*target.machine->copy, id));
     DT_TRY(const std::vector<Finished> answers,
-           run_for(targets_, commands, "asking the hosts", "preparing the copy to {} failed: {}"));
+           run_for(targets_, commands, {"asking the hosts", "preparing the copy to {} failed: {}"}));
     for (size_t i = 0; i < targets_.size(); i++) {
       targets_[i].state = parse_copy_state(answers[i].output);
       const std::string& machine = targets_[i].state.machine;
@@ -68,71 +128,124 @@ class Copier {
     if (without.empty()) return {};
     const std::string archive = package.path("program.tar.gz");
     DT_TRY_VOID(package.write_archive(archive, signals_));
-    screen_.line(fmt::format("dtrain: copying this program, {:.0f} MiB, to {} hosts",
-                             static_cast<double>(std::filesystem::file_size(archive)) / kMiB, without.size()));
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(archive));
+    screen_.line(fmt::format("dtrain: copying this program, {:.0f} MiB, to {} hosts", static_cast<double>(size) / kMiB,
+                             without.size()));
     std::vector<std::vector<std::string>> commands;
     commands.reserve(without.size());
     for (const Target& target : without) {
       commands.push_back(program_command(*target.machine->copy, package.id(), archive));
     }
-    DT_TRY_VOID(run_for(without, commands, "copying this program", "copying this program to {} failed: {}"));
+    DT_TRY_VOID(run_for(without, commands,
+                        {.what = "copying this program",
+                         .failure = "copying this program to {} failed: {}",
+                         .bytes = std::vector(without.size(), std::optional(size))}));
     return {};
   }
 
+  // The rsync of this machine.
+  struct Rsync {
+    bool is_here = false;
+    bool prints_bytes = false;
+  };
+
   Result<> send_files() {
-    DT_TRY(const bool rsync_here, has_rsync());
+    DT_TRY(const Rsync rsync, find_rsync());
     const std::string here = this_directory();
     std::vector<Target> others;
     std::vector<std::vector<std::string>> commands;
     std::vector<std::string> by_tar;
     for (const Target& target : targets_) {
       if (!here.empty() && target.state.directory == here) continue;  // the host shares it, so there is nothing to do
-      const bool by_rsync = rsync_here && target.state.has_rsync;
+      const bool by_rsync = rsync.is_here && target.state.has_rsync;
       others.push_back(target);
-      commands.push_back(by_rsync ? target.machine->copy->rsync : tar_command(*target.machine->copy));
+      others.back().by_rsync = by_rsync;
+      const HostCopy& copy = *target.machine->copy;
+      commands.push_back(by_rsync ? rsync_command(copy, rsync.prints_bytes) : tar_command(copy));
       if (!by_rsync) by_tar.push_back(target.machine->name);
     }
     if (others.empty()) return {};
     screen_.line(fmt::format("dtrain: copying the current directory to {} hosts", others.size()));
     if (!by_tar.empty()) {
-      const std::string where =
-          rsync_here ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front()) : "this machine has";
+      const std::string where = rsync.is_here
+                                    ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front())
+                                    : "this machine has";
       screen_.line(fmt::format("dtrain: {} no rsync, so all files are sent, not only those that changed", where));
     }
-    DT_TRY_VOID(
-        run_for(others, commands, "copying the current directory", "copying the current directory to {} failed: {}"));
+    Step step{"copying the current directory", "copying the current directory to {} failed: {}"};
+    if (rsync.prints_bytes || by_tar.size() == others.size()) {
+      DT_TRY(step.bytes, sizes(others));
+    }
+    DT_TRY_VOID(run_for(others, commands, step));
     return {};
   }
 
-  Result<bool> has_rsync() {
-    DT_TRY(const Finished answer, run_tool({"sh", "-c", "command -v rsync"}, signals_));
-    return answer.ended_with(0);
+  // How many bytes are to be copied to each host. tar sends the same to all, so it is asked only once.
+  Result<std::vector<std::optional<int64_t>>> sizes(const std::vector<Target>& targets) {
+    std::vector<std::vector<std::string>> commands;
+    std::vector<size_t> command_of;
+    std::optional<size_t> tar;
+    for (const Target& target : targets) {
+      const bool asks = target.by_rsync || !tar;
+      command_of.push_back(asks ? commands.size() : *tar);
+      if (!asks) continue;
+      if (!target.by_rsync) tar = commands.size();
+      const HostCopy& copy = *target.machine->copy;
+      commands.push_back(target.by_rsync ? rsync_size_command(copy) : tar_size_command(copy));
+    }
+    StepProgress progress({"comparing the current directory", ""}, commands.size(), live());
+    const auto goes_on = [&](size_t i, const Finished&) {
+      progress.end(i);
+      return true;  // the copy will report the failure
+    };
+    DT_TRY(const std::vector<Finished> answers, run_commands(commands, {.host = host_options(), .goes_on = goes_on}));
+    std::vector<std::optional<int64_t>> sizes;
+    sizes.reserve(targets.size());
+    for (const size_t command : command_of) sizes.push_back(bytes_to_copy(answers[command]));
+    return sizes;
   }
 
-  // Runs one command for each target. `what`: its name, for the progress. `failure`: the error's text, with places for the host and the words of the tool.
+  Result<Rsync> find_rsync() {
+    DT_TRY(const Finished present, run_tool({"sh", "-c", "command -v rsync"}, signals_));
+    if (!present.ended_with(0)) return Rsync{};
+    DT_TRY(const Finished version, run_tool({"rsync", "--info=progress2", "--version"}, signals_));
+    return Rsync{.is_here = true, .prints_bytes = version.ended_with(0)};
+  }
+
+  // Runs one command for each target.
   Result<std::vector<Finished>> run_for(const std::vector<Target>& targets,
-                                        const std::vector<std::vector<std::string>>& arguments, const std::string& what,
-                                        const std::string& failure) {
+                                        const std::vector<std::vector<std::string>>& commands, const Step& step) {
+    StepProgress progress(step, targets.size(), live());
+    std::optional<size_t> failed;
+    const auto goes_on = [&](size_t i, const Finished& copy) {
+      progress.end(i);
+      if (!failed && !copy.ended_with(0)) failed = i;
+      return !failed;
+    };
+    const auto takes_line = [&](size_t i, const std::string& line) { return progress.line(i, line); };
+    DT_TRY(std::vector<Finished> ended,
+           run_commands(commands, {.host = host_options(), .goes_on = goes_on, .takes_line = takes_line}));
+    if (!failed) return ended;
+    return fail(Code::kStartup, "--sync-dst-dir: {}",
+                fmt::format(fmt::runtime(step.failure), targets[*failed].machine->name, complaint(ended[*failed])));
+  }
+
+  Result<std::vector<Finished>> run_commands(const std::vector<std::vector<std::string>>& arguments,
+                                             const RunAllOptions& options) {
     std::vector<Command> commands;
     commands.reserve(arguments.size());
     for (const std::vector<std::string>& words : arguments) {
       commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = words});
     }
-    ProgressBar bar({what, "hosts", static_cast<int64_t>(targets.size())},
-                    [this](const Live& live) { screen_.live(live); });
-    bar.show(0);
-    int64_t done = 0;
-    std::optional<size_t> failed;
-    const auto goes_on = [&](size_t i, const Finished& copy) {
-      bar.show(++done);
-      if (!failed && !copy.ended_with(0)) failed = i;
-      return !failed;
-    };
-    const RunAllOptions options{.host = {job_.name, job_.record_root, job_.limits.kill_after}, .goes_on = goes_on};
     DT_TRY(std::vector<Finished> ended, run_all(commands, options, signals_), "copying to the hosts");
-    if (!failed) return ended;
-    return fail(Code::kStartup, "--sync-dst-dir: {}",
-                fmt::format(fmt::runtime(failure), targets[*failed].machine->name, complaint(ended[*failed])));
+    return ended;
+  }
+
+  [[nodiscard]] LocalHostOptions host_options() const {
+    return {job_.name, job_.record_root, job_.limits.kill_after, LineEnds::kReturnToo};
+  }
+  [[nodiscard]] ShowLive live() const {
+    return [this](const Live& live) { screen_.live(live); };
   }
 
   const Job& job_;

@@ -41,6 +41,23 @@ void add_exclude(const std::string& pattern, std::vector<std::string>& words) {
   words.push_back("--exclude=" + name);
 }
 
+std::vector<std::string> tar_words(const HostCopy& copy, const std::vector<std::string>& options) {
+  std::vector<std::string> words = {"tar", "--create"};
+  words.insert(words.end(), options.begin(), options.end());
+  add_exclude(std::string("/") + kPrograms, words);
+  for (const std::string& pattern : copy.exclude) add_exclude(pattern, words);
+  words.emplace_back(".");
+  return words;
+}
+
+// Pipes the output of `from` to `script` on the host. dd prints on stdout how many bytes have passed; ssh prints there
+// what the host does.
+std::vector<std::string> pipe_to_host(const HostCopy& copy, const std::string& from, const std::string& script) {
+  return {"bash", "-o", "pipefail", "-c",
+          fmt::format("exec 3>&1; {} LC_ALL=C dd bs=64K status=progress 2>&3 3>&- | {} 3>&-", from,
+                      shell_line(on_host(copy, script)))};
+}
+
 }  // namespace
 
 HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
@@ -106,18 +123,32 @@ std::vector<std::string> program_command(const HostCopy& copy, const std::string
                         make_current(id));
   script +=
       fmt::format("ls -1td [0-9]* | tail -n +{} | while read -r old; do rm -rf \"$old\"; done", kProgramsKept + 1);
-  return {"bash", "-c", fmt::format("exec {} <{}", shell_line(on_host(copy, script)), shell_line({archive}))};
+  return pipe_to_host(copy, fmt::format("<{}", shell_line({archive})), script);
+}
+
+std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes) {
+  std::vector<std::string> words = copy.rsync;
+  if (prints_bytes) words.insert(words.end(), {"--info=progress2", "--no-human-readable"});
+  return words;
+}
+
+std::vector<std::string> rsync_size_command(const HostCopy& copy) {
+  std::vector<std::string> words = copy.rsync;
+  words.insert(words.end(), {"--dry-run", "--stats", "--no-human-readable"});
+  return words;
 }
 
 std::vector<std::string> tar_command(const HostCopy& copy) {
-  std::vector<std::string> pack = {"tar", "--create"};
-  add_exclude(std::string("/") + kPrograms, pack);
-  for (const std::string& pattern : copy.exclude) add_exclude(pattern, pack);
-  pack.emplace_back(".");
   const std::string script = fmt::format("cd {} && exec tar -xf -", shell_line({copy.directory}));
   // Code 1 of tar: a file, such as a log, has changed while it was read.
-  return {"bash", "-o", "pipefail", "-c",
-          fmt::format("{{ {} || [ $? -eq 1 ]; }} | {}", shell_line(pack), shell_line(on_host(copy, script)))};
+  return pipe_to_host(copy, fmt::format("{{ {} || [ $? -eq 1 ]; }} |", shell_line(tar_words(copy, {}))), script);
+}
+
+// tar does not read the files if it writes to /dev/null.
+std::vector<std::string> tar_size_command(const HostCopy& copy) {
+  std::vector<std::string> words = {"env", "LC_ALL=C"};
+  for (const std::string& word : tar_words(copy, {"--file=/dev/null", "--totals"})) words.push_back(word);
+  return words;
 }
 
 // The other commands have three levels of quotes, so they are described.
@@ -125,7 +156,7 @@ std::string copy_text(const HostCopy& copy, const std::string& host) {
   return fmt::format(
       "(over ssh to {}, unless it is there already: this program with its libraries, to {}/)\n{}\n"
       "(or, if {} has no rsync: tar over ssh)\n",
-      host, shell_line({programs_in(copy.directory)}), shell_line(copy.rsync), host);
+      host, shell_line({programs_in(copy.directory)}), shell_line(rsync_command(copy)), host);
 }
 
 }  // namespace dtrain::launch

@@ -13,7 +13,7 @@ namespace dtrain::launch {
 
 struct HostCopy {
   std::vector<std::string> ssh;      // "ssh ... HOST", to be followed by a command for the host
-  std::vector<std::string> rsync;    // copies the current directory
+  std::vector<std::string> rsync;    // copies the current directory; see rsync_command()
   std::string directory;             // DIR
   std::vector<std::string> exclude;  // patterns of files that are not copied
 };
@@ -39,11 +39,21 @@ CopyState parse_copy_state(const std::vector<std::string>& lines);
 // CopyState::directory of this process's current directory; empty if it cannot be determined.
 std::string this_directory();
 
+// The commands that copy print on stdout, again and again with carriage returns, how many bytes they have copied
+// (copied_bytes() of copy_progress.h).
+
 // Unpacks the archive on the host, starts the program once, and makes it the current one. The three newest programs stay.
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
 
+// Copies what differs in the current directory. An rsync that is older than 3.1 cannot print how far it is.
+std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes = true);
 // Copies the current directory with tar, each time as a whole. For hosts without rsync.
 std::vector<std::string> tar_command(const HostCopy& copy);
+
+// Copy nothing, but print how many bytes rsync_command() and tar_command() will copy (bytes_to_copy() of
+// copy_progress.h).
+std::vector<std::string> rsync_size_command(const HostCopy& copy);
+std::vector<std::string> tar_size_command(const HostCopy& copy);
 
 // What --dry-run prints about the copies to `host`.
 std::string copy_text(const HostCopy& copy, const std::string& host);

@@ -23,13 +23,13 @@ Result<std::unique_ptr<LocalHost>> LocalHost::create(const LocalHostOptions& opt
   }
   DT_TRY(ProcessGroup group,
          ProcessGroup::create(options.kill_after, record ? record->file() : "", record ? record->directory() : ""));
-  return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(group), options.kill_after));
+  return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(group), options));
 }
 
 Result<> LocalHost::start(size_t process, const Command& command) {
   DT_TRY(Process started, launch::start(command, group_));
   Result<> recorded = record(command, started.pid);
-  members_.push_back({process, std::move(started), {}, {}, recorded.has_value()});
+  members_.push_back({process, std::move(started), LineSplitter(stdout_ends_), {}, recorded.has_value()});
   if (recorded) return {};
   ::kill(members_.back().process.pid, SIGKILL);  // without a record it could not be found
   ::waitpid(members_.back().process.pid, nullptr, 0);

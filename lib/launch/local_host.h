@@ -15,6 +15,7 @@ struct LocalHostOptions {
   std::string job;                       // used as a file name; empty: processes are not recorded
   std::string record_root;               // see job_record.h
   std::chrono::milliseconds kill_after;  // between TERM and KILL after the launcher has died; see set_stop_time
+  LineEnds stdout_ends = LineEnds::kNewline;
 };
 
 class LocalHost : public Host {
@@ -42,8 +43,11 @@ class LocalHost : public Host {
     bool running = true;
   };
 
-  LocalHost(std::optional<JobRecord> record, ProcessGroup group, std::chrono::milliseconds stop_time)
-      : record_(std::move(record)), group_(std::move(group)), stop_time_(stop_time) {}
+  LocalHost(std::optional<JobRecord> record, ProcessGroup group, const LocalHostOptions& options)
+      : record_(std::move(record)),
+        group_(std::move(group)),
+        stop_time_(options.kill_after),
+        stdout_ends_(options.stdout_ends) {}
   Result<> record(const Command& command, pid_t pid);
   static void read(Member& member, int reads_max, std::vector<HostEvent>& events);
   static void reap(Member& member, std::vector<HostEvent>& events);
@@ -51,6 +55,7 @@ class LocalHost : public Host {
   std::optional<JobRecord> record_;  // declared before the group, so that the file exists as long as a process runs
   ProcessGroup group_;
   std::chrono::milliseconds stop_time_;
+  LineEnds stdout_ends_;
   std::deque<Member> members_;
 };
 

@@ -11,11 +11,12 @@ constexpr size_t kFirstLines = 3;
 
 void LineSplitter::add(std::string_view bytes, const Sink& sink) {
   for (const char c : bytes) {
-    if (c == '\n' || rest_.size() == line_max_) {
+    const bool is_end = c == '\n' || (c == '\r' && ends_ == LineEnds::kReturnToo);
+    if (is_end || rest_.size() == line_max_) {
       sink(rest_);
       rest_.clear();
     }
-    if (c != '\n') rest_ += c;
+    if (!is_end) rest_ += c;
   }
 }
 

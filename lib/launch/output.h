@@ -11,6 +11,9 @@
 
 namespace dtrain::launch {
 
+// Tools that show how far they are write the same line again and again, with a carriage return before it.
+enum class LineEnds { kNewline, kReturnToo };
+
 // Splits a stream of bytes into lines. A line longer than `line_max` is delivered in pieces.
 class LineSplitter {
  public:
@@ -19,11 +22,13 @@ class LineSplitter {
 
   LineSplitter() = default;
   explicit LineSplitter(size_t line_max) : line_max_(line_max) {}
+  explicit LineSplitter(LineEnds ends) : ends_(ends) {}
   void add(std::string_view bytes, const Sink& sink);
   void finish(const Sink& sink);  // the stream has ended: delivers the rest as a line
 
  private:
   size_t line_max_ = kLineMax;
+  LineEnds ends_ = LineEnds::kNewline;
   std::string rest_;
 };
 

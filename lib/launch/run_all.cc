@@ -87,6 +87,7 @@ void Runs::take_events() {
   for (const HostEvent& event : events) {
     if (const OutputLine* line = std::get_if<OutputLine>(&event)) {
       Finished& one = finished_[line->process];
+      if (line->is_stdout && options_.takes_line && options_.takes_line(line->process, line->text)) continue;
       (line->is_stdout ? one.output : one.errors).push_back(line->text);
     } else if (const ProcessEnd* end = std::get_if<ProcessEnd>(&event)) {
       on_end(*end);

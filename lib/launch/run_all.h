@@ -26,6 +26,8 @@ struct RunAllOptions {
   size_t at_once = 16;
   std::chrono::milliseconds limit{0};                                 // for all commands together; 0: none
   std::function<bool(size_t command, const Finished&)> goes_on = {};  // at each end; false stops the others
+  // For each line of stdout as soon as it is there; true: the line is not kept in Finished.
+  std::function<bool(size_t command, const std::string& line)> takes_line = {};
 };
 
 // Returns one Finished per command; commands that were not started, because goes_on returned false or the time limit

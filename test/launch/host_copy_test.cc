@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "launch/copy_progress.h"
+#include "launch/output.h"
 #include "launch/package/staged.h"
 #include "launch/package/tool.h"
 #include "support/must.h"
@@ -145,6 +147,72 @@ TEST_CASE("tar leaves out the same files as rsync", "[launch][copy]") {
     CHECK(names[0] == names[1]);
     CHECK(std::find(names[1].begin(), names[1].end(), ".dtrain") == names[1].end());
   }
+}
+
+// The last number of bytes that the command prints.
+static int64_t bytes_copied(const std::string& directory, const std::vector<std::string>& command) {
+  const dtrain::test::Ended end = run_in(directory, command);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  int64_t bytes = -1;
+  LineSplitter splitter(LineEnds::kReturnToo);
+  const auto take = [&](const std::string& line) { bytes = copied_bytes(line).value_or(bytes); };
+  splitter.add(end.output, take);
+  splitter.finish(take);
+  return bytes;
+}
+
+static std::optional<int64_t> bytes_announced(const std::string& directory, const std::vector<std::string>& command) {
+  const dtrain::test::Ended end = run_in(directory, command);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  Finished finished;
+  LineSplitter().add(end.output, [&](const std::string& line) { finished.output.push_back(line); });
+  return bytes_to_copy(finished);
+}
+
+// A megabyte in two files. dd and rsync print a last line at their end, however short the copy is.
+TEST_CASE("a copy prints how many bytes it has copied, and a comparison how many it will", "[launch][copy]") {
+  const TempDir dir;
+  const HostCopy copy = copy_in(dir, {"left out"});
+  const std::string here = dir.path("here");
+  must(make_directories(here));
+  must(write_file_atomic(here + "/a", std::string(700'000, 'a')));
+  must(write_file_atomic(here + "/b", std::string(300'000, 'b')));
+  must(write_file_atomic(here + "/left out", std::string(5'000'000, 'c')));
+  CHECK(bytes_announced(here, rsync_size_command(copy)) == 1'000'000);
+  CHECK_FALSE(fs::exists(copy.directory + "/a"));
+  CHECK(bytes_copied(here, rsync_command(copy)) == 1'000'000);
+  must(write_file_atomic(here + "/b", std::string(400'000, 'd')));
+  CHECK(bytes_announced(here, rsync_size_command(copy)) == 400'000);
+  CHECK(bytes_copied(here, rsync_command(copy)) == 400'000);
+  CHECK(bytes_announced(here, rsync_size_command(copy)) == 0);
+  CHECK(must(read_file(copy.directory + "/b")) == must(read_file(here + "/b")));
+  // tar rounds up to blocks and writes headers.
+  const std::optional<int64_t> by_tar = bytes_announced(here, tar_size_command(copy));
+  REQUIRE(by_tar);
+  CHECK(*by_tar > 1'100'000);
+  CHECK(*by_tar < 1'200'000);
+  CHECK(bytes_copied(here, tar_command(copy)) == by_tar);
+  std::string id;
+  const std::string archive = archive_of(dir, "echo program", id);
+  CHECK(bytes_copied(here, program_command(copy, id, archive)) == static_cast<int64_t>(fs::file_size(archive)));
+}
+
+TEST_CASE("only lines of rsync and dd say how many bytes have been copied", "[launch][copy]") {
+  CHECK(copied_bytes("         32768   0%    0.00kB/s    0:00:00  ") == 32768);
+  CHECK(copied_bytes("      30000003 100%  793.86MB/s    0:00:00 (xfr#2, to-chk=0/4)") == 30'000'003);
+  CHECK(copied_bytes("30000000 bytes (30 MB, 29 MiB) copied, 0.0067 s, 4.5 GB/s") == 30'000'000);
+  CHECK(copied_bytes("99 bytes copied, 0.0067 s, 15 kB/s") == 99);
+  for (const char* line : {"", " ", "457+1 records in", "12", "1,234 5%", "12 files", "-5 7%", "12 bytes left",
+                           "99999999999999999999 5%", "dtrain-copy machine x86_64"}) {
+    INFO(line);
+    CHECK(copied_bytes(line) == std::nullopt);
+  }
+  CHECK(bytes_to_copy({.output = {"Total file size: 5 bytes", "Total transferred file size: 3 bytes"}}) == 3);
+  CHECK(bytes_to_copy({.errors = {"Total bytes written: 10240 (10KiB, 12MiB/s)"}}) == 10240);
+  CHECK(bytes_to_copy({.output = {"Total transferred file size: many bytes"}}) == std::nullopt);
+  CHECK(bytes_to_copy({}) == std::nullopt);
 }
 
 TEST_CASE("tar's failures are failures of the copy", "[launch][copy]") {

@@ -16,6 +16,18 @@ TEST_CASE("output is split into lines for any division of its bytes", "[launch]"
   }
 }
 
+TEST_CASE("a carriage return ends a line only where tools show how far they are", "[launch]") {
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& line) { lines.push_back(line); };
+  LineSplitter both(LineEnds::kReturnToo);
+  both.add("\r 1 %\r 2 %\r\ndone\n", keep);
+  CHECK(lines == std::vector<std::string>{"", " 1 %", " 2 %", "", "done"});
+  lines.clear();
+  LineSplitter newline;
+  newline.add("a\rb\n", keep);
+  CHECK(lines == std::vector<std::string>{"a\rb"});
+}
+
 TEST_CASE("an endless line is delivered in pieces of bounded size", "[launch]") {
   std::vector<size_t> sizes;
   LineSplitter splitter;

@@ -342,7 +342,7 @@ TEST_CASE("the program and the current directory are copied to each host before 
           "[launch][remote]") {
   const TempDir dir;
   Job job = copying_job(dir);
-  write_script(dir.path("copy-rsync"), "#!/bin/sh\necho \"rsync $1\" >> \"${0%/*}/copies\"\n");
+  write_script(dir.path("copy-rsync"), "#!/bin/sh\n[ $2 = --dry-run ] || echo \"rsync $1\" >> \"${0%/*}/copies\"\n");
   SECTION("the program only once") {
     {
       Launcher launcher(job);
@@ -389,6 +389,21 @@ TEST_CASE("the program and the current directory are copied to each host before 
   }
 }
 
+// The copies do not end before the launcher has shown what they print.
+TEST_CASE("the launcher shows how many bytes of all hosts' copies are done", "[launch][remote]") {
+  const TempDir dir;
+  Job job = copying_job(dir);
+  write_script(
+      dir.path("copy-rsync"),
+      "#!/bin/sh\ncd ${0%/*}; if [ $2 = --dry-run ]; then echo Total transferred file size: 4000000 bytes; exit; "
+      "fi\nwhile [ ! -e seen ]; do printf '\\r  1000000  25%%  1.00MB/s  0:00:03'; sleep 0.02; done\n");
+  Launcher launcher(job);
+  launcher.await("copying the current directory  25 %  2.0 of 8.0 MB");
+  CHECK(contains(launcher.output(), "0 of 2 hosts"));
+  write_script(dir.path("seen"), "");
+  CHECK(launcher.wait() == 0);
+}
+
 TEST_CASE("the copy that failed first is named", "[launch][remote]") {
   const TempDir dir;
   const Job job = copying_job(dir);
@@ -402,7 +417,8 @@ TEST_CASE("the copy that failed first is named", "[launch][remote]") {
   // Like rsync, a copy that is ended because another one failed prints nothing and exits with a code of its own.
   SECTION("and not one that was ended because of it") {
     write_script(dir.path("copy-rsync"),
-                 "#!/bin/sh\ntrap 'exit 20' TERM; cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do "
+                 "#!/bin/sh\n[ $2 != --dry-run ] || exit 0\ntrap 'exit 20' TERM; cd ${0%/*}; : > $1.runs; while [ ! -e "
+                 "a.runs -o ! -e b.runs ]; do "
                  "sleep 0.01; done; [ $1 = a ] || { echo no space left >&2; exit 11; }; sleep 1000 & wait\n");
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
