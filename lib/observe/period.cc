@@ -65,6 +65,7 @@ WorkerPeriod worker_period(const Source& source, const Growth& growth, double se
   period.pull_wait_s = phase("pull_wait");
   period.push_s = phase("push");
   period.decode_threads = growth.newest(Metric::kDecodeThreads);
+  period.read_ms = growth.newest(Metric::kReadMs);
   for (const Metric stage : {Metric::kHeaderMs, Metric::kDecodeMs, Metric::kColorMs, Metric::kRowsMs}) {
     period.decode_ms += growth.newest(stage);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr double kBusyRatio = 1.5;          // of a server to the others
 constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
 constexpr double kUneven = 1.25;            // the slowest worker to the fastest
+constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
 
 std::string ms(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
@@ -194,6 +196,28 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
   return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
 }
 
+// For the worker that waits longest for its data.
+std::string data_advice(const std::vector<WorkerPeriod>& workers) {
+  const WorkerPeriod& worker = *std::max_element(
+      workers.begin(), workers.end(),
+      [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.data_wait_s < b.data_wait_s; });
+  if (worker.decode_ms <= 0) return "";  // the data need no decoding, so the flags about it do not help
+  if (worker.read_ms > worker.decode_ms) {
+    return fmt::format("what would help most: --data-cache, or smaller pictures (dtrain im2rec --resize), because reading "
+                       "a picture takes {:.1f} ms and decoding it {:.1f} (disk {})",
+                       worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
+  }
+  if (worker.cores_missing > kCoresMissing) {
+    return fmt::format("what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding "
+                       "takes {:.1f} ms a picture and the process lacks cores ({:.1f} threads wait for one)",
+                       worker.decode_ms, worker.cores_missing);
+  }
+  const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
+  return fmt::format("what would help most: more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms "
+                     "for each picture",
+                     std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
+}
+
 double busiest(const std::vector<ServerPeriod>& servers) {
   double most = 0;
   for (const ServerPeriod& server : servers) most = std::max(most, server.busy);
@@ -249,8 +273,7 @@ std::string advice(const JobPeriod& period, const JobForm& form) {
   if (period.workers.empty()) return "";
   const TimeShares shares = time_shares(period);
   if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
-    return "what would help most: more decode threads (--data-nthreads), smaller pictures (dtrain im2rec --resize), or "
-           "--data-cache";
+    return data_advice(period.workers);
   }
   if (shares.pull_wait + shares.push <= kWait) return "";
   if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {

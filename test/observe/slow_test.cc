@@ -156,7 +156,6 @@ TEST_CASE("a server that is busier than the others is named", "[observe]") {
 TEST_CASE("the advice is about what takes the time", "[observe]") {
   const JobForm form{.servers = 2, .is_gsp = false, .run_dir = "runs/a"};
   CHECK(advice(job({worker(0, 1, 99, 5), worker(1, 1, 99, 5)}), form).empty());
-  CHECK_THAT(advice(job({worker(0, 50, 99, 5), worker(1, 50, 99, 5)}), form), Catch::Contains("--data-nthreads"));
   CHECK_THAT(advice(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), form),
              Catch::Contains("dtrain plan --from-log runs/a"));
   JobPeriod busy = job({worker(0, 1, 50, 50), worker(1, 1, 50, 50)});
@@ -166,6 +165,23 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
   CHECK(time_shares_text(time_shares(busy)) ==
         "of the workers' time, computing took 50 %, waiting for data 1 %, sending gradients 0 %, waiting for weights "
         "50 %");
+}
+
+TEST_CASE("the advice about data is about what delays them", "[observe]") {
+  const auto advice_for = [](WorkerPeriod slowest) {
+    return advice(job({worker(0, 40, 99, 15), std::move(slowest)}), {.servers = 2, .is_gsp = false, .run_dir = ""});
+  };
+  WorkerPeriod period = worker(1, 50, 99, 1);  // a third of the step, so 4 threads are too few
+  CHECK(advice_for(period) ==
+        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3.0 ms for each picture");
+  period.cores_missing = 1.5;
+  CHECK_THAT(advice_for(period), Catch::Contains("smaller pictures (dtrain im2rec --resize) or --data-cache") &&
+                                     Catch::Contains("1.5 threads wait for one"));
+  period.read_ms = 20;
+  CHECK_THAT(advice_for(period), Catch::Contains("--data-cache, or smaller pictures") &&
+                                     Catch::Contains("reading a picture takes 20.0 ms and decoding it 3.0 (disk 12 MB/s)"));
+  period.decode_ms = 0;  // rows of numbers
+  CHECK(advice_for(period).empty());
 }
 
 TEST_CASE("a run's conclusion has its shares, and nulls where there is nothing to say", "[observe]") {
