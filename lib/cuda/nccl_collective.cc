@@ -267,19 +267,33 @@ class StoreCollective final : public comm::Collective {
 
   [[nodiscard]] uint32_t rank() const override { return rank_->rank(); }
   [[nodiscard]] uint32_t size() const override { return rank_->size(); }
-  Result<> all_reduce(std::span<float> values) override { return rank_->all_reduce(queued(values)); }
-  Result<> reduce_scatter(std::span<float> values) override { return rank_->reduce_scatter(queued(values)); }
-  Result<> all_gather(std::span<float> values) override { return rank_->all_gather(queued(values)); }
-  Result<> reduce(std::span<float> values, uint32_t root) override { return rank_->reduce(queued(values), root); }
-  Result<> broadcast(std::span<float> values, uint32_t root) override { return rank_->broadcast(queued(values), root); }
+  Result<> all_reduce(std::span<float> values) override {
+    return recorded("all_reduce", values, [&](std::span<float> queued) { return rank_->all_reduce(queued); });
+  }
+  Result<> reduce_scatter(std::span<float> values) override {
+    return recorded("reduce_scatter", values, [&](std::span<float> queued) { return rank_->reduce_scatter(queued); });
+  }
+  Result<> all_gather(std::span<float> values) override {
+    return recorded("all_gather", values, [&](std::span<float> queued) { return rank_->all_gather(queued); });
+  }
+  Result<> reduce(std::span<float> values, uint32_t root) override {
+    return recorded("reduce", values, [&](std::span<float> queued) { return rank_->reduce(queued, root); });
+  }
+  Result<> broadcast(std::span<float> values, uint32_t root) override {
+    return recorded("broadcast", values, [&](std::span<float> queued) { return rank_->broadcast(queued, root); });
+  }
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
-  // Work that a graph contains is not queued again; an operation on an empty span only checks that the group is usable.
+  // Queues the operation. Work that a graph contains is not queued again; an operation on an empty span only checks that the group is usable.
   // The device is set because a store may call from any thread.
-  [[nodiscard]] std::span<float> queued(std::span<float> values) const {
+  template <class Operation>
+  Result<> recorded(const char* name, std::span<float> values, const Operation& operation) const {
     DT_CUDA(cudaSetDevice(store_->device()));
-    return store_->takes_work() ? values : std::span<float>{};
+    if (!store_->takes_work()) return operation({});
+    const DeviceSpans::Span span(store_->spans(), DeviceSpans::Track::kStore, store_->get(), name, "device",
+                                 static_cast<int64_t>(values.size_bytes()));
+    return operation(values);
   }
 
   std::shared_ptr<StoreStream> store_;

@@ -125,6 +125,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));
     const cudaStream_t stream = stream_->get();
+    const DeviceSpans::Span span(stream_->spans(), DeviceSpans::Track::kStore, stream, "update");
     StepScalars* const scalars = step_of(group);
     DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
     Table<UpdateTensor> gradients = g.table.table();

@@ -33,9 +33,10 @@ void Timeline::end() {
   is_on_ = false;
 }
 
-// Looks for the thread's lane from a place that follows from its number, so that it usually is the first one.
-Timeline::Lane* Timeline::own_lane() {
-  const auto self = static_cast<uint64_t>(::pthread_self());
+// Of the calling thread if `track` is null. Looks for the lane from a place that follows from its owner's number, so
+// that it usually is the first one. A thread's number is the address of memory of its own, as a track's is.
+Timeline::Lane* Timeline::lane_of(const char* track) {
+  const uint64_t self = track != nullptr ? reinterpret_cast<uint64_t>(track) : static_cast<uint64_t>(::pthread_self());
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
   constexpr unsigned kShift = 40;
   const size_t first = (self * kSpread) >> kShift;
@@ -45,7 +46,7 @@ Timeline::Lane* Timeline::own_lane() {
     if (owner == self) return &lane;
     if (owner == 0 && lane.owner.compare_exchange_strong(owner, self)) {
       const MutexLock lock(lane.mutex);
-      lane.content.thread = own_thread_name();
+      lane.content.thread = track != nullptr ? track : own_thread_name();
       return &lane;
     }
   }
@@ -53,11 +54,19 @@ Timeline::Lane* Timeline::own_lane() {
 }
 
 void Timeline::add(const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
+  add_to_lane(nullptr, event, arrows);
+}
+
+void Timeline::add_to(const char* track, const TimelineEvent& event) {
+  add_to_lane(track, event, {});
+}
+
+void Timeline::add_to_lane(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
   // A span that began before the recording would have no counterparts.
   if (!is_on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
   const size_t events = 1 + arrows.size();
   const bool fits = count_.fetch_add(events, std::memory_order_relaxed) + events <= kEventsMax;
-  Lane* const lane = fits ? own_lane() : nullptr;
+  Lane* const lane = fits ? lane_of(track) : nullptr;
   if (lane == nullptr) {
     dropped_.fetch_add(events, std::memory_order_relaxed);
     return;

@@ -2,8 +2,8 @@
 // span to another begins, passes and ends. tracer.h says when it records, trace_file.h writes a file that Perfetto and
 // chrome://tracing show.
 //
-// Each thread has a lane of its own, so threads do not wait for each other. While nothing is recorded, a span costs one
-// relaxed load.
+// Each thread has a lane of its own, so threads do not wait for each other, and so has each track: what a device does in
+// one of its queues. While nothing is recorded, a span costs one relaxed load.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ struct TimelineEvent {
 };
 
 struct TimelineLane {
-  std::string thread;  // its name when it recorded its first event
+  std::string thread;  // its name when it recorded its first event; of a track, the track's name
   std::vector<TimelineEvent> events;
 };
 
@@ -69,6 +69,8 @@ class Timeline {
 
   // While it is off these do nothing, and so they do beyond the limits, which is counted.
   void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
+  // The same in the lane of a track, whose name comes from keep().
+  void add_to(const char* track, const TimelineEvent& event);
   // For a name that does not live as long as the program. Returns a copy that lives as long as the timeline. Takes a
   // lock: keep the result.
   const char* keep(std::string_view name) DT_EXCLUDES(mutex_);
@@ -85,11 +87,12 @@ class Timeline {
 
  private:
   struct Lane {
-    std::atomic<uint64_t> owner = 0;  // the thread; 0: nobody's yet
+    std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: nobody's yet
     Mutex mutex;                      // only lanes() and begin() ever compete with the owner
     TimelineLane content DT_GUARDED_BY(mutex);
   };
-  Lane* own_lane();
+  Lane* lane_of(const char* track);
+  void add_to_lane(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows);
 
   std::atomic<bool> is_on_ = false;
   std::atomic<int64_t> began_ns_ = 0;

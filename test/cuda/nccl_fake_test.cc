@@ -121,6 +121,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) {
 cudaError_t cudaEventDestroy(cudaEvent_t) {
   return cudaSuccess;
 }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+  return fake->note("time"), cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
+  *ms = 0;
+  return cudaSuccess;
+}
 cudaError_t cudaEventQuery(cudaEvent_t) {
   return fake->queries++, fake->event.load();
 }
@@ -307,6 +314,27 @@ TEST_CASE("operations of a graph are not also queued beside it", "[cuda][nccl]")
     CHECK(all().error().code == Code::kPeerLost);
   }
   CHECK_FALSE(all());
+}
+
+TEST_CASE("while the device's work is recorded, so are the operations of a group", "[cuda][nccl]") {
+  Setting s;
+  telemetry::Timeline timeline;
+  DeviceSpans spans(&timeline, 2);
+  const auto store = std::make_shared<StoreStream>(2);
+  const auto group = s.joined(store);
+  store->record_on(&spans);
+  const auto sum = [&] { return group->all_reduce(s.values); };
+  CHECK(s.calls_of(sum) == Calls{"all_reduce 0+10"});
+  timeline.begin();
+  spans.begin_step();
+  CHECK(s.calls_of(sum) == Calls{"time", "all_reduce 0+10", "time"});
+  spans.collect(nullptr);
+  const std::vector<telemetry::TimelineLane> lanes = timeline.lanes();
+  REQUIRE(lanes.size() == 1);
+  CHECK(lanes[0].thread == "GPU 2: sums and updates");
+  REQUIRE(lanes[0].events.size() == 1);
+  CHECK(std::string(lanes[0].events[0].name) == "all_reduce");
+  CHECK(lanes[0].events[0].arguments[0].value == 40);
 }
 
 // The host waits for the device, which waits for a peer.

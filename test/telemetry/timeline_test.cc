@@ -42,6 +42,23 @@ TEST_CASE("a timeline that is off records nothing, and one that is on has each t
   CHECK(inner.end_ns <= outer.end_ns);
 }
 
+TEST_CASE("a track is a lane of its own, whichever thread records it", "[timeline]") {
+  Timeline timeline;
+  const char* const track = timeline.keep("GPU 0");
+  timeline.begin();
+  TimelineEvent event;
+  event.name = "conv1: forward";
+  event.begin_ns = event.end_ns = Timeline::now_ns();
+  timeline.add_to(track, event);
+  std::thread([&] { timeline.add_to(track, event); }).join();
+  { const Span span(&timeline, "own", "test"); }
+  const std::vector<TimelineLane> lanes = timeline.lanes();
+  REQUIRE(lanes.size() == 2);
+  const TimelineLane& of_track = lanes[lanes[0].thread == "GPU 0" ? 0 : 1];
+  CHECK(of_track.thread == "GPU 0");
+  CHECK(of_track.events.size() == 2);
+}
+
 TEST_CASE("a recording begins empty, without the spans that were open", "[timeline]") {
   Timeline timeline;
   timeline.begin();

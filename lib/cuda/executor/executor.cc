@@ -11,7 +11,7 @@ namespace dtrain::cuda {
 using graph::NodeId;
 
 CudaExecutor::CudaExecutor(const graph::Graph& graph, const exec::Options& options, graph::Shapes shapes, int device)
-    : graph_(graph), options_(options), shapes_(std::move(shapes)), device_(device) {}
+    : graph_(graph), options_(options), shapes_(std::move(shapes)), device_(device), spans_(options.timeline, device) {}
 
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& graph, const exec::Options& options,
                                                             Executor* weights_of, int device,
@@ -42,7 +42,9 @@ CudaExecutor::~CudaExecutor() {
   }
   if (store_ == nullptr) return;
   cudaStreamSynchronize(store_->get());
-  if (owner_ == nullptr) store_->set_drop_graphs(nullptr);
+  if (owner_ != nullptr) return;
+  store_->set_drop_graphs(nullptr);
+  store_->record_on(nullptr);
 }
 
 Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner) {
@@ -77,6 +79,7 @@ void CudaExecutor::make_streams() {
   for (CudaEvent* event : {&order_, &uploaded_, &results_, &taken_}) *event = make_event();
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
   store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
+  if (owner_ == nullptr) store_->record_on(&spans_);
   if (!on_device()) return;
   if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
   const ParameterView view = parameters_->device_view(owner_ != nullptr ? &owner_->arrays_ : &arrays_);
@@ -121,13 +124,16 @@ void CudaExecutor::bind(const Lowered& lowered) {
     std::vector<Part> parts;
     for (const StepRange& range : ranges) {
       std::vector<Call> calls;
+      const size_t first_call = call_names_.size();
       for (size_t s = range.begin; s < range.end; s++) {
         const Step& step = program.steps()[s];
         calls.push_back(step.bind(at));
         call_names_.push_back(
             {.name = graph_.node(step.node).name, .backward = backward, .bytes = program.bytes_of(step)});
+        span_names_.push_back(
+            spans_.keep(fmt::format("{}: {}", call_names_.back().name, backward ? "backward" : "forward")));
       }
-      parts.push_back({Segment(std::move(calls)), range.buckets});
+      parts.push_back({Segment(std::move(calls)), range.buckets, first_call});
     }
     return parts;
   };
@@ -153,13 +159,20 @@ void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());
-  batch_memory_->stage(batch, batch_.get());
+  stage_batch(batch);
   follow(batch_.get(), compute_.get());
+  const DeviceSpans::Span span = span_of_copy("copy statistics to the device");
   parameters_->upload_statistics(copy_.get());
   if (loss_scale_ != nullptr) loss_scale_->upload(copy_.get());
 }
 
+void CudaExecutor::stage_batch(const exec::Batch& batch) {
+  const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kBatches, batch_.get(), "copy the batch");
+  batch_memory_->stage(batch, batch_.get());
+}
+
 void CudaExecutor::upload_bucket(size_t bucket) {
+  const DeviceSpans::Span span = span_of_copy("copy weights to the device");
   parameters_->upload_weights(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
   const DeviceTable<WeightTensor>& table = upload_tables_[bucket];
   if (!table.empty()) store_weights(table.table(), copy_.get());
@@ -172,15 +185,31 @@ Result<> CudaExecutor::queue_forward(const exec::WeightsWait& wait) {
       upload_bucket(bucket);
     }
     if (!part.buckets.empty()) follow(copy_.get(), compute_.get());
-    part.segment.run(compute_.get());
+    run(part);
   }
   return {};
+}
+
+void CudaExecutor::run(Part& part) {
+  if (spans_.is_on()) return queue_recorded(part);
+  part.segment.run(compute_.get());
+}
+
+void CudaExecutor::queue_recorded(Part& part) {
+  size_t index = part.first_call;
+  for (const Call& call : part.segment.calls()) {
+    const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), span_names_[index], "operator",
+                                 call_names_[index].bytes);
+    call(compute_.get());
+    index++;
+  }
 }
 
 Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
   DT_TRY_VOID(exec::check_batch(batch, options_, shapes_));
   DT_CUDA(cudaSetDevice(device_));
   finish_results();
+  spans_.begin_step();
   if (on_device()) {
     for (size_t b = 0; b < options_.bucket_begin.size(); b++) DT_TRY_VOID(wait(b));
     stage(batch);
@@ -208,6 +237,7 @@ void CudaExecutor::download_results() {
 }
 
 void CudaExecutor::copy_results() {
+  const DeviceSpans::Span span = span_of_copy("copy results to the host");
   for (size_t head = 0; head < host_results_.size(); head++) {
     DT_CUDA(cudaMemcpyAsync(host_results_[head].data(), result_at_[head], host_results_[head].bytes(),
                             cudaMemcpyDeviceToHost, copy_.get()));
@@ -220,6 +250,7 @@ void CudaExecutor::finish_results() {
   DT_CUDA(cudaSetDevice(device_));
   DT_CUDA(cudaEventSynchronize(results_.get()));
   results_pending_ = false;
+  spans_.collect(compute_.get());
 }
 
 void CudaExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
@@ -243,11 +274,12 @@ Result<> CudaExecutor::sum_gradients(std::span<const size_t> buckets) {
 Result<> CudaExecutor::queue_backward() {
   const bool gives_gradients = group_ == nullptr || group_->rank() == 0;
   for (Part& part : backward_) {
-    part.segment.run(compute_.get());
+    run(part);
     if (part.buckets.empty()) continue;
     follow(compute_.get(), copy_.get());
     if (group_ != nullptr) DT_TRY_VOID(sum_gradients(part.buckets));
     for (const size_t bucket : part.buckets) {
+      const DeviceSpans::Span span = span_of_copy("copy gradients to the host");
       if (gives_gradients) {
         parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
       }
@@ -268,6 +300,7 @@ Result<> CudaExecutor::backward_to_host(const exec::GradientReady& ready) {
     DT_TRY_VOID(ready(bucket));
   }
   results_pending_ = false;  // the results were copied before the gradients, in the same stream
+  spans_.collect(compute_.get());
   return {};
 }
 

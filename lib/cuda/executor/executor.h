@@ -11,6 +11,9 @@
 // unit: a CUDA graph that the second step captures and later steps replay. With skip_bad_steps this graph also
 // decides whether the step counts, and adjusts the loss scale. The host waits once per step, for the results; meanwhile
 // an announced batch is copied.
+//
+// While a trace is recorded (Options::timeline), calls are queued one by one instead, between events that time them
+// (runtime/device_spans.h). The results are the same.
 #pragma once
 
 #include <limits>
@@ -25,6 +28,7 @@
 #include "cuda/executor/recorded_work.h"
 #include "cuda/executor/segment.h"
 #include "cuda/executor/timing.h"
+#include "cuda/runtime/device_spans.h"
 #include "cuda/runtime/store_stream.h"
 #include "exec/executor.h"
 #include "graph/graph.h"
@@ -95,6 +99,7 @@ class CudaExecutor final : public exec::Executor {
   // Makes work queued on `then` from now on wait for the work that is queued on `first` now.
   void follow(cudaStream_t first, cudaStream_t then);
   void begin_forward(const exec::Batch& batch);
+  void stage_batch(const exec::Batch& batch);
   void copy_results();  // queues their copies to the host
   Result<> queue_forward(const exec::WeightsWait& wait);
   void upload_bucket(size_t bucket);
@@ -104,14 +109,30 @@ class CudaExecutor final : public exec::Executor {
   Result<> sum_gradients(std::span<const size_t> buckets);
   Result<> backward_to_host(const exec::GradientReady& ready);
 
-  // The passes with parameters_on_device. `queue` says how a segment is queued.
-  using Queue = void (*)(Segment& segment, cudaStream_t stream);
+  // Calls that the device runs without synchronizing with the host, and the buckets to synchronize for (StepRange).
+  struct Part {
+    Segment segment;
+    std::vector<size_t> buckets;
+    size_t first_call = 0;  // of its segment, in call_names_
+  };
+  // Queues the part's calls: as a graph from the second time on, or one by one if they are recorded.
+  void run(Part& part);
+  void queue_recorded(Part& part);
+  void queue_plainly(Part& part) { part.segment.queue(compute_.get()); }
+  // A span of work that is queued in copy_; see DeviceSpans::Span.
+  [[nodiscard]] DeviceSpans::Span span_of_copy(const char* name) {
+    return {&spans_, DeviceSpans::Track::kCopies, copy_.get(), name};
+  }
+
+  // The passes with parameters_on_device. `queue` says how a part is queued.
+  using Queue = void (CudaExecutor::*)(Part& part);
   void stage(const exec::Batch& batch);
   void copy_ahead(const exec::Batch& batch);
   void copy_announced();
   void take_batch();
   [[nodiscard]] bool has_nonfinite() const;
   Result<> update_unless_bad(const exec::GradientReady& ready);
+  void prepare_weights();
   void begin_pass();
   void end_pass();
   void forward_on_device(Queue queue);
@@ -120,17 +141,13 @@ class CudaExecutor final : public exec::Executor {
   void run_staged();
   Result<> run_backward(const exec::GradientReady& ready);
   Result<> run_step(const exec::GradientReady& ready);
+  Result<> queue_step(const exec::GradientReady& ready);
+  Result<> finish_step();
   Result<> settle();
   Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
 
   // Returns the values in [n, c, h, w] order, times a factor.
   std::vector<float> read(const Map& map, const void* address, float factor);
-
-  // Calls that the device runs without synchronizing with the host, and the buckets to synchronize for (StepRange).
-  struct Part {
-    Segment segment;
-    std::vector<size_t> buckets;
-  };
 
   graph::Graph graph_;
   exec::Options options_;
@@ -148,7 +165,9 @@ class CudaExecutor final : public exec::Executor {
   std::vector<const void*> result_at_;      // by head
   std::vector<PinnedMemory> host_results_;  // by head
   std::vector<Part> forward_, backward_;
-  std::vector<TimedCall> call_names_;  // the calls of forward_ and backward_, in order
+  std::vector<TimedCall> call_names_;    // the calls of forward_ and backward_, in order
+  std::vector<const char*> span_names_;  // of the same calls, if they are ever recorded
+  DeviceSpans spans_;
   std::vector<Map> outputs_, gradients_;
   std::vector<void*> output_at_, gradient_at_;  // by node: addresses of the maps
   CudaStream compute_, copy_, batch_;

@@ -27,7 +27,7 @@ void CudaExecutor::stage(const exec::Batch& batch) {
   is_staged_ = true;
   if (!training()) {
     follow(compute_.get(), batch_.get());  // the last pass must end before its batch is overwritten
-    batch_memory_->stage(batch, batch_.get());
+    stage_batch(batch);
     batch_memory_->await();  // the caller's memory is its own again when forward returns
     return;
   }
@@ -43,7 +43,7 @@ void CudaExecutor::announce(const exec::Batch& batch) {
 // May run during a pass, because that pass has taken its own batch.
 void CudaExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
-  batch_memory_->stage(batch, batch_.get());
+  stage_batch(batch);
 }
 
 void CudaExecutor::copy_announced() {
@@ -54,6 +54,7 @@ void CudaExecutor::copy_announced() {
 
 // compute_ already waits for the batch, and for the store, which reads the loss scale of the sums.
 void CudaExecutor::take_batch() {
+  const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "take the batch");
   batch_memory_->take(compute_.get());
   DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
   if (loss_scale_ == nullptr) return;
@@ -95,8 +96,9 @@ void CudaExecutor::end_pass() {
   results_pending_ = true;
 }
 
-// Results are copied to the host while the next kernels run; the caller must make compute_ wait for copy_ at the end.
-void CudaExecutor::forward_on_device(Queue queue) {
+void CudaExecutor::prepare_weights() {
+  const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(),
+                               "weights in the form of the convolutions");
   if (kept_statistics_.bytes() > 0) {
     DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), device_view_.all_statistics.data(), kept_statistics_.bytes(),
                             cudaMemcpyDeviceToDevice, compute_.get()));
@@ -104,14 +106,19 @@ void CudaExecutor::forward_on_device(Queue queue) {
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
     if (!table.empty()) store_weights(table.table(), compute_.get());
   }
-  for (Part& part : forward_) queue(part.segment, compute_.get());
+}
+
+// Results are copied to the host while the next kernels run; the caller must make compute_ wait for copy_ at the end.
+void CudaExecutor::forward_on_device(Queue queue) {
+  prepare_weights();
+  for (Part& part : forward_) (this->*queue)(part);
   follow(compute_.get(), copy_.get());
   copy_results();
 }
 
 Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
   for (Part& part : backward_) {
-    queue(part.segment, compute_.get());
+    (this->*queue)(part);
     if (part.buckets.empty() || skips_bad_steps_) continue;
     follow(compute_.get(), store_->get());
     for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
@@ -130,6 +137,7 @@ Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
   follow(compute_.get(), stream);
   loss_scale_->mark_sums(stream);
   for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kStore, stream, "count or skip the step");
   const std::span<float> statistics = device_view_.all_statistics;
   if (!statistics.empty()) {
     restore_if_nonfinite({.kept = static_cast<const float*>(kept_statistics_.at(0)),
@@ -149,17 +157,6 @@ Result<> CudaExecutor::announce_all(const exec::GradientReady& ready) {
   return {};
 }
 
-namespace {
-
-void queue_plainly(Segment& segment, cudaStream_t stream) {
-  segment.queue(stream);
-}
-void queue_recorded(Segment& segment, cudaStream_t stream) {
-  segment.run(stream);
-}
-
-}  // namespace
-
 // Runs the staged forward pass on its own, because the caller wants results or statistics before backward or without
 // it.
 void CudaExecutor::run_staged() {
@@ -167,7 +164,7 @@ void CudaExecutor::run_staged() {
   if (owner_ != nullptr && owner_->is_staged_) owner_->run_staged();
   begin_pass();
   take_batch();
-  forward_on_device(queue_recorded);
+  forward_on_device(&CudaExecutor::run);
   follow(copy_.get(), compute_.get());
   end_pass();
 }
@@ -175,11 +172,17 @@ void CudaExecutor::run_staged() {
 Result<> CudaExecutor::run_backward(const exec::GradientReady& ready) {
   begin_pass();
   skipped_ = loss_scale_->skipped();
-  DT_TRY_VOID(backward_on_device(ready, queue_recorded));
+  DT_TRY_VOID(backward_on_device(ready, &CudaExecutor::run));
+  return finish_step();
+}
+
+Result<> CudaExecutor::finish_step() {
   end_pass();
   copy_announced();
   results_pending_ = false;
-  return store_->wait(results_.get());
+  DT_TRY_VOID(store_->wait(results_.get()));
+  spans_.collect(compute_.get());
+  return {};
 }
 
 Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
@@ -187,15 +190,24 @@ Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
   begin_pass();
   take_batch();
   skipped_ = loss_scale_->skipped();
-  DT_TRY_VOID(step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
+  DT_TRY_VOID(queue_step(ready));
+  return finish_step();
+}
+
+// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all from none. The
+// others may not trace this step, so with a group the graph is timed as a whole.
+Result<> CudaExecutor::queue_step(const exec::GradientReady& ready) {
+  if (spans_.is_on() && !store_->is_watched()) {
+    forward_on_device(&CudaExecutor::queue_recorded);
+    return backward_on_device(ready, &CudaExecutor::queue_recorded);
+  }
+  const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "forward, backward and update");
+  const DeviceSpans::Pause pause(spans_);
+  return step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
     if (mode == QueueMode::kReplay) return announce_all(ready);
-    forward_on_device(queue_plainly);
-    return backward_on_device(ready, queue_plainly);
-  }));
-  end_pass();
-  copy_announced();
-  results_pending_ = false;
-  return store_->wait(results_.get());
+    forward_on_device(&CudaExecutor::queue_plainly);
+    return backward_on_device(ready, &CudaExecutor::queue_plainly);
+  });
 }
 
 const ParameterView& CudaExecutor::device_parameters() {

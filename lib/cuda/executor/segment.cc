@@ -6,13 +6,6 @@ void Segment::queue(cudaStream_t stream) const {
   for (const Call& call : calls_) call(stream);
 }
 
-void Segment::queue_each(cudaStream_t stream, const std::function<void()>& after_each) const {
-  for (const Call& call : calls_) {
-    call(stream);
-    after_each();
-  }
-}
-
 void Segment::run(cudaStream_t stream) {
   if (calls_.empty()) return;
   const Result<> done = recorded_.run(stream, [&](QueueMode mode) -> Result<> {

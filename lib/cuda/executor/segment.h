@@ -1,7 +1,6 @@
 // Calls that are queued together, one after another.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "cuda/executor/program.h"
@@ -17,8 +16,7 @@ class Segment {
   void run(cudaStream_t stream);
   // Queues the calls directly, for work that is recorded as a whole.
   void queue(cudaStream_t stream) const;
-  // Like queue, with after_each() after each call.
-  void queue_each(cudaStream_t stream, const std::function<void()>& after_each) const;
+  [[nodiscard]] const std::vector<Call>& calls() const { return calls_; }
 
  private:
   std::vector<Call> calls_;

@@ -74,7 +74,12 @@ Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std:
   }
   mark();
   for (const std::vector<Part>* parts : {&forward_, &backward_}) {
-    for (const Part& part : *parts) part.segment.queue_each(compute_.get(), mark);
+    for (const Part& part : *parts) {
+      for (const Call& call : part.segment.calls()) {
+        call(compute_.get());
+        mark();
+      }
+    }
   }
   follow(compute_.get(), store_->get());
   for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "cuda/runtime/device_spans.h"
 #include "cuda/runtime/handle.h"
 
 namespace dtrain::cuda {
@@ -47,13 +48,20 @@ class StoreStream {
   // with the time waited so far, and its Error ends the wait. In that case `watch` must make the device's work end.
   using Watch = std::function<Result<>(std::chrono::steady_clock::duration waited)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
+  // Whether its work may wait for other devices.
+  [[nodiscard]] bool is_watched() const { return watch_ != nullptr; }
   // Returns when the event has occurred.
   Result<> wait(cudaEvent_t event) const;
+
+  // Where its work is recorded. Null: nowhere.
+  void record_on(DeviceSpans* spans) { spans_ = spans; }
+  [[nodiscard]] DeviceSpans* spans() const { return spans_; }
 
  private:
   int device_;
   CudaStream stream_;
   bool replays_ = false;
+  DeviceSpans* spans_ = nullptr;
   Watch watch_;
   std::function<void()> drop_graphs_;
 };

@@ -68,6 +68,9 @@ class LateStreams {
 // the device.
 uint64_t host_waits();
 
+// How many events with timing this thread has recorded.
+uint64_t timed_events();
+
 // Makes the next runtime call of this thread that can fail return this cudaError_t.
 void fail_next_call(int error);
 

@@ -56,7 +56,7 @@ thread_local cudaError_t next_error = cudaSuccess;
 thread_local bool late = false;
 thread_local uint64_t late_seed = 0, streams_made = 0;
 thread_local int captures = 0;
-thread_local uint64_t waits = 0;
+thread_local uint64_t waits = 0, timed = 0;
 thread_local std::set<CUstream_st*> streams;
 
 bool is_late(const CUstream_st& stream) {
@@ -114,6 +114,10 @@ void fail_next_call(int error) {
 
 uint64_t host_waits() {
   return waits;
+}
+
+uint64_t timed_events() {
+  return timed;
 }
 
 void queue(cudaStream_t stream, Work work) {
@@ -232,6 +236,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const PauseCounting pause;
   if (stream == nullptr) return outcome();
+  timed += event->timing ? 1 : 0;
   if (event->timing) queue(stream, [event] { event->reached_at = std::chrono::steady_clock::now(); });
   *event = {.timing = event->timing, .reached_at = event->reached_at, .stream = stream, .queued = stream->queued()};
   if (stream->capture != nullptr) {

@@ -1,0 +1,101 @@
+// What a device does, from when to when, on the process's timeline (telemetry/timeline.h).
+//
+// A span is two events in a stream. collect() asks the device when it reached them and places them on the host's clock.
+// The streams of a device are tracks of their own, because their work overlaps: "GPU 0", "GPU 0: batches", and so on.
+//
+// The events are not part of a CUDA graph. A graph that has them would be another one than that of a training without a
+// trace, and one that contains sums over several devices cannot be exchanged on one device alone. So while is_on(), the
+// executor queues the calls of its graphs one by one, and times a graph as a whole where it cannot do that.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "cuda/runtime/handle.h"
+#include "telemetry/timeline.h"
+
+namespace dtrain::cuda {
+
+// Threads may record spans at the same time; one thread calls the rest.
+class DeviceSpans {
+ public:
+  // The operators, the copies of the batches, other copies, and a store's sums and updates.
+  enum class Track : uint8_t { kCompute, kBatches, kCopies, kStore };
+
+  // `timeline` may be null: nothing is recorded then.
+  DeviceSpans(telemetry::Timeline* timeline, int device);
+
+  // A name for spans that lives as long as the timeline.
+  [[nodiscard]] const char* keep(const std::string& name) { return timeline_ == nullptr ? "" : timeline_->keep(name); }
+
+  // Before a step: whether spans are recorded from now on follows from the timeline, at the cost of one relaxed load.
+  void begin_step() { on_.store(timeline_ != nullptr && timeline_->is_on(), std::memory_order_relaxed); }
+  [[nodiscard]] bool is_on() const { return on_.load(std::memory_order_relaxed); }
+
+  // Adds the spans that have ended to the timeline. Called when the host has waited for the work queued in `stream`.
+  // While nothing was recorded it does nothing.
+  void collect(cudaStream_t stream) DT_EXCLUDES(mutex_);
+
+  // While it exists, nothing is recorded.
+  class Pause {
+   public:
+    explicit Pause(DeviceSpans& spans) : spans_(spans), was_on_(spans.on_.exchange(false)) {}
+    ~Pause() { spans_.on_ = was_on_; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    DeviceSpans& spans_;
+    bool was_on_;
+  };
+
+  // Records what is queued in the stream from its construction to its destruction. `spans` may be null. `name` lives as
+  // long as the timeline, `category` is static text. `bytes` are shown with the span unless they are 0.
+  class Span {
+   public:
+    Span(DeviceSpans* spans, Track track, cudaStream_t stream, const char* name, const char* category = "device",
+         int64_t bytes = 0)
+        : spans_(spans != nullptr && spans->is_on() ? spans : nullptr), stream_(stream) {
+      if (spans_ != nullptr) index_ = spans_->begin(track, stream, name, category, bytes);
+    }
+    ~Span() {
+      if (spans_ != nullptr) spans_->end(index_, stream_);
+    }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    DeviceSpans* spans_;
+    cudaStream_t stream_;
+    size_t index_ = 0;
+  };
+
+ private:
+  struct Open {
+    CudaEvent begin, end;
+    Track track = Track::kCompute;
+    telemetry::TimelineEvent event = {};
+    bool is_lost = false;  // its end could not be recorded
+  };
+  size_t begin(Track track, cudaStream_t stream, const char* name, const char* category, int64_t bytes)
+      DT_EXCLUDES(mutex_);
+  void end(size_t index, cudaStream_t stream) noexcept DT_EXCLUDES(mutex_);
+  static bool is_over(const Open& open);
+  void add(Open& open, int64_t anchor_ns);
+
+  telemetry::Timeline* timeline_;
+  std::array<const char*, 4> tracks_ = {};
+  std::atomic<bool> on_ = false;
+  CudaEvent anchor_;
+  Mutex mutex_;
+  std::vector<Open> open_ DT_GUARDED_BY(mutex_);  // the first used_ are in use; the others keep their events
+  size_t used_ DT_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace dtrain::cuda
