@@ -1,6 +1,8 @@
 // The module dtrain_cuda: the CUDA backend for a program that is not linked with CUDA (exec/device_module.h).
 #include <cuda_runtime_api.h>
 
+#include <array>
+
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
 #include "cuda/nccl_collective.h"
@@ -41,6 +43,15 @@ class CudaModule final : public exec::DeviceModule {
     }
     return fmt::format("{}, sm_{}{}, {} processors, {:.1f} GiB", found.name, found.major, found.minor,
                        found.multiProcessorCount, static_cast<double>(found.totalGlobalMem) / (1 << 30));
+  }
+
+  Result<std::string> pci_bus_id(int device) override {
+    std::array<char, 32> id{};  // 13 characters are written
+    if (const cudaError_t error = cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device);
+        error != cudaSuccess) {
+      return fail(Code::kDevice, "cannot use GPU {}: {}", device, reason_of(error));
+    }
+    return std::string(id.data());
   }
 
   Versions versions() override {

@@ -27,6 +27,9 @@ class DeviceModule {
   // A text for logs and messages: "NVIDIA H200, sm_90, 132 processors, 139.8 GiB". Code::kDevice if there is no such
   // device.
   virtual Result<std::string> describe(int device) = 0;
+  // The bus id by which other programs know the device, whatever CUDA_VISIBLE_DEVICES says: "0000:3B:00.0". Code::kDevice
+  // as above.
+  virtual Result<std::string> pci_bus_id(int device) = 0;
   // The versions of what the module works with, as "13.0"; empty for what is absent.
   struct Versions {
     std::string driver = {}, runtime = {};  // the newest runtime that the driver supports, and the one in use

@@ -60,6 +60,8 @@ class Writer {
       case Unit::kSeconds:
       case Unit::kMilliseconds: return "seconds";
       case Unit::kBytes: return "bytes";
+      case Unit::kWatts: return "watts";
+      case Unit::kCelsius: return "celsius";
       default: return "";
     }
   }

@@ -137,6 +137,16 @@ constexpr std::array kCatalogue = {
         kCoreWaitSeconds, "core_wait_s", kCounter, Unit::kSeconds, kOnAll, "",
         "Sum of the times for which the threads of the process were ready to run and had no core. It grows where "
         "other programs use the cores, or a limit on CPU time holds the process back."},
+    MetricInfo{kGpuBusyShare, "gpu_busy_share", kGauge, Unit::kRatio, kOnWorker, "device",
+               "Share of the last second or less in which a kernel ran on each GPU, of any process. By the numbers of "
+               "--gpus, as all metrics of GPUs."},
+    MetricInfo{kGpuMemoryBytes, "gpu_memory_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
+               "Memory of each GPU that is in use, by any process."},
+    MetricInfo{kGpuMemoryTotalBytes, "gpu_memory_total_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
+               "Memory of each GPU."},
+    MetricInfo{kGpuPower, "gpu_power_w", kGauge, Unit::kWatts, kOnWorker, "device", "Power that each GPU draws."},
+    MetricInfo{kGpuTemperature, "gpu_temperature_c", kGauge, Unit::kCelsius, kOnWorker, "device",
+               "Temperature of each GPU."},
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
@@ -204,6 +214,8 @@ std::string_view name_of(Unit unit) {
     case Unit::kBytes: return "bytes";
     case Unit::kRatio: return "ratio";
     case Unit::kSamplesPerSecond: return "samples per second";
+    case Unit::kWatts: return "watts";
+    case Unit::kCelsius: return "degrees Celsius";
   }
   return "";
 }
@@ -229,6 +241,8 @@ std::string open_metrics_name(const MetricInfo& info) {
     case Unit::kBytes: replace_end("", "_bytes"); break;
     case Unit::kRatio: replace_end("_share", "_ratio"); break;
     case Unit::kSamplesPerSecond: replace_end("_s", "_second"); break;
+    case Unit::kWatts: replace_end("_w", "_watts"); break;
+    case Unit::kCelsius: replace_end("_c", "_celsius"); break;
     case Unit::kNone: break;
   }
   return "dtrain_" + name;

@@ -16,7 +16,7 @@ enum class Kind : uint8_t {
   kHistogram,  // counts of values below MetricInfo::bounds, with their sum
 };
 
-enum class Unit : uint8_t { kNone, kSeconds, kMilliseconds, kBytes, kRatio, kSamplesPerSecond };
+enum class Unit : uint8_t { kNone, kSeconds, kMilliseconds, kBytes, kRatio, kSamplesPerSecond, kWatts, kCelsius };
 
 // Processes that have a metric: a sum of these.
 inline constexpr unsigned kOnWorker = 1, kOnServer = 2, kOnScheduler = 4;
@@ -87,6 +87,11 @@ enum class Metric : uint16_t {
   kPeakMemoryBytes,
   kCpuSeconds,
   kCoreWaitSeconds,
+  kGpuBusyShare,
+  kGpuMemoryBytes,
+  kGpuMemoryTotalBytes,
+  kGpuPower,
+  kGpuTemperature,
   kOpenWaitSeconds,
   kEndpoint,
   // The job, as the scheduler sees it

@@ -43,6 +43,11 @@ Histogram& Registry::histogram(Metric metric, const std::string& label) {
   return histograms_.try_emplace({metric, label}, info(metric).bounds).first->second;
 }
 
+void Registry::remove(Metric metric, const std::string& label) {
+  const MutexLock lock(mutex_);
+  cells_.erase({metric, label});
+}
+
 Registry::Handle Registry::collect(Collector collector) {
   const MutexLock lock(collecting_);
   const uint64_t id = next_collector_++;

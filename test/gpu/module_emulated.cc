@@ -11,6 +11,7 @@ class EmulatedModule final : public exec::DeviceModule {
  public:
   Result<int> device_count() override { return 1; }
   Result<std::string> describe(int) override { return std::string("emulated device"); }
+  Result<std::string> pci_bus_id(int) override { return std::string("0000:3B:00.0"); }
   Versions versions() override { return {}; }
   Result<std::unique_ptr<exec::Backend>> make_backend(int, const std::string&, const Log&) override {
     return cuda::test::emulated_backend();

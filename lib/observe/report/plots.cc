@@ -43,6 +43,8 @@ std::string unit_of(const std::string& metric) {
     case telemetry::Unit::kMilliseconds: return "ms";
     case telemetry::Unit::kBytes: return "bytes";
     case telemetry::Unit::kSamplesPerSecond: return "samples/s";
+    case telemetry::Unit::kWatts: return "W";
+    case telemetry::Unit::kCelsius: return "°C";
     default: return "";
   }
 }

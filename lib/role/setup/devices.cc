@@ -35,6 +35,8 @@ Result<Devices> Devices::open(const job::Flags& flags, const Log& log) {
     const int number = static_cast<int>(gpu);
     DT_TRY(const std::string name, devices.module_->describe(number), "opening --gpus");
     log.info("GPU {}: {}", gpu, name);
+    DT_TRY(std::string bus, devices.module_->pci_bus_id(number), "opening --gpus");
+    devices.gpus_.push_back({.label = std::to_string(gpu), .pci_bus_id = std::move(bus)});
     DT_TRY(devices.backends_.emplace_back(), devices.module_->make_backend(number, cache, log));
   }
   return devices;

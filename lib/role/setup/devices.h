@@ -12,6 +12,7 @@
 #include "exec/device_module.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
+#include "telemetry/gpu_use.h"
 #include "tensor/type.h"
 
 namespace dtrain::role {
@@ -26,10 +27,13 @@ class Devices {
   [[nodiscard]] exec::Backend& backend(size_t device) const { return *backends_[device % backends_.size()]; }
   // The GPU module; nullptr if the devices are CPU devices.
   [[nodiscard]] exec::DeviceModule* module() const { return module_.get(); }
+  // The GPUs, for collect_gpu_use; empty if the devices are CPU devices.
+  [[nodiscard]] const std::vector<telemetry::UsedGpu>& gpus() const { return gpus_; }
 
  private:
   std::shared_ptr<exec::DeviceModule> module_;  // null: CPU devices
   std::vector<std::unique_ptr<exec::Backend>> backends_;
+  std::vector<telemetry::UsedGpu> gpus_;
 };
 
 // "cpu(0)", "cpu(1)" or "gpu(3)", ...: the names of the devices in logs and summaries.

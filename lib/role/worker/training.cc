@@ -94,6 +94,7 @@ Result<> Training::compile() {
                 to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
   }
   DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log));
+  gpu_use_ = telemetry::collect_gpu_use(*setup_.process.registry, devices_->gpus());
   DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining, *setup_.data.train), "compiling '{}'",
          setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) {

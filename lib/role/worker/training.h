@@ -22,6 +22,7 @@
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
 #include "role/worker/tensorboard.h"
+#include "telemetry/gpu_use.h"
 #include "train/trainer.h"
 
 namespace dtrain::role {
@@ -80,6 +81,7 @@ class Training {
   TrainingSetup setup_;
   std::vector<data::BatchLabel> labels_;
   std::optional<Devices> devices_;
+  telemetry::Registry::Handle gpu_use_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;

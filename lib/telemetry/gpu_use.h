@@ -1,0 +1,25 @@
+// How busy the GPUs of this process are, as NVIDIA's driver counts it. The numbers come from NVML, a library of the
+// driver that is loaded while the process runs. Whatever is missing, be it the library, a function, a GPU or a number,
+// leaves metrics out and is no error.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "telemetry/registry.h"
+
+namespace dtrain::telemetry {
+
+inline constexpr const char* kNvml = "libnvidia-ml.so.1";
+
+struct UsedGpu {
+  std::string label;       // in the metrics: its number in --gpus
+  std::string pci_bus_id;  // "0000:3b:00.0": NVML does not know CUDA_VISIBLE_DEVICES and numbers the GPUs otherwise
+};
+
+// Sets the metrics of these GPUs in every snapshot, until the handle is destroyed. `library`: NVML's name or path.
+[[nodiscard]] Registry::Handle collect_gpu_use(Registry& registry, std::vector<UsedGpu> gpus,
+                                               const std::string& library = kNvml);
+
+}  // namespace dtrain::telemetry
