@@ -212,6 +212,19 @@ TEST_CASE("gpu-check times the calls of a step", "[gpu]") {
   CHECK_THAT(check.run({"table"}).output, Catch::Contains("GB/s") && Catch::Contains("convolution1"));
 }
 
+TEST_CASE("gpu-check traces steps, and reads how the device is used", "[gpu]") {
+  const Check check;
+  const Ended trace = check.run({"quick", "--only", "a trace of steps"});
+  INFO(trace.output);
+  REQUIRE(trace.code == 0);
+  const json part = check.part("quick", "a trace of steps");
+  CHECK(part["steps"] >= 3);
+  CHECK(part["updates"] == part["steps"]);
+  CHECK(part["operators"] > 20);
+  REQUIRE(check.run({"quick", "--only", "use of the GPU"}).code == 0);
+  CHECK(check.part("quick", "use of the GPU")["gpu_busy_share"] == 0.75);
+}
+
 TEST_CASE("gpu-check lists without a device what it would run", "[gpu]") {
   const Ended end = test::run({DTRAIN_GPU_CHECK, "plan"});
   CHECK(end.code == 0);

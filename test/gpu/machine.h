@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exec/executor.h"
+#include "telemetry/gpu_use.h"
 
 namespace dtrain::gpu {
 
@@ -47,6 +48,8 @@ class Machine {
   virtual Result<CopyRates> copy_rates() = 0;
   // True if the device is emulated, which is a thousand times slower: parts without a given size should then be small.
   [[nodiscard]] virtual bool emulated() const { return false; }
+  // The library that counts the use of GPUs (telemetry/gpu_use.h).
+  virtual std::string nvml() { return telemetry::kNvml; }
   // The module that a dtrain beside this program would load for --gpus.
   virtual std::string module_path() = 0;
 };

@@ -17,6 +17,7 @@ class EmulatedMachine final : public Machine {
   Result<> nccl_alone() override { return fail(Code::kNotFound, "no NCCL in the emulator"); }
   Result<CopyRates> copy_rates() override { return fail(Code::kNotFound, "no device in the emulator"); }
   [[nodiscard]] bool emulated() const override { return true; }
+  std::string nvml() override { return DTRAIN_FAKE_NVML; }
   std::string module_path() override { return DTRAIN_EMULATED_MODULE; }
 
  private:

@@ -13,6 +13,7 @@
 #include "role/setup/device_loader.h"
 #include "steps.h"
 #include "telemetry/registry.h"
+#include "telemetry/tracer.h"
 #include "train/local_coordinator.h"
 #include "train/trainer.h"
 
@@ -117,6 +118,7 @@ class Training {
     DT_TRY_VOID(training->build(module));
     return training;
   }
+  telemetry::Tracer& tracer() { return tracer_; }
   Result<train::TrainOutcome> run() {
     train::TrainSpec spec;
     spec.num_epochs = product_.epochs;
@@ -138,6 +140,7 @@ class Training {
                                   .validation_data = validation_data_.get(),
                                   .store = *store_,
                                   .coordinator = alone,
+                                  .tracer = &tracer_,
                                   .registry = registry,
                                   .log = Log::to_stderr(product_.network)});
     return trainer.run();
@@ -170,9 +173,12 @@ class Training {
                                                                         .batch_size = product_.batch,
                                                                         .inputs = {{kImage, data_->normalisation()}},
                                                                         .dtype = Type::kFloat16,
-                                                                        .parameters_on_device = true},
+                                                                        .parameters_on_device = true,
+                                                                        .timeline = &tracer_.timeline()},
                                                                        training_ ? &training_->executor(0) : nullptr));
-    return std::make_unique<exec::DeviceGroup>(std::move(executor), product_.batch);
+    auto group = std::make_unique<exec::DeviceGroup>(std::move(executor), product_.batch);
+    group->record_on(&tracer_.timeline());
+    return group;
   }
   std::unique_ptr<data::Loader> loader(data::LoaderOptions::Mode mode) {
     const bool trains = mode == data::LoaderOptions::Mode::kTraining;
@@ -194,6 +200,7 @@ class Training {
   const optim::OptimizerSpec optimizer_ = {.momentum = 0.9, .weight_decay = 1e-4};
   const optim::ScheduleSpec schedule_ = {.base = 0.05};
   graph::Graph graph_;
+  telemetry::Tracer tracer_{Log::silent()};
   Waits waits_;
   std::unique_ptr<exec::Backend> backend_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;
@@ -240,6 +247,16 @@ Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, con
   const std::string text = fmt::format("{} epochs: accuracy {:.4f} (at least {}), {:.0f} images/s", product.epochs,
                                        accuracy, product.accuracy_min, outcome.samples_per_s);
   return accuracy >= product.accuracy_min ? passed(text, numbers) : failed(text, numbers);
+}
+
+Result<std::vector<telemetry::TimelineLane>> trace_by_trainer(Machine& machine, const Product& product,
+                                                              uint64_t steps) {
+  DT_TRY(const auto module, role::load_devices(machine.module_path()));
+  DT_TRY(const auto training, Training::create(*module, product, drawn_patterns(product.patterns)));
+  training->tracer().request_at_start(steps);
+  DT_TRY_VOID(training->run());
+  training->tracer().finish();
+  return training->tracer().timeline().lanes();
 }
 
 }  // namespace dtrain::gpu

@@ -5,6 +5,7 @@
 #include "machine.h"
 #include "parts.h"
 #include "settings.h"
+#include "telemetry/timeline.h"
 
 namespace dtrain::gpu {
 
@@ -20,5 +21,7 @@ struct Product {
   double accuracy_min = 0.95;
 };
 Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, const Product& product);
+// Trains in the same way on generated patterns, with a trace of `steps` steps, and returns what it recorded.
+Result<std::vector<telemetry::TimelineLane>> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps);
 
 }  // namespace dtrain::gpu

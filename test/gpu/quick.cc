@@ -1,6 +1,7 @@
 #include "calls.h"
 #include "product.h"
 #include "stages.h"
+#include "watching.h"
 
 namespace dtrain::gpu {
 
@@ -18,6 +19,10 @@ std::vector<Part> quick_parts(Machine& machine, const Settings& settings) {
   const Product product = machine.emulated() ? small_product() : Product();
   parts.push_back({product.network + " by the trainer",
                    [&machine, settings, product] { return train_by_trainer(machine, settings, product); }});
+  Product one_epoch = product;
+  one_epoch.epochs = 1;
+  parts.push_back({"a trace of steps", [&machine, one_epoch] { return trace_steps(machine, one_epoch); }});
+  parts.push_back({"use of the GPU", [&machine] { return use_of_device(machine); }});
   parts.push_back(rate_part(machine, "resnet-50"));
   parts.push_back(rate_part(machine, "resnet-v1-50"));
   parts.push_back({"calls of a step: resnet-50 float16 batch 256", [&machine] { return time_calls(machine, {}); }});

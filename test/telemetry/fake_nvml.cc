@@ -13,7 +13,8 @@ int result = 0, init_result = 0, users = 0;
 int the_gpu = 0;
 
 bool equal(const char* a, const char* b) {
-  for (; *a != 0 && *a == *b; a++, b++);
+  for (; *a != 0 && *a == *b; a++, b++)
+    ;
   return *a == *b;
 }
 

@@ -26,7 +26,9 @@ class Fake {
   Fake(const Fake&) = delete;
   Fake& operator=(const Fake&) = delete;
 
-  void returns(int from_init, int from_others) { function<void(int, int)>("fake_nvml_returns")(from_init, from_others); }
+  void returns(int from_init, int from_others) {
+    function<void(int, int)>("fake_nvml_returns")(from_init, from_others);
+  }
   int users() { return function<int()>("fake_nvml_users")(); }
 
  private:
