@@ -93,7 +93,7 @@ TEST_CASE("a job on Grid Engine ends with a checkpoint on Ctrl-C and on qdel", "
   const auto engine = grid_engine_or_skip();
   if (engine == nullptr) return;
   Process job(sge_job({"--launcher", "sge"}), engine->options());
-  const bool trains = job.wait_for_output("samples/s  ", kSgeSeconds);
+  const bool trains = job.wait_for_output("Time cost=", kSgeSeconds);
   INFO(job.output());
   REQUIRE(trains);
   SECTION("Ctrl-C") {

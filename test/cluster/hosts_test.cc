@@ -66,7 +66,7 @@ std::string job_of(const std::string& output) {
 
 std::unique_ptr<Process> start_endless(const Hosts& hosts, const TempDir& dir, const std::string& run_dir) {
   auto launcher = std::make_unique<Process>(launch(hosts, {"--run-dir", run_dir}), hosts.options(dir.path()));
-  const bool started = launcher->wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = launcher->wait_for_output("Time cost=", kStartSeconds);
   INFO(launcher->output());
   REQUIRE(started);
   return launcher;
@@ -167,7 +167,7 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
   ProcessOptions options = hosts->options(dir.path());
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
   Process launcher(endless, options);
-  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   const std::string processes = hosts->processes();
@@ -432,7 +432,7 @@ TEST_CASE("connections between hosts keep the system's congestion control", "[ho
                          hosts->address(0) + " role=server\n" + hosts->address(1) + " role=worker\n"));
   const auto command = launch(*hosts, {"-H", dir.path("hosts"), "--run-dir", "run"}, 1, 1);
   Process launcher(command, hosts->options(dir.path()));
-  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   const Ended sockets = run(hosts->on(1, {"ss", "-tinH"}), {});

@@ -93,7 +93,7 @@ std::vector<std::string> lines_after(const std::string& text, const std::string&
 
 TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running", "[launcher]") {
   LaunchedJob job(endless_training());
-  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  const bool started = job.launcher().wait_for_output("Time cost=", kStartSeconds);
   INFO(job.launcher().output());
   REQUIRE(started);
   const std::vector<pid_t> pids = job.processes();
@@ -117,7 +117,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
 
 TEST_CASE("all processes of a job end if its launcher is killed", "[launcher]") {
   LaunchedJob job(endless_training());
-  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  const bool started = job.launcher().wait_for_output("Time cost=", kStartSeconds);
   INFO(job.launcher().output());
   REQUIRE(started);
   const std::vector<pid_t> pids = job.processes();
@@ -161,7 +161,7 @@ TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints l
 
   CHECK(checkpoint_count(job.run_dir()) > 0);
   CHECK(broken_files(job.run_dir()).empty());
-  const bool resumed = job.resume().wait_for_output("samples/s", kStartSeconds);
+  const bool resumed = job.resume().wait_for_output("Time cost=", kStartSeconds);
   INFO("resumed:\n" << job.launcher().output());
   REQUIRE(resumed);
   job.launcher().signal(SIGTERM);

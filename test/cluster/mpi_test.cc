@@ -111,7 +111,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   int code = 75;
@@ -152,7 +152,7 @@ TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") 
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  const bool started = launcher.wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
   INFO(launcher.output());
   REQUIRE(started);
   hosts->cut_off(2);  // it has worker 0 alone

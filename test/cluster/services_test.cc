@@ -116,7 +116,7 @@ TEST_CASE("a stopped job on YARN leaves no service", "[yarn]") {
   const Yarn yarn;
   SECTION("while it runs") {
     Process job(yarn.job(), {.directory = yarn.path(""), .environment = {}});
-    REQUIRE(job.wait_for_output("samples/s  ", kServiceSeconds));
+    REQUIRE(job.wait_for_output("Time cost=", kServiceSeconds));
     job.signal(SIGINT);
     CHECK(job.wait(kServiceSeconds).code == 75);
   }
@@ -193,7 +193,7 @@ TEST_CASE("a job in Kubernetes runs in its pods and is deleted at its end", "[ku
 TEST_CASE("Ctrl-C deletes a job in Kubernetes after its checkpoint", "[kubernetes]") {
   const Kubernetes cluster;
   Process job(Kubernetes::job({}), cluster.options());
-  REQUIRE(job.wait_for_output("samples/s  ", kServiceSeconds));
+  REQUIRE(job.wait_for_output("Time cost=", kServiceSeconds));
   job.signal(SIGINT);
   const Ended end = job.wait(kServiceSeconds);
   INFO(end.output);

@@ -67,7 +67,7 @@ TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slur
   if (slurm == nullptr) return;
   const TempDir dir;
   Process job(std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm), slurm->options(dir.path()));
-  const bool started = job.wait_for_output("samples/s  ", kStartSeconds);
+  const bool started = job.wait_for_output("Time cost=", kStartSeconds);
   INFO(job.output());
   REQUIRE(started);
   std::string words = "stopped; dtrain --resume run continues from the last checkpoint";
@@ -102,18 +102,22 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
   // A node that the allocation does not have.
   fails(std::vector<std::string>{"salloc", "-N", "2", "env", "SLURM_JOB_NODELIST=node[1-3]"} + job, 3,
         "has no agent, because srun ended with code 1: srun: error: ");
-  SECTION("munge ends") {
-    Process allocation({"salloc", "-N", "2", "sleep", "1000"}, slurm->options(dir.path()));
-    REQUIRE(allocation.wait_for_output("Granted job allocation", kStartSeconds));
-    slurm->stop_munge();
-    ProcessOptions options = slurm->options(dir.path());
-    options.environment.insert(options.environment.end(),
-                               {"SLURM_JOB_ID=4", "SLURM_JOB_NODELIST=node[1-2]", "SLURM_JOB_NUM_NODES=2"});
-    options.deadline_s = kJobSeconds;
-    const Ended end = run(job, options);
-    INFO(end.output);
-    CHECK(end.code == 3);
-    CHECK(contains(end.output, "'scontrol show config' did not end within 30 s"));
-    CHECK(slurm->processes().empty());
-  }
+}
+
+TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names the command", "[slurm-munge]") {
+  const auto slurm = slurm_or_skip();
+  if (slurm == nullptr) return;
+  const TempDir dir;
+  Process allocation({"salloc", "-N", "2", "sleep", "1000"}, slurm->options(dir.path()));
+  REQUIRE(allocation.wait_for_output("Granted job allocation", kStartSeconds));
+  slurm->stop_munge();
+  ProcessOptions options = slurm->options(dir.path());
+  options.environment.insert(options.environment.end(),
+                             {"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=node[1-2]", "SLURM_JOB_NUM_NODES=2"});
+  options.deadline_s = kJobSeconds;
+  const Ended end = run(job_of(*slurm) + kShort, options);
+  INFO(end.output);
+  CHECK(end.code == 3);
+  CHECK(contains(end.output, "'scontrol show config' did not end within 30 s"));
+  CHECK(slurm->processes().empty());
 }
