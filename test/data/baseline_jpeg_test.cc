@@ -108,6 +108,111 @@ TEST_CASE("ordinary JPEGs have the pixels of libjpeg-turbo, whole and in parts",
   }
 }
 
+// With restart markers, parts are decoded from the last marker above them that is at the beginning of a row of MCUs: every
+// row, every second one, every third marker of which three are in two rows, and never before the end of the picture.
+TEST_CASE("parts of JPEGs with restart markers have the pixels of the whole picture, at every place", "[data]") {
+  if (is_skipped()) return;
+  BaselineJpeg ours;
+  Image part;
+  for (const auto& [v, interval] : {std::pair{1, 3}, {1, 1}, {1, 2}, {1, 6}, {1, 97}, {2, 3}, {2, 6}, {2, 7}}) {
+    const BaselineKind kind{.height = 71, .width = v * 24 - 3, .h = v, .v = v, .restart_interval = interval};
+    const std::vector<uint8_t> file = encode_kind(kind, 3);
+    LibjpegTurbo turbo(file), again(file);
+    const auto header = turbo.header();
+    const std::optional<Image> whole = again.pixels(3);
+    REQUIRE((header && whole));
+    for (int y = 0; y < kind.height; y++) {
+      for (int x = 0; x < kind.width; x++) {
+        const Window at{.y = y, .x = x, .height = std::min(5, kind.height - y), .width = std::min(3, kind.width - x)};
+        INFO("factor " << v << ", interval " << interval << ", part at " << y << " " << x);
+        REQUIRE(ours.read(*header, at, 3, part));
+        REQUIRE(is_part_of(part, at, *whole));
+      }
+    }
+  }
+}
+
+namespace {
+
+// Where the restart markers of a file are.
+std::vector<size_t> restart_places(const std::vector<uint8_t>& file) {
+  std::vector<size_t> places;
+  for (size_t at = 0; at + 1 < file.size(); at++) {
+    if (file[at] == 0xff && file[at + 1] >= 0xd0 && file[at + 1] <= 0xd7) places.push_back(at);
+  }
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("JPEGs whose restart markers are not in order are left to libjpeg-turbo", "[data]") {
+  if (is_skipped()) return;
+  BaselineJpeg ours;
+  Image part;
+  const BaselineKind kind{.height = 96, .width = 40, .restart_interval = 5};  // one marker behind each row but the last
+  const Window last_rows{.y = 80, .x = 4, .height = 16, .width = 20};
+  const std::vector<uint8_t> good = encode_kind(kind, 2);
+  const std::vector<size_t> places = restart_places(good);
+  REQUIRE(places.size() == 11);
+  const auto reads = [&](const std::vector<uint8_t>& file) {
+    LibjpegTurbo turbo(file);
+    const auto header = turbo.header();
+    return header && ours.read(*header, last_rows, 3, part);
+  };
+  CHECK(reads(good));
+  const auto place = [&](size_t marker) { return good.begin() + static_cast<ptrdiff_t>(places[marker]); };
+  for (size_t marker = 0; marker + 1 < places.size(); marker++) {
+    INFO("marker " << marker);
+    std::vector<uint8_t> other(good);
+    other[places[marker] + 1] ^= 1;
+    CHECK_FALSE(reads(other));
+    other[places[marker] + 1] = 0xd9;  // the end of the picture
+    CHECK_FALSE(reads(other));
+    other[places[marker] + 1] = 0xff;
+    CHECK_FALSE(reads(other));
+    std::vector<uint8_t> missing(good.begin(), place(marker));
+    missing.insert(missing.end(), place(marker) + 2, good.end());
+    CHECK_FALSE(reads(missing));
+    std::vector<uint8_t> twice(good.begin(), place(marker) + 2);
+    twice.insert(twice.end(), place(marker), good.end());
+    CHECK_FALSE(reads(twice));
+  }
+}
+
+// The rows above the part are not decoded, just as those below it are not. What is wrong there does not matter.
+TEST_CASE("damage above the last restart marker before a part does not matter to the part", "[data]") {
+  if (is_skipped()) return;
+  BaselineJpeg ours;
+  Image part;
+  const BaselineKind kind{.height = 32, .width = 40, .restart_interval = 5};
+  const std::vector<uint8_t> good = encode_kind(kind, 2);
+  const std::vector<size_t> places = restart_places(good);
+  REQUIRE(places.size() == 3);
+  LibjpegTurbo turbo(good);
+  const std::optional<Image> whole = turbo.pixels(3);
+  const Window last_rows{.y = 24, .x = 0, .height = 8, .width = 40};
+  int refused_whole = 0;
+  for (size_t bit = 8 * (places[0] + 2); bit < 8 * good.size(); bit++) {
+    std::vector<uint8_t> bad = good;
+    bad[bit / 8] ^= static_cast<uint8_t>(1U << (bit % 8));
+    INFO("bit " << bit << " of " << 8 * good.size());
+    LibjpegTurbo damaged(bad);
+    const auto header = damaged.header();
+    REQUIRE(header);
+    const bool is_above = bit / 8 < places[2];
+    const bool reads = ours.read(*header, last_rows, 3, part);
+    if (is_above && reads) {
+      REQUIRE(is_part_of(part, last_rows, *whole));
+      refused_whole += ours.read(*header, whole_picture(whole->size()), 3, part) ? 0 : 1;
+    } else if (reads) {
+      LibjpegTurbo again(bad);
+      const std::optional<Image> expected = again.pixels(3);
+      REQUIRE((expected && is_part_of(part, last_rows, *expected)));
+    }
+  }
+  CHECK(refused_whole > 100);
+}
+
 // A flipped bit may give numbers too large for 16 bits, codes that do not exist, and data that end too early or too late.
 TEST_CASE("damaged JPEGs have the pixels of libjpeg-turbo, or are left to it", "[data]") {
   if (is_skipped()) return;

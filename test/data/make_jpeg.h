@@ -17,6 +17,7 @@ struct JpegKind {
   bool progressive = false;
   bool scan_for_each_coefficient = false;  // of three components: 1 + 3 x 63 scans
   int luma_h = 2, luma_v = 2;              // sampling factors of the first of three components; the others have 1
+  int restart_rows = 0;                    // of MCUs between restart markers; 0: none
 };
 
 inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
@@ -67,6 +68,7 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
       info.comp_info[0].h_samp_factor = kind.luma_h;
       info.comp_info[0].v_samp_factor = kind.luma_v;
     }
+    info.restart_in_rows = kind.restart_rows;
     if (kind.progressive) jpeg_simple_progression(&info);
     if (!kind.scan_for_each_coefficient) return;
     info.scan_info = scans.data();

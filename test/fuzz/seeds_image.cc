@@ -50,6 +50,7 @@ std::vector<std::string> image_seeds() {
                                     raw(1),
                                     raw(3),
                                     raw(4)};
+  seeds.push_back(jpeg_of({.luma_h = 1, .luma_v = 1, .restart_rows = 1}));
   seeds.push_back(jpeg_of({.progressive = true}));
   seeds.push_back(jpeg_of({.scan_for_each_coefficient = true}));
   seeds.push_back(jpeg_of({.from = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .progressive = true}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 #include "data/pictures/jpeg_pixels.h"
@@ -62,6 +63,18 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
   sums_.resize(planes_[0].stride + kPixelSlack);
   scan_.start(header.data, std::move(components), header.restart_interval);
   return true;
+}
+
+// Skips the rows of MCUs above the part, down to the last restart marker that is at the beginning of a row. Returns the
+// row there, 0 if there is no such marker. Nullopt: the file is for libjpeg-turbo.
+std::optional<int> BaselineJpeg::skip_rows() {
+  const int interval = header_->restart_interval;
+  if (interval == 0) return 0;
+  const int per_row = mcus_per_row_ / std::gcd(mcus_per_row_, interval);  // every so many markers, one begins a row
+  int markers = static_cast<int>(int64_t{rows_.begin} * mcus_per_row_ / interval);
+  markers -= markers % per_row;
+  if (!scan_.skip_restarts(markers)) return std::nullopt;
+  return static_cast<int>(int64_t{markers} * interval / mcus_per_row_);
 }
 
 bool BaselineJpeg::read_mcus(int mcu_row) {
@@ -133,7 +146,9 @@ bool BaselineJpeg::read(const BaselineHeader& header, const Window& wanted, int 
   out.resize(wanted.height, wanted.width, channels);
   const int mcu_rows = divide_up(header.height, kBlock * v_), end = wanted.y + wanted.height;
   int y = wanted.y;
-  for (int row = 0; row < rows_.end; row++) {
+  const std::optional<int> first = skip_rows();
+  if (!first) return false;
+  for (int row = *first; row < rows_.end; row++) {
     if (!read_mcus(row)) return false;
     if (row < rows_.begin) continue;
     // Interpolating the last row of an MCU needs the first one of the next.

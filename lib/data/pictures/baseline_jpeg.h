@@ -1,10 +1,14 @@
 // Decodes the most common JPEGs faster than libjpeg-turbo does: baseline, with one scan, gray or YCbCr, with the color at
 // full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left to
 // libjpeg-turbo. docs/speed.md has measurements.
+//
+// Of a part of a picture, the codes of the rows above it must be read as well, but not those above the last restart marker
+// that is at the beginning of a row of MCUs.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/pictures/baseline_header.h"
@@ -20,7 +24,7 @@ class BaselineJpeg {
   static bool handles(const BaselineHeader& header);
 
   // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file, because
-  // the part or the end of the file is damaged, or has something that encoders do not write. `out` is then undefined.
+  // what is read or the end of the file is damaged, or has something that encoders do not write. `out` is then undefined.
   bool read(const BaselineHeader& header, const Window& wanted, int channels, Image& out);
 
  private:
@@ -38,6 +42,7 @@ class BaselineJpeg {
   };
 
   bool prepare(const BaselineHeader& header, const Window& wanted);
+  std::optional<int> skip_rows();
   bool read_mcus(int mcu_row);
   void transform(int mcu_row, const Range& mcus, int first_mcu);
   void emit_row(int y, const Window& wanted, Image& out);

@@ -139,6 +139,21 @@ bool JpegScan::next_segment() {
   return true;
 }
 
+// Markers in another order, or others among them, are for libjpeg-turbo, which knows what to make of them.
+bool JpegScan::skip_restarts(int count) {
+  while (restarts_ < count) {
+    const void* const found = rest_.empty() ? nullptr : std::memchr(rest_.data(), 0xff, rest_.size());
+    if (found == nullptr) return false;
+    const auto at = static_cast<size_t>(static_cast<const uint8_t*>(found) - rest_.data());
+    if (at + 2 > rest_.size()) return false;
+    const int after = rest_[at + 1];
+    rest_ = rest_.subspan(at + 2);
+    if (after == 0) continue;  // a byte of the data
+    if (after != kRestart + restarts_++ % 8) return false;
+  }
+  return true;
+}
+
 bool JpegScan::restart() {
   const bool first = segment_end_ == nullptr;
   if (!first && (restart_interval_ == 0 || marker_ != kRestart + restarts_++ % 8)) return false;

@@ -79,6 +79,9 @@ class JpegScan {
 
   // Begins a scan whose data are at the start of `bytes`. Borrows the bytes, the tables and the blocks.
   void start(Bytes bytes, std::vector<Component> components, int restart_interval);
+  // After start(): skips the data in front of the restart marker number `count`, counted from 1, without decoding them.
+  // False as for read().
+  bool skip_restarts(int count);
   // Reads the next MCUs into the components' blocks. False if the data are damaged or unusual; another decoder should then
   // decode the file.
   bool read(int mcus);
