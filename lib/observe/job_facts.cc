@@ -16,8 +16,9 @@ using telemetry::Metric;
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
 // The metrics of a process that the page shows. All of them would be many: a hundred workers have values by peer.
-constexpr std::array kShown = {Metric::kStep,     Metric::kSamplesPerS, Metric::kPhaseSeconds,
-                               Metric::kUpdates,  Metric::kParkedPulls, Metric::kServerBusySeconds,
+constexpr std::array kShown = {Metric::kStep,         Metric::kSamplesPerS,    Metric::kPhaseSeconds,
+                               Metric::kGpuBusyShare, Metric::kGpuMemoryBytes, Metric::kGpuMemoryTotalBytes,
+                               Metric::kUpdates,      Metric::kParkedPulls,    Metric::kServerBusySeconds,
                                Metric::kStaleness};
 
 double value_or_nan(const telemetry::Snapshot& snapshot, Metric metric) {

@@ -21,6 +21,9 @@ ProcessState worker_state(uint32_t rank, double speed) {
   registry.set(Metric::kSamplesPerS, speed);
   registry.set(Metric::kTrainCrossEntropy, 2.5);
   registry.set(Metric::kPhaseSeconds, 1.5, "forward");
+  registry.set(Metric::kGpuBusyShare, 0.75, "1");
+  registry.set(Metric::kGpuMemoryBytes, 30, "1");
+  registry.set(Metric::kGpuMemoryTotalBytes, 80, "1");
   return {.source = {"worker", rank, "node1", registry.snapshot()}};
 }
 
@@ -56,6 +59,9 @@ TEST_CASE("a new client gets the history, then what is new", "[observe]") {
   CHECK(all["points"][1][7] == json({100, 101}));
   CHECK(all["state"]["processes"][1]["metrics"]["samples_per_s"] == 101);
   CHECK(all["state"]["processes"][0]["metrics"]["phase_s"]["forward"] == 1.5);
+  CHECK(all["state"]["processes"][0]["metrics"]["gpu_busy_share"]["1"] == 0.75);
+  CHECK(all["state"]["processes"][0]["metrics"]["gpu_memory_bytes"]["1"] == 30);
+  CHECK(all["state"]["processes"][0]["metrics"]["gpu_memory_total_bytes"]["1"] == 80);
   CHECK(all["events"][0][1] == "validation");
   CHECK(all["log"].size() == 2);
   CHECK(client->take().empty());
