@@ -48,8 +48,10 @@ std::string advice(const DataLimit& limit, const Decoders& decoders) {
   const double needed = std::ceil(decoders.threads / std::max(1 - limit.wait_share, 0.01));
   const int threads =
       std::min(decoders.cores, std::max(decoders.threads + 1, static_cast<int>(std::min(needed, 1024.0))));
-  if (threads > decoders.threads && limit.cores_busy < kCoresBusy)
-    return fmt::format("use --data-nthreads {}", threads);
+  if (threads > decoders.threads && limit.cores_busy < kCoresBusy) {
+    return decoders.are_tuned ? "--data-nthreads auto chooses their number; pack smaller pictures (im2rec --resize)"
+                              : fmt::format("use --data-nthreads {}", threads);
+  }
   return smaller_pictures(limit, decoders);
 }
 

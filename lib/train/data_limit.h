@@ -25,8 +25,9 @@ struct DataUse {
 DataUse operator-(const DataUse& now, const DataUse& before);
 
 struct Decoders {
-  int threads = 1;  // that decode
-  int cores = 1;    // that this process is meant to keep busy
+  int threads = 1;         // that decode
+  int cores = 1;           // that this process is meant to keep busy
+  bool are_tuned = false;  // --data-nthreads auto chooses the threads
 };
 
 struct DataLimit {

@@ -137,8 +137,9 @@ void ThreadTuner::be_steady() {
   const std::string threads = fmt::format("{} thread{} decode{}", kept_, kept_ == 1 ? "" : "s", kept_ == 1 ? "s" : "");
   decision_ =
       compared_.empty()
-          ? fmt::format("{}: {:.1f} % of the time was spent waiting for batches, and there is no other number to try",
-                        threads, 100 * wait_share_)
+          ? fmt::format(
+                "{}: {:.1f} % of the time was spent waiting for batches, and --threads {} allows no other number",
+                threads, 100 * wait_share_, options_.threads_max)
           : fmt::format("{}: a step takes {}", threads, fmt::join(compared_, "; "));
 }
 

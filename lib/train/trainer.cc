@@ -37,7 +37,7 @@ class Trainer::Impl {
   Result<> pace();
   Result<> step();
   void show_first(const data::LoadedBatch& batch);
-  void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait);
+  void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
   Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
   Result<> end_epoch();
@@ -69,9 +69,8 @@ class Trainer::Impl {
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
-  double network_wait_s_ = 0;  // so far, when tuner_ was told of the last step
-  bool is_reading_ = false;    // a pass over the data is in progress
-  SteadyTime step_began_;      // when the last step began
+  bool is_reading_ = false;  // a pass over the data is in progress
+  SteadyTime step_began_;    // when the last step began
   bool stopped_ = false;
 };
 
@@ -220,6 +219,7 @@ Result<> Trainer::Impl::step() {
   span.with("step", clock_.updates());
   DT_TRY_VOID(pace());
   const SteadyTime asked_for_data = std::chrono::steady_clock::now();
+  const double network_wait_s = tuner_ ? parts_.store.times().wait_s : 0;
   DT_TRY(const data::LoadedBatch* batch, next_batch());
   const SteadyTime::duration data_wait = std::chrono::steady_clock::now() - asked_for_data;
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
@@ -233,7 +233,7 @@ Result<> Trainer::Impl::step() {
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
   reporter_.time_step(begin, data_wait, applied ? static_cast<int64_t>(batch->count) : 0);
-  tune_decoders(asked_for_data, data_wait);
+  tune_decoders(asked_for_data, data_wait, network_wait_s);
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
@@ -244,11 +244,10 @@ void Trainer::Impl::show_first(const data::LoadedBatch& batch) {
   if (parts_.views.first_batch) std::exchange(parts_.views.first_batch, nullptr)(clock_.updates(), batch);
 }
 
-// What a step waits for other processes says nothing about its own threads.
-void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait) {
+// What a step waits for other processes says nothing about its own threads. `network_wait_s`: all such waits before the step.
+void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s) {
   if (!tuner_) return;
-  const double network_s = parts_.store.times().wait_s;
-  const double others_s = network_s - std::exchange(network_wait_s_, network_s);
+  const double others_s = parts_.store.times().wait_s - network_wait_s;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - asked_for_data;
   const int threads = tuner_->threads();
   tuner_->step(std::max(0.0, spent.count() - others_s), std::chrono::duration<double>(data_wait).count());

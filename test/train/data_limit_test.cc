@@ -49,6 +49,8 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
   CHECK_THAT(text(ten_seconds(7, {.decode = 14, .rows = 5}, 30), {.threads = 2, .cores = 16}),
              Contains("use --data-nthreads 7"));
   CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2}), Contains("use --data-nthreads 2"));
+  CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2, .are_tuned = true}),
+             Contains("; --data-nthreads auto chooses their number; pack smaller pictures"));
   CHECK_THAT(text(ten_seconds(3, decode, 19.5), {.threads = 1, .cores = 2}),
              Contains("all 2 cores are busy: pack smaller pictures"));
   CHECK_THAT(text(ten_seconds(3, {.decode = 2, .color = 7}, 9.9), {.threads = 1, .cores = 1}),

@@ -193,7 +193,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
                   .rate_min = job.optimizer.lr_min};
   spec.eval_batches_interval = job.eval_batches_interval;
   const ThreadPlan threads = plan_threads(flags);
-  spec.decoders = {.threads = threads.decode, .cores = threads.compute};
+  spec.decoders = {.threads = threads.decode, .cores = threads.compute, .are_tuned = flags.data.data_threads_auto};
   if (threads.decode_max > threads.decode || flags.data.data_threads_auto) {
     spec.tune_decoders = {
         .threads = threads.decode, .threads_max = threads.decode_max, .settle_steps = flags.data.prefetch_buffer + 1};
