@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 #include "base/overloaded.h"
 #include "rpc/contribution.h"
 #include "rpc/status.h"
@@ -48,8 +51,16 @@ membership::Done to_event(const proto::DoneRequest& request) {
   return done;
 }
 
+namespace {
+
+constexpr size_t kSamplesMax = 10'000;  // of one process
+constexpr size_t kLabelBytesMax = 200;
+
+}  // namespace
+
+// With many levels of --log-time-to there are more; they are the last ones.
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
-  for (const telemetry::Sample& sample : snapshot) {
+  for (const telemetry::Sample& sample : std::span(snapshot).first(std::min(snapshot.size(), kSamplesMax))) {
     proto::MetricSample& one = *to.add_metrics();
     one.set_name(std::string(telemetry::info(sample.metric).name));
     one.set_label(sample.label);
@@ -60,13 +71,10 @@ void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
 
 namespace {
 
-constexpr int kSamplesMax = 10'000;  // of one process
-constexpr size_t kLabelBytesMax = 200;
-
 // Skips what this build does not know, and what is not in order.
 telemetry::Snapshot to_snapshot(const proto::Heartbeat& beat) {
   telemetry::Snapshot snapshot;
-  if (beat.metrics_size() > kSamplesMax) return snapshot;
+  if (static_cast<size_t>(beat.metrics_size()) > kSamplesMax) return snapshot;
   for (const proto::MetricSample& sample : beat.metrics()) {
     const std::optional<telemetry::Metric> metric = telemetry::find_metric(sample.name());
     if (!metric || sample.label().size() > kLabelBytesMax) continue;

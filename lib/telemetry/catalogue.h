@@ -101,6 +101,22 @@ enum class Metric : uint16_t {
   kJobEpochs,
   kJobEtaSeconds,
   kHeartbeatAgeSeconds,
+  // The run so far: what summary.json says at its end
+  kRunEpochs,
+  kRunSamples,
+  kRunSamplesPerS,
+  kRunTrainAccuracy,
+  kRunValidationAccuracy,
+  kBestValidationAccuracy,
+  kEpochsAtChance,
+  kTimeToTrainAccuracy,
+  kSamplesToTrainAccuracy,
+  kTimeToValidationAccuracy,
+  kSamplesToValidationAccuracy,
+  kRunWaitDataShare,
+  kRunWaitNetworkShare,
+  kRunDecodersBusyShare,
+  kRunImageMs,
   kCount_,
 };
 inline constexpr size_t kMetrics = static_cast<size_t>(Metric::kCount_);

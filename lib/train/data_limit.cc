@@ -70,9 +70,13 @@ DataUse operator-(const DataUse& now, const DataUse& before) {
           .cpu_s = now.cpu_s - before.cpu_s};
 }
 
+bool is_data_limit(double wait_share) {
+  return wait_share > kLimits;
+}
+
 DataLimit data_limit(const DataUse& period, const Decoders& decoders) {
   DataLimit limit{.wait_share = share_of(period.wait_s, period.seconds), .stages = period.stages};
-  limit.is_limit = limit.wait_share > kLimits;
+  limit.is_limit = is_data_limit(limit.wait_share);
   limit.cores_busy = share_of(period.cpu_s, period.seconds * decoders.cores);
   const double all = period.stages.all();
   if (period.stages.pictures <= 0 || all <= 0) return limit;

@@ -40,6 +40,8 @@ struct DataLimit {
   std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
   double cores_busy = 0;                  // share of the cores' time, 0 to 1
 };
+// Whether waiting for batches for this share of the steps' time is worth a user's attention.
+bool is_data_limit(double wait_share);
 DataLimit data_limit(const DataUse& period, const Decoders& decoders);
 
 // "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time (3.10 of

@@ -42,6 +42,7 @@ Reporter::Reporter(ReporterParts parts)
 Result<> Reporter::prepare() {
   DT_TRY(training_metrics_, Metrics::create(parts_.spec.metrics));
   validation_metrics_ = training_metrics_;
+  parts_.registry.set(Metric::kEpochsAtChance, 0);
   if (parts_.coordinator.workers() > 1) {
     parts_.log.info("Resizing training data to {} batches per machine", parts_.training_data.batches());
   }
@@ -137,6 +138,7 @@ void Reporter::show(const job::WorkerProgress& progress, const DataLimit& limit)
   to.set(Metric::kDecodeThreads, decoders_.threads);
   if (limit.decoders_busy) to.set(Metric::kDecodersBusyShare, *limit.decoders_busy);
   for (const Value& stage : stage_values(limit.stages)) to.set(stage.metric, stage.value);
+  show_run();
 }
 
 Result<> Reporter::report_window(int64_t count, const Speed& speed) {
@@ -156,7 +158,7 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
                                {Metric::kWaitNetworkS, totals.wait_network_s - at_window_.wait_network_s}};
   add_others(record, Metric::kTrainMetric, values);
   DT_TRY_VOID(write_metrics(std::move(record)));
-  DT_TRY_VOID(note_accuracy(false, training_metrics_.epoch_accuracy()));
+  DT_TRY_VOID(note_accuracy(DataSet::kTraining, training_metrics_.epoch_accuracy()));
   training_metrics_.start_window();
   at_window_ = totals;
   return {};
@@ -164,12 +166,14 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
 
 // Training accuracy is that of the epoch so far, noted with each speed line: over a few batches alone it would reach
 // levels by chance.
-Result<> Reporter::note_accuracy(bool validation, double accuracy) {
+Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
   if (!is_rank_0()) return {};
+  const bool validation = of == DataSet::kValidation;
   AccuracyTimes& times = validation ? validation_times_ : training_times_;
   const std::span<const TimeToAccuracy> reached = times.note(accuracy, seconds(), parts_.clock.samples());
   if (!reached.empty()) parts_.log.info("{}", reached_line(validation ? "validation" : "train", reached.back()));
   for (const TimeToAccuracy& level : reached) {
+    set_reached(parts_.registry, of, level);
     DT_TRY_VOID(write_metrics({{Metric::kTimeToAccuracy, level.seconds},
                                {Metric::kAccuracy, level.accuracy},
                                {Metric::kValidation, validation ? 1.0 : 0.0}}));
@@ -191,7 +195,7 @@ void Reporter::warn_if_at_chance() {
   const double loss = training_metrics_.epoch_cross_entropy();
   const double chance = training_metrics_.chance_cross_entropy();
   if (!parts_.spec.data_can_be_learned || !(loss >= kNotLearned * chance)) return;
-  outcome_.epochs_at_chance++;
+  parts_.registry.cell(Metric::kEpochsAtChance).add(1);
   if (!is_rank_0()) return;
   parts_.log.warn(
       "the training loss of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn at the "
@@ -214,9 +218,9 @@ Result<> Reporter::end_epoch() {
                     100 * cache.hit_share(cache_at_epoch_), cache.pictures, cache.bytes >> 20);
   }
   warn_if_at_chance();
-  outcome_.train_accuracy = training_metrics_.epoch_accuracy();
+  parts_.registry.set(Metric::kRunTrainAccuracy, training_metrics_.epoch_accuracy());
   DT_TRY_VOID(report_epoch(data));
-  return note_accuracy(false, training_metrics_.epoch_accuracy());
+  return note_accuracy(DataSet::kTraining, training_metrics_.epoch_accuracy());
 }
 
 Result<> Reporter::report_epoch(const DataLimit& data) {
@@ -251,8 +255,9 @@ void Reporter::end_validated() {
 
 Result<> Reporter::end_validation() {
   const double accuracy = validation_metrics_.epoch_accuracy();
-  outcome_.validation_accuracy = accuracy;
-  outcome_.best_validation_accuracy = std::max(outcome_.best_validation_accuracy.value_or(accuracy), accuracy);
+  best_validation_accuracy_ = std::max(best_validation_accuracy_.value_or(accuracy), accuracy);
+  parts_.registry.set(Metric::kRunValidationAccuracy, accuracy);
+  parts_.registry.set(Metric::kBestValidationAccuracy, *best_validation_accuracy_);
   if (!is_rank_0()) return {};
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(parts_.clock.position().epoch, "Validation", metric));
@@ -273,7 +278,7 @@ Result<> Reporter::report_validation() {
   std::vector<Value> values = {{Metric::kValidationAccuracy, validation_metrics_.epoch_accuracy()}};
   add_others(values, Metric::kValidationMetric, validation_metrics_.epoch());
   DT_TRY_VOID(write_metrics(std::move(values)));
-  return note_accuracy(true, validation_metrics_.epoch_accuracy());
+  return note_accuracy(DataSet::kValidation, validation_metrics_.epoch_accuracy());
 }
 
 Result<> Reporter::end_run() {
@@ -290,19 +295,14 @@ double Reporter::own_speed() const {
   return seconds > 0 ? samples / seconds : 0;
 }
 
-TrainOutcome Reporter::outcome() const {
-  TrainOutcome outcome = outcome_;
+void Reporter::show_run() {
+  telemetry::Registry& to = parts_.registry;
   const PaceTotals& totals = pace_.totals();
-  outcome.position = parts_.clock.position();
-  outcome.time_to_train_accuracy = training_times_.all();
-  outcome.time_to_validation_accuracy = validation_times_.all();
-  outcome.samples = parts_.clock.samples_in_this_process();
-  outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
-  outcome.wait_data_share = share(totals.wait_data_s, totals);
-  outcome.wait_network_share = share(totals.wait_network_s, totals);
-  outcome.data_limit = data_limit(data_use() - data_at_begin_, decoders_);
-  outcome.bad_records = parts_.training_data.bad_records();
-  return outcome;
+  const auto samples = static_cast<double>(parts_.clock.samples_in_this_process());
+  to.set(Metric::kRunEpochs, static_cast<double>(parts_.clock.position().epoch));
+  to.set(Metric::kRunSamples, samples);
+  to.set(Metric::kRunSamplesPerS, totals.seconds > 0 ? samples / totals.seconds : 0);
+  set_run_use(to, totals, data_limit(data_use() - data_at_begin_, decoders_));
 }
 
 }  // namespace dtrain::train

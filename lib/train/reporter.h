@@ -1,4 +1,4 @@
-// What a worker reports of its run: log lines, metrics.jsonl, its progress, and the outcome.
+// What a worker reports of its run: log lines, metrics.jsonl, its progress, and the metrics of the run.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 #include "train/epoch_clock.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
-#include "train/outcome.h"
 #include "train/pace.h"
 #include "train/phases.h"
+#include "train/run_metrics.h"
 #include "train/time_to_accuracy.h"
 #include "train/train_spec.h"
 
@@ -82,8 +82,8 @@ class Reporter {
   [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }
   // This worker's speed in the current epoch, in samples per second, without the time spent waiting for the network.
   [[nodiscard]] double own_speed() const;
-  // The results so far; all but `stopped`.
-  [[nodiscard]] TrainOutcome outcome() const;
+  // Brings the metrics of the run up to date. Call when it has ended, in whatever way.
+  void show_run();
 
  private:
   [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
@@ -95,7 +95,7 @@ class Reporter {
   Result<> report_validation();
   [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
-  Result<> note_accuracy(bool validation, double accuracy);
+  Result<> note_accuracy(DataSet of, double accuracy);
   Result<> write_metrics(std::vector<telemetry::Value> values);
 
   ReporterParts parts_;
@@ -114,7 +114,7 @@ class Reporter {
   Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   data::CacheUse cache_at_epoch_;
-  TrainOutcome outcome_;
+  std::optional<double> best_validation_accuracy_;
   telemetry::Registry::Handle ready_batches_;  // sets the metric
 };
 

@@ -23,9 +23,9 @@ class Trainer::Impl {
  public:
   Impl(TrainSpec spec, TrainParts parts);
   Result<TrainOutcome> run();
-  [[nodiscard]] TrainOutcome outcome() const;
 
  private:
+  Result<TrainOutcome> run_epochs();
   Result<> begin();
   Result<Start> own_start();
   Result<AgreedStart> agree_on_start(const Start& start);
@@ -170,6 +170,12 @@ Result<> Trainer::Impl::begin() {
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
+  Result<TrainOutcome> outcome = run_epochs();
+  reporter_.show_run();
+  return outcome;
+}
+
+Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
   while (!is_over(clock_.position().epoch)) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch);
@@ -185,7 +191,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
                     clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch, spec_.patience);
   }
   if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
-  return outcome();
+  return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
 }
 
 // Returns false if asked to stop before the end of the epoch.
@@ -410,19 +416,10 @@ Result<> Trainer::Impl::stop() {
   return save([&] { return saver_.save_last(std::move(states)); });
 }
 
-TrainOutcome Trainer::Impl::outcome() const {
-  TrainOutcome outcome = reporter_.outcome();
-  outcome.stopped = stopped_;
-  return outcome;
-}
-
 Trainer::Trainer(TrainSpec spec, TrainParts parts) : impl_(std::make_unique<Impl>(std::move(spec), std::move(parts))) {}
 Trainer::~Trainer() = default;
 Result<TrainOutcome> Trainer::run() {
   return impl_->run();
-}
-TrainOutcome Trainer::outcome() const {
-  return impl_->outcome();
 }
 
 }  // namespace dtrain::train

@@ -49,10 +49,9 @@ class Trainer {
   Trainer(TrainSpec spec, TrainParts parts);
   ~Trainer();
 
-  // Call once. Errors: those of the parts, and Code::kInternal for values that are not finite (--on-nan fail).
+  // Call once. Errors: those of the parts, and Code::kInternal for values that are not finite (--on-nan fail). The
+  // metrics of the run (run_metrics.h) are up to date after it, also if it fails.
   Result<TrainOutcome> run();
-  // The results so far, also available after run() returned an Error.
-  [[nodiscard]] TrainOutcome outcome() const;
 
  private:
   class Impl;

@@ -119,7 +119,8 @@ class Training {
     return training;
   }
   telemetry::Tracer& tracer() { return tracer_; }
-  Result<train::TrainOutcome> run() {
+  // Returns the metrics of the run.
+  Result<telemetry::Snapshot> run() {
     train::TrainSpec spec;
     spec.num_epochs = product_.epochs;
     spec.batch_size = product_.batch;
@@ -143,7 +144,8 @@ class Training {
                                   .tracer = &tracer_,
                                   .registry = registry,
                                   .log = Log::to_stderr(product_.network)});
-    return trainer.run();
+    DT_TRY_VOID(trainer.run());
+    return registry.snapshot();
   }
 
  private:
@@ -238,14 +240,16 @@ Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, con
     DT_TRY(pictures, read_pictures(settings.data, "mnist"));
   }
   DT_TRY(const auto training, Training::create(*module, product, std::move(pictures)));
-  DT_TRY(const train::TrainOutcome outcome, training->run());
-  const double accuracy = outcome.validation_accuracy.value_or(0);
+  DT_TRY(const telemetry::Snapshot metrics, training->run());
+  using telemetry::Metric;
+  const double accuracy = value_of(metrics, Metric::kRunValidationAccuracy).value_or(0);
+  const double images_per_s = value_of(metrics, Metric::kRunSamplesPerS).value_or(0);
   const Json numbers = {{"accuracy", accuracy},
                         {"accuracy_min", product.accuracy_min},
-                        {"images_per_s", outcome.samples_per_s},
-                        {"wait_data_share", outcome.wait_data_share}};
+                        {"images_per_s", images_per_s},
+                        {"wait_data_share", value_of(metrics, Metric::kRunWaitDataShare).value_or(0)}};
   const std::string text = fmt::format("{} epochs: accuracy {:.4f} (at least {}), {:.0f} images/s", product.epochs,
-                                       accuracy, product.accuracy_min, outcome.samples_per_s);
+                                       accuracy, product.accuracy_min, images_per_s);
   return accuracy >= product.accuracy_min ? passed(text, numbers) : failed(text, numbers);
 }
 

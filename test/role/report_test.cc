@@ -7,9 +7,11 @@
 #include "base/file.h"
 #include "role/process/summary.h"
 #include "support/temp_dir.h"
+#include "train/run_metrics.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
+using telemetry::Metric;
 
 TEST_CASE("a job's progress is the mean of the workers' progress, and its rate is their sum", "[role]") {
   job::JobSpec spec;
@@ -72,10 +74,12 @@ TEST_CASE("summary.json has the documented keys", "[role]") {
   Summary summary;
   summary.job = "lenet-1";
   summary.job_hash = "12ab";
-  summary.train_accuracy = 0.5;
-  summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
-  summary.peak_rss_bytes = {{"worker 0", 9}};
-  summary.phases = {{"forward", 1.5}};
+  telemetry::Registry registry;
+  registry.set(Metric::kRunTrainAccuracy, 0.5);
+  registry.set(Metric::kBestValidationAccuracy, std::numeric_limits<double>::quiet_NaN());
+  registry.set(Metric::kPeakMemoryBytes, 9);
+  registry.set(Metric::kPhaseSeconds, 1.5, "forward");
+  summary.metrics = registry.snapshot();
   summary.conclusion.advice = "more servers";
   summary.exit_code = 7;
   summary.error = "label out of range";
@@ -129,6 +133,55 @@ TEST_CASE("summary.json has the documented keys", "[role]") {
   CHECK(json["time_to_accuracy"] == nlohmann::json::parse(R"({"train": [], "validation": []})"));
   summary.error.clear();
   CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
+}
+
+// The metrics of windows and epochs, which have similar names, are not taken for those of the run.
+TEST_CASE("the figures of summary.json are the metrics of the run", "[role]") {
+  telemetry::Registry registry;
+  for (const auto& [metric, value] : std::vector<std::pair<Metric, double>>{{Metric::kRunEpochs, 3},
+                                                                            {Metric::kRunSamples, 1.5e10},
+                                                                            {Metric::kRunSamplesPerS, 2.5},
+                                                                            {Metric::kRunTrainAccuracy, 0.5},
+                                                                            {Metric::kRunValidationAccuracy, 0.25},
+                                                                            {Metric::kBestValidationAccuracy, 0.75},
+                                                                            {Metric::kEpochsAtChance, 1},
+                                                                            {Metric::kRunWaitNetworkShare, 0.125},
+                                                                            {Metric::kTrainAccuracy, 0.9},
+                                                                            {Metric::kWaitDataShare, 0.9},
+                                                                            {Metric::kSamples, 9}}) {
+    registry.set(metric, value);
+  }
+  train::AccuracyTimes levels(0.1);
+  for (const train::TimeToAccuracy& level : levels.note(1, 1.5, 40)) {
+    set_reached(registry, train::DataSet::kTraining, level);
+  }
+  const train::PaceTotals totals{.steps = 4, .seconds = 8, .wait_data_s = 2, .wait_network_s = 1};
+  set_run_use(registry, totals,
+              {.wait_share = 0.25,
+               .is_limit = true,
+               .stage = job::DataStage::kDecode,
+               .stages = {.pictures = 2, .read = 1, .header = 0.5, .decode = 2},
+               .decoders_busy = 0.5});
+  Summary summary;
+  summary.metrics = registry.snapshot();
+  const auto json = nlohmann::ordered_json::parse(to_json(summary));
+  CHECK(json["epochs"] == 3);
+  CHECK(json["samples"].dump() == "15000000000");
+  CHECK(json["samples_per_s"] == 2.5);
+  CHECK(json["train_accuracy"] == 0.5);
+  CHECK(json["validation_accuracy"] == 0.25);
+  CHECK(json["best_validation_accuracy"] == 0.75);
+  CHECK(json["epochs_at_chance"] == 1);
+  CHECK(json["wait_data_share"] == 0.25);
+  CHECK(json["wait_network_share"] == 0.125);
+  CHECK(json["data_limit"] == "decode");
+  CHECK(json["decoders_busy_share"] == 0.5);
+  CHECK(json["image_ms"].dump() == R"({"read":500.0,"header":250.0,"decode":1000.0,"color":0.0,"rows":0.0})");
+  const auto& reached = json["time_to_accuracy"]["train"];
+  REQUIRE(reached.size() == 10);
+  CHECK(reached[2].dump() == R"({"accuracy":0.30000000000000004,"seconds":1.5,"samples":40})");
+  CHECK(reached[9]["accuracy"] == 1);
+  CHECK(json["time_to_accuracy"]["validation"].empty());
 }
 
 // A job whose workers failed before they wrote a summary still leaves one, with the reason.

@@ -166,15 +166,16 @@ TEST_CASE("all workers have the same model at the end of each epoch under every 
       REQUIRE(outcomes[w]);
       CHECK(outcomes[w]->position == Position{3, 0});
       // An epoch ends with the update that reaches its samples; steps in progress at that time are also counted.
-      CHECK(outcomes[w]->samples >= 3 * kEpochSamples);
-      CHECK(outcomes[w]->samples <= 3 * (kEpochSamples + kWorkers * kToyBatch));
-      CHECK(outcomes[w]->samples == outcomes[0]->samples);
-      CHECK(outcomes[w]->validation_accuracy == outcomes[0]->validation_accuracy);
+      CHECK(job.run(w).samples() >= 3 * kEpochSamples);
+      CHECK(job.run(w).samples() <= 3 * (kEpochSamples + kWorkers * kToyBatch));
+      CHECK(job.run(w).samples() == job.run(0).samples());
+      CHECK(job.run(w).metric(telemetry::Metric::kRunValidationAccuracy) ==
+            job.run(0).metric(telemetry::Metric::kRunValidationAccuracy));
       CHECK(job.values(w) == job.values(0));
     }
-    CHECK(outcomes[0]->validation_accuracy > 0.8);
+    CHECK(job.run(0).metric(telemetry::Metric::kRunValidationAccuracy) > 0.8);
     const Checkpoint saved = must(read_checkpoint({dir.path("net"), 3}));
-    CHECK(saved.header->samples == outcomes[0]->samples);
+    CHECK(saved.header->samples == job.run(0).samples());
     CHECK(saved.header->worker_steps.empty() == scheme.epoch.same_weights);
   }
 }
@@ -267,7 +268,7 @@ TEST_CASE("all workers count the skipped steps of one worker as the store does",
     CHECK(bad_record_seen);
     CHECK(in_store < 3 * kEpochSamples);
     CHECK(in_store >= 3 * kEpochSamples - 6 * kToyBatch * kWorkers);
-    for (uint32_t w = 0; w < kWorkers; w++) CHECK(outcomes[w]->samples == in_store);
+    for (uint32_t w = 0; w < kWorkers; w++) CHECK(job.run(w).samples() == in_store);
   }
 }
 
@@ -311,11 +312,11 @@ TEST_CASE("all workers have the same model at the end of each epoch if groups ch
       INFO("worker " << w << ": " << (outcomes[w] ? "" : outcomes[w].error().text()));
       REQUIRE(outcomes[w]);
       CHECK(outcomes[w]->position == Position{6, 0});
-      CHECK(outcomes[w]->samples >= 6 * kEpochSamples);
-      CHECK(outcomes[w]->samples == outcomes[0]->samples);
+      CHECK(job.run(w).samples() >= 6 * kEpochSamples);
+      CHECK(job.run(w).samples() == job.run(0).samples());
       CHECK(job.values(w) == job.values(0));
     }
-    CHECK(outcomes[0]->validation_accuracy > 0.8);
+    CHECK(job.run(0).metric(telemetry::Metric::kRunValidationAccuracy) > 0.8);
   }
 }
 
@@ -332,7 +333,7 @@ TEST_CASE("a job of asynchronous workers can be stopped and resumed", "[train][s
       REQUIRE(outcome);
       CHECK(outcome->stopped);
     }
-    samples = outcomes[0]->samples;
+    samples = job.run(0).samples();
     steps = must(read_checkpoint({dir.path("net"), std::nullopt})).header->worker_steps;
     REQUIRE(steps.size() == kWorkers);
     CHECK((steps[0] + steps[1] + steps[2] + steps[3]) * kToyBatch == samples);
@@ -341,10 +342,11 @@ TEST_CASE("a job of asynchronous workers can be stopped and resumed", "[train][s
   spec.start_from = StartFrom{dir.path("net"), std::nullopt};
   Job rest(asp, dir, spec);
   const std::vector<Result<TrainOutcome>> outcomes = rest.run();
-  for (const Result<TrainOutcome>& outcome : outcomes) {
+  for (uint32_t w = 0; w < kWorkers; w++) {
+    const Result<TrainOutcome>& outcome = outcomes[w];
     INFO((outcome ? "" : outcome.error().text()));
     REQUIRE(outcome);
-    CHECK(samples + outcome->samples >= 9 * kEpochSamples);
+    CHECK(samples + rest.run(w).samples() >= 9 * kEpochSamples);
     CHECK(outcome->position == Position{9, 0});
   }
   const std::vector<uint64_t> after = must(read_checkpoint({dir.path("net"), 9})).header->worker_steps;

@@ -8,10 +8,12 @@
 #include <thread>
 
 #include "toy_run.h"
+#include "train/run_metrics.h"
 
 using namespace dtrain;
 using namespace dtrain::train;
 using namespace dtrain::train::test;
+using telemetry::Metric;
 
 namespace {
 
@@ -106,12 +108,13 @@ TEST_CASE("the toy network learns the toy images", "[train]") {
   ToyRun run(toy_spec("", 10));
   const auto outcome = run.run();
   REQUIRE(outcome);
-  CHECK(*outcome->validation_accuracy > 0.9);
-  CHECK(*outcome->best_validation_accuracy >= *outcome->validation_accuracy);
-  CHECK(outcome->samples == 10 * 8 * kToyBatch);
-  CHECK(outcome->samples_per_s > 0);
-  CHECK(outcome->wait_data_share > 0);
-  CHECK(outcome->wait_data_share < 1);
+  CHECK(*run.metric(Metric::kRunValidationAccuracy) > 0.9);
+  CHECK(*run.metric(Metric::kBestValidationAccuracy) >= *run.metric(Metric::kRunValidationAccuracy));
+  CHECK(run.metric(Metric::kRunEpochs) == 10);
+  CHECK(run.samples() == 10 * 8 * kToyBatch);
+  CHECK(*run.metric(Metric::kRunSamplesPerS) > 0);
+  CHECK(*run.metric(Metric::kRunWaitDataShare) > 0);
+  CHECK(*run.metric(Metric::kRunWaitDataShare) < 1);
 }
 
 TEST_CASE("checkpoints are written every save_period epochs", "[train]") {
@@ -157,14 +160,14 @@ TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {
   CHECK(lines[0]["seconds"] <= lines[1]["seconds"]);
 }
 
-// The log, metrics.jsonl and the outcome must agree.
+// The log, metrics.jsonl and the metrics of the run must agree.
 TEST_CASE("the time to each level of training and validation accuracy is logged", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec("", 3);
   spec.metrics_path = dir.path("metrics.jsonl");
   spec.log_time_to = 0.25;
   ToyRun run(spec);
-  const TrainOutcome outcome = must(run.run());
+  REQUIRE(run.run());
   std::vector<nlohmann::json> reached;
   std::istringstream text(must(read_file(spec.metrics_path)));
   std::vector<double> best = {0, 0};  // of training and validation, as written
@@ -173,8 +176,8 @@ TEST_CASE("the time to each level of training and validation accuracy is logged"
     if (json.contains("time_to_accuracy")) reached.push_back(json);
     if (json.contains("validation_accuracy")) best[1] = std::max(best[1], json["validation_accuracy"].get<double>());
   }
-  std::vector<std::vector<TimeToAccuracy>> expected = {outcome.time_to_train_accuracy,
-                                                       outcome.time_to_validation_accuracy};
+  std::vector<std::vector<TimeToAccuracy>> expected = {reached_levels(run.metrics(), DataSet::kTraining),
+                                                       reached_levels(run.metrics(), DataSet::kValidation)};
   REQUIRE(expected[1].size() == static_cast<size_t>(best[1] / 0.25));
   REQUIRE(expected[0].size() >= 2);
   REQUIRE(reached.size() == expected[0].size() + expected[1].size());
@@ -197,7 +200,8 @@ TEST_CASE("the time to an accuracy is not logged by default", "[train]") {
   TrainSpec spec = toy_spec("", 1);
   spec.metrics_path = dir.path("metrics.jsonl");
   ToyRun run(spec);
-  CHECK(must(run.run()).time_to_train_accuracy.empty());
+  REQUIRE(run.run());
+  CHECK(reached_levels(run.metrics(), DataSet::kTraining).empty());
   CHECK_THAT(run.log_text(), !Catch::Contains("Reached"));
   CHECK_THAT(must(read_file(spec.metrics_path)), !Catch::Contains("time_to_accuracy"));
 }
@@ -213,7 +217,7 @@ TEST_CASE("a non-finite loss ends the run with an error that names step and rank
   CHECK(outcome.error().code == Code::kInternal);
   CHECK_THAT(outcome.error().message, Catch::Contains("step ") && Catch::Contains("rank 0") &&
                                           Catch::Contains("loss is not finite") && Catch::Contains("'data'"));
-  CHECK(run.outcome().position.epoch == 0);
+  CHECK(run.metric(Metric::kRunEpochs) == 0);
 }
 
 TEST_CASE("a non-finite loss is ignored with --on-nan skip", "[train]") {
@@ -225,7 +229,7 @@ TEST_CASE("a non-finite loss is ignored with --on-nan skip", "[train]") {
   ToyRun run(spec, {.change = spoil, .network = linear_network(), .bucket_begin = {0}});
   REQUIRE(run.run());
   CHECK_THAT(run.log_text(), Catch::Contains("the loss is not finite: left out"));
-  CHECK(*run.outcome().train_accuracy > 0);
+  CHECK(*run.metric(Metric::kRunTrainAccuracy) > 0);
 }
 
 TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
@@ -237,12 +241,12 @@ TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
   ToyRun run(spec, {.change = spoil});
   const auto outcome = run.run();
   REQUIRE(outcome);
-  CHECK(outcome->samples < 2 * 8 * kToyBatch);
-  CHECK(outcome->samples >= (2 * 8 - 4) * kToyBatch);  // record 11 comes at most twice an epoch
+  CHECK(run.samples() < 2 * 8 * kToyBatch);
+  CHECK(run.samples() >= (2 * 8 - 4) * kToyBatch);  // record 11 comes at most twice an epoch
   for (const ParameterSpan& p : run.training().parameters().parameters) {
     for (const float w : p.weight) REQUIRE(std::isfinite(w));
   }
-  CHECK(*outcome->validation_accuracy > 0.5);  // no moving statistic kept a NaN
+  CHECK(*run.metric(Metric::kRunValidationAccuracy) > 0.5);  // no moving statistic kept a NaN
   CHECK_THAT(run.log_text(), Catch::Contains("is not finite: left out"));
 }
 
@@ -264,17 +268,19 @@ TEST_CASE("an epoch with a training loss at chance level gives a warning with th
   ToyRun idle(spec);
   const auto outcome = idle.run();
   REQUIRE(outcome);
-  CHECK(outcome->epochs_at_chance == 2);
+  CHECK(idle.metric(Metric::kEpochsAtChance) == 2);
   CHECK_THAT(idle.log_text(), Catch::Contains("the training loss of epoch 0 is") && Catch::Contains("(1.3863)") &&
                                   Catch::Contains("the rate 1e-09") && Catch::Contains("--lr 2e-10"));
 
   spec.data_can_be_learned = false;  // labels are random, as with --benchmark 1
   ToyRun drawn(spec);
-  CHECK(must(drawn.run()).epochs_at_chance == 0);
+  REQUIRE(drawn.run());
+  CHECK(drawn.metric(Metric::kEpochsAtChance) == 0);
   CHECK_THAT(drawn.log_text(), !Catch::Contains("guess"));
 
   ToyRun learns(toy_spec("", 2));
-  CHECK(must(learns.run()).epochs_at_chance == 0);
+  REQUIRE(learns.run());
+  CHECK(learns.metric(Metric::kEpochsAtChance) == 0);
   CHECK_THAT(learns.log_text(), !Catch::Contains("guess"));
 }
 
@@ -298,7 +304,7 @@ TEST_CASE("workers agree on the start position and add up their validation resul
     }
     for (std::thread& thread : threads) thread.join();
     CHECK(outcomes[0].position == outcomes[1].position);
-    CHECK(outcomes[0].validation_accuracy == outcomes[1].validation_accuracy);
+    CHECK(runs[0]->metric(Metric::kRunValidationAccuracy) == runs[1]->metric(Metric::kRunValidationAccuracy));
     return runs;
   };
   TrainSpec spec = toy_spec(dir.path("net"), 2);

@@ -33,7 +33,8 @@ const char* heading_of(Metric metric) {
   if (metric < Metric::kSentBytes) return "data";
   if (metric < Metric::kMemoryBytes) return "exchange";
   if (metric < Metric::kJobWorkers) return "process";
-  return "job";
+  if (metric < Metric::kRunEpochs) return "job";
+  return "run";
 }
 
 // The heading says the beginning of some names already.

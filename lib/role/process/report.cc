@@ -17,7 +17,7 @@ double seconds_since(Clock::time_point time) {
 }
 
 Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::DeviceFlags& device,
-                   const train::TrainOutcome& outcome, Clock::time_point started) {
+                   telemetry::Snapshot metrics, Clock::time_point started) {
   const job::JobFlags& flags = spec.flags;
   Summary summary;
   summary.job = job;
@@ -32,30 +32,9 @@ Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::
     summary.devices.insert(summary.devices.end(), names.begin(), names.end());
   }
   summary.dtype = flags.dtype;
-  summary.epochs = outcome.position.epoch;
-  summary.train_accuracy = outcome.train_accuracy;
-  summary.validation_accuracy = outcome.validation_accuracy;
-  summary.best_validation_accuracy = outcome.best_validation_accuracy;
-  summary.time_to_train_accuracy = outcome.time_to_train_accuracy;
-  summary.time_to_validation_accuracy = outcome.time_to_validation_accuracy;
-  summary.epochs_at_chance = outcome.epochs_at_chance;
-  summary.samples = outcome.samples;
-  summary.samples_per_s = outcome.samples_per_s;
   summary.seconds = seconds_since(started);
-  summary.wait_data_share = outcome.wait_data_share;
-  summary.wait_network_share = outcome.wait_network_share;
-  summary.data_limit = outcome.data_limit;
+  summary.metrics = std::move(metrics);
   return summary;
-}
-
-// The figures that are metrics of this process.
-void add_metrics(telemetry::Registry& registry, Summary& summary) {
-  for (const telemetry::Sample& sample : registry.snapshot()) {
-    if (sample.metric == telemetry::Metric::kPhaseSeconds) summary.phases[sample.label] = sample.value;
-    if (sample.metric == telemetry::Metric::kPeakMemoryBytes) {
-      summary.peak_rss_bytes["worker 0"] = static_cast<uint64_t>(sample.value);
-    }
-  }
 }
 
 // Adds a finding of the scheduler. Each slow process is one; of anything else there is one.
@@ -107,23 +86,22 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
   return progress;
 }
 
-Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                       const Result<train::TrainOutcome>& result, Clock::time_point started,
-                       const observe::Conclusion& conclusion) {
-  Summary summary = summary_of(run_name(process.run_dir.path()), spec, process.flags.device, outcome, started);
-  add_metrics(*process.registry, summary);
+Result<int> report_end(const Process& process, const job::JobSpec& spec, const Result<train::TrainOutcome>& outcome,
+                       Clock::time_point started, const observe::Conclusion& conclusion) {
+  Summary summary =
+      summary_of(run_name(process.run_dir.path()), spec, process.flags.device, process.registry->snapshot(), started);
   summary.conclusion = conclusion;
-  summary.exit_code = !result           ? job::exit_code(result.error().code)
-                      : outcome.stopped ? job::kExitPreempted
-                                        : job::kExitOk;
-  if (!result) summary.error = result.error().text();
+  summary.exit_code = !outcome           ? job::exit_code(outcome.error().code)
+                      : outcome->stopped ? job::kExitPreempted
+                                         : job::kExitOk;
+  if (!outcome) summary.error = outcome.error().text();
   DT_TRY_VOID(write_file_atomic(summary_path(process.run_dir.path()), to_json(summary)), "writing the summary");
-  if (!result) return tl::unexpected(result.error());
+  if (!outcome) return tl::unexpected(outcome.error());
   const std::string& run_dir = process.run_dir.path();
-  process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
-                   summary.epochs, summary.seconds, run_dir);
+  process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
+                   outcome->position.epoch, summary.seconds, run_dir);
   // In a job of several processes the launcher logs this.
-  if (outcome.stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
+  if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
     process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
   }
   return summary.exit_code;

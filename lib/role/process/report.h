@@ -22,12 +22,11 @@ using Clock = std::chrono::steady_clock;
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers);
 
-// Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
-// of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed. `conclusion`: empty in a
-// job of several processes, where the scheduler draws it.
-Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                       const Result<train::TrainOutcome>& result, Clock::time_point started,
-                       const observe::Conclusion& conclusion = {});
+// Writes summary.json from the metrics of the process, complete but for what only the launcher knows, and logs how the
+// run ended. Returns the exit code of a run that finished (0) or was stopped (75), and the Error of `outcome` if the run
+// failed. `conclusion`: empty in a job of several processes, where the scheduler draws it.
+Result<int> report_end(const Process& process, const job::JobSpec& spec, const Result<train::TrainOutcome>& outcome,
+                       Clock::time_point started, const observe::Conclusion& conclusion = {});
 
 // Logs where the workers' time went over the whole run, and the one change that would help most, and returns both. Says
 // nothing if no worker made a step.

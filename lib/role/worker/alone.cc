@@ -66,16 +66,14 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
              process,
              [&] { return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)}); },
              [&] { trace_next_steps(process); }));
-  const auto end = [&](const train::TrainOutcome& so_far, const Result<train::TrainOutcome>& outcome,
-                       const observe::Conclusion& conclusion) {
+  const auto end = [&](const Result<train::TrainOutcome>& outcome, const observe::Conclusion& conclusion) {
     if (outcome && !outcome->stopped) show(job::completed(progress.get()));
-    Result<int> code = report_end(process, spec, so_far, outcome, started, conclusion);
+    Result<int> code = report_end(process, spec, outcome, started, conclusion);
     if (observer != nullptr) observer->end(outcome ? Result<>{} : tl::unexpected(outcome.error()));
     return code;
   };
   if (process.flags.loop.test_io) {
-    const Result<train::TrainOutcome> outcome = test_io({process, spec, network, data, coordinator});
-    return end(outcome.value_or(train::TrainOutcome{}), outcome, {});
+    return end(test_io({process, spec, network, data, coordinator}), {});
   }
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
   process.log.info("weights are updated {}", update_text(process.flags));
@@ -97,9 +95,8 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   finish_own_trace(process);
   const std::chrono::duration<double> ran = Clock::now() - started;
   const observe::ProcessState own = own_state(*process.registry, waits, "worker", 0);
-  return end(training->outcome(), outcome,
-             conclude_run(process.log, observe::period_between({}, {own.source}, ran.count()), spec.flags,
-                          process.run_dir.path()));
+  return end(outcome, conclude_run(process.log, observe::period_between({}, {own.source}, ran.count()), spec.flags,
+                                   process.run_dir.path()));
 }
 
 }  // namespace

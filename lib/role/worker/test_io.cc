@@ -11,6 +11,7 @@
 #include "telemetry/metrics_file.h"
 #include "train/data_limit.h"
 #include "train/pace.h"
+#include "train/run_metrics.h"
 
 namespace dtrain::role {
 namespace {
@@ -78,20 +79,23 @@ class Pass {
     const double seconds = pace_.totals().seconds;
     return seconds > 0 ? static_cast<double>(samples()) / seconds : 0;
   }
-  [[nodiscard]] train::TrainOutcome outcome() const {
-    train::TrainOutcome outcome;
-    const train::PaceTotals& totals = pace_.totals();
-    outcome.wait_data_share = train::share(totals.wait_data_s, totals);
-    outcome.data_limit = train::data_limit({.seconds = totals.seconds,
-                                            .wait_s = totals.wait_data_s,
-                                            .pictures = samples(),
-                                            .stages = setup_.data.train->stages()},
-                                           decoders());
-    outcome.bad_records = loader_.bad_records();
-    return outcome;
+  // The metrics of the run, for `samples` at `speed` of the whole job.
+  void show_run(double samples, double speed) const {
+    telemetry::Registry& to = *setup_.process.registry;
+    to.set(telemetry::Metric::kRunSamples, samples);
+    to.set(telemetry::Metric::kRunSamplesPerS, speed);
+    train::set_run_use(to, pace_.totals(), data_limit());
   }
 
  private:
+  [[nodiscard]] train::DataLimit data_limit() const {
+    const train::PaceTotals& totals = pace_.totals();
+    return train::data_limit({.seconds = totals.seconds,
+                              .wait_s = totals.wait_data_s,
+                              .pictures = samples(),
+                              .stages = setup_.data.train->stages()},
+                             decoders());
+  }
   [[nodiscard]] train::Decoders decoders() const {
     return {.threads = options_.threads, .cores = plan_threads(setup_.process.flags).compute};
   }
@@ -108,7 +112,7 @@ class Pass {
     }
     std::optional<job::WorkerProgress> progress = pace_.report(static_cast<uint64_t>(batches_), now);
     if (!progress) return;
-    progress->data_stage = outcome().data_limit.stage;
+    progress->data_stage = data_limit().stage;
     setup_.coordinator.report(*progress);
   }
 
@@ -129,13 +133,10 @@ Result<train::TrainOutcome> test_io(const TestIoSetup& setup) {
   DT_TRY(const bool whole, pass.run(), "reading the training data");
   pass.log_end(whole);
   DT_TRY_VOID(pass.write_metrics());
-  train::TrainOutcome outcome = pass.outcome();
-  outcome.stopped = !whole;
   const std::vector<double> own = {static_cast<double>(pass.samples()), pass.speed()};
   DT_TRY(const std::vector<double> all, setup.coordinator.sum("the images that were read", own));
-  outcome.samples = static_cast<uint64_t>(all[0]);
-  outcome.samples_per_s = all[1];
-  return outcome;
+  pass.show_run(all[0], all[1]);
+  return train::TrainOutcome{.stopped = !whole, .position = {}};
 }
 
 }  // namespace dtrain::role

@@ -21,8 +21,8 @@ struct TestIoSetup {
 
 // Goes through one epoch of the share, or as far as the coordinator lets it, as training would. Logs the speed after
 // every --disp-batches batches in the form of MXNet's scripts, and at the end what reading an image took. All workers
-// call it; the samples and the speed of the outcome are those of the job. Fails as data::Loader::next and the
-// coordinator do.
+// call it; the metrics of the run (train/run_metrics.h) have the samples and the speed of the job. Fails as
+// data::Loader::next and the coordinator do.
 Result<train::TrainOutcome> test_io(const TestIoSetup& setup);
 
 }  // namespace dtrain::role

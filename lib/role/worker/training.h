@@ -54,8 +54,6 @@ class Training {
 
   // Trains to the end of the job. Called once.
   Result<train::TrainOutcome> run();
-  // The outcome so far, also after run has returned an Error.
-  [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
   [[nodiscard]] kvstore::Store& store() const { return *store_; }
 
  private:

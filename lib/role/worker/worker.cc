@@ -142,9 +142,9 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
 }
 
 // Worker 0 reports for the job.
-Result<int> end_worker(const Process& process, const JoinedJob& joined, const train::TrainOutcome& so_far,
-                       const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
-  if (joined.reply.rank == 0) return report_end(process, joined.spec, so_far, outcome, started);
+Result<int> end_worker(const Process& process, const JoinedJob& joined, const Result<train::TrainOutcome>& outcome,
+                       Clock::time_point started) {
+  if (joined.reply.rank == 0) return report_end(process, joined.spec, outcome, started);
   if (!outcome) return tl::unexpected(outcome.error());
   return outcome->stopped ? job::kExitPreempted : job::kExitOk;
 }
@@ -154,7 +154,7 @@ Result<int> read_only(const Process& process, Connection& connection, const Join
   const Clock::time_point started = Clock::now();
   const Result<train::TrainOutcome> outcome = with_verdict(
       test_io({process, joined.spec, network, joined.data, *connection.control}), process.flags.wire, connection);
-  return end_worker(process, joined, outcome.value_or(train::TrainOutcome{}), outcome, started);
+  return end_worker(process, joined, outcome, started);
 }
 
 // Trains as the job's description says. The order of the objects matters when they are destroyed: the transport refers
@@ -197,7 +197,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   process.tracer->finish();
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);
-  return end_worker(process, joined, training->outcome(), outcome, started);
+  return end_worker(process, joined, outcome, started);
 }
 
 }  // namespace
