@@ -25,14 +25,14 @@ struct TrainingState {
   double rate_factor = 1;         // see Counters
 };
 
-// Bytes of values in the messages between a worker and the servers, without headers.
+// Messages between a worker and servers, and the bytes of values in them, without headers.
 struct Traffic {
-  uint64_t sent = 0, received = 0;
+  uint64_t sent = 0, received = 0;  // bytes
+  uint64_t sent_messages = 0, received_messages = 0;
 };
 
 struct StoreTimes {
   double wait_s = 0;                           // time for which the step loop waited for other devices and processes
-  double update_s = 0;                         // time in which calls of the first device updated weights
   std::optional<Traffic> traffic = Traffic{};  // nullopt: it is not counted, because a library sends
 };
 
@@ -108,6 +108,8 @@ class Store {
   // From any thread: makes every current and future wait return `error`. The first error is kept.
   virtual void cancel(Error error) = 0;
   [[nodiscard]] virtual StoreTimes times() const = 0;
+  // Time in which calls of the first device have updated weights. Takes no lock: asked before and after each such call.
+  [[nodiscard]] virtual double update_seconds() const { return 0; }
 
   // What only some stores can do. The store owns it; null: this one cannot. Never changes.
   [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }

@@ -43,9 +43,9 @@ template <class Call>
 Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
   if (device != 0) return call();
   const SteadyTime begin = std::chrono::steady_clock::now();
-  const double update_before = parts_.store.times().update_s;
+  const double update_before = parts_.store.update_seconds();
   Result<> outcome = call();
-  const double update = parts_.store.times().update_s - update_before;
+  const double update = parts_.store.update_seconds() - update_before;
   times_.update += update;
   into += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() - update;
   return outcome;

@@ -384,9 +384,12 @@ StoreTimes DeviceStore::times() const {
   const bool spans_processes = !servers_ && ranks() > devices_.size();
   const std::optional<Traffic> none = spans_processes ? std::nullopt : std::optional(Traffic{});
   const std::optional<Traffic> traffic = servers_ ? servers_->times().traffic : none;
-  const double update_s = is_alone() && !devices_.empty() ? devices_.front().updater->seconds() : 0;
   const MutexLock lock(mutex_);
-  return {.wait_s = wait_s_, .update_s = update_s, .traffic = traffic};
+  return {.wait_s = wait_s_, .traffic = traffic};
+}
+
+double DeviceStore::update_seconds() const {
+  return is_alone() && !devices_.empty() ? devices_.front().updater->seconds() : 0;
 }
 
 }  // namespace dtrain::kvstore

@@ -79,6 +79,7 @@ class DeviceStore final : public Store, private OwnCounters {
   Result<TrainingState> state() override;
   void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;
+  [[nodiscard]] double update_seconds() const override;
   // Without servers there are no groups.
   [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
   // If there is one device without peers, and it keeps the arrays.

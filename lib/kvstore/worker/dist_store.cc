@@ -202,12 +202,6 @@ void DistStore::log_left_out() {
                     next_step_ - 1);
 }
 
-StoreTimes DistStore::times() const {
-  StoreTimes times = requests_.times();
-  if (updater_ != nullptr) times.update_s = updater_->seconds();
-  return times;
-}
-
 Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
   if (slices_of_[bucket].empty()) return {};

@@ -62,9 +62,11 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> set_rate(const RateChange& change) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
-  [[nodiscard]] StoreTimes times() const override;
-  // Any thread may call it.
+  [[nodiscard]] StoreTimes times() const override { return requests_.times(); }
+  [[nodiscard]] double update_seconds() const override { return updater_ == nullptr ? 0 : updater_->seconds(); }
+  // Any thread may call these two.
   [[nodiscard]] RequestCounts requests() const { return requests_.counts(); }
+  [[nodiscard]] std::vector<Traffic> traffic() const { return requests_.traffic(); }
   [[nodiscard]] GroupedStore* groups() override { return this; }
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override {

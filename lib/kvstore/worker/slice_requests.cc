@@ -41,6 +41,12 @@ std::map<SliceId, size_t> index_by_id(std::span<const Slice> placement) {
   return index;
 }
 
+size_t server_count(std::span<const Slice> placement) {
+  size_t count = 0;
+  for (const Slice& slice : placement) count = std::max<size_t>(count, slice.server + 1);
+  return count;
+}
+
 }  // namespace
 
 SliceRequests::SliceRequests(SliceRequestsOptions options, Waits& waits)
@@ -48,7 +54,8 @@ SliceRequests::SliceRequests(SliceRequestsOptions options, Waits& waits)
       slice_by_id_(index_by_id(options_.placement)),
       waits_(waits),
       entries_(options_.placement.size()),
-      open_(options_.groups, 0) {}
+      open_(options_.groups, 0),
+      traffic_(server_count(options_.placement)) {}
 
 void SliceRequests::attach(std::vector<std::shared_ptr<Pipe>> pipes) {
   for (const Slice& slice : options_.placement) {
@@ -166,13 +173,15 @@ void SliceRequests::each_message(const SliceRequest& request, bool checksums, co
 
 Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request) {
   Pipe& pipe = *pipes_[at(slice).server];
+  TrafficCounts& traffic = traffic_[at(slice).server];
   telemetry::Span span(options_.timeline, name_of_request(request.head), "wire");
   span.with("key", at(slice).key).with("slice", at(slice).part).with("bytes", request.values.size_bytes());
   span.arrow(telemetry::ArrowPoint::kBegin, telemetry::arrow_of_request(options_.rank, number_of(request.head)));
   return catching(
       [&]() -> Result<> {
         each_message(request, pipe.needs_checksums(), [&](Message message) {
-          sent_bytes_ += message.payload.size();
+          traffic.sent += message.payload.size();
+          traffic.sent_messages++;
           pipe.send(std::move(message));
         });
         return {};
@@ -231,7 +240,10 @@ bool SliceRequests::is_expected(const Entry& entry, const Head& answer) const {
 }
 
 void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload) {
-  received_bytes_ += byte_count(payload);
+  if (server < traffic_.size()) {
+    traffic_[server].received += byte_count(payload);
+    traffic_[server].received_messages++;
+  }
   const std::optional<AnswerHead> answer = answer_head(head);
   const auto found = slice_by_id_.find(slice_of(head));
   if (!answer || found == slice_by_id_.end() || at(found->second).server != server) return;
@@ -368,9 +380,27 @@ RequestCounts SliceRequests::counts() const {
   return {.open = std::accumulate(open_.begin(), open_.end(), size_t{0}), .unsent = queue_.size()};
 }
 
+std::vector<Traffic> SliceRequests::traffic() const {
+  std::vector<Traffic> by_server;
+  for (const TrafficCounts& counts : traffic_) {
+    by_server.push_back({.sent = counts.sent,
+                         .received = counts.received,
+                         .sent_messages = counts.sent_messages,
+                         .received_messages = counts.received_messages});
+  }
+  return by_server;
+}
+
 StoreTimes SliceRequests::times() const {
+  Traffic all;
+  for (const TrafficCounts& counts : traffic_) {
+    all.sent += counts.sent;
+    all.received += counts.received;
+    all.sent_messages += counts.sent_messages;
+    all.received_messages += counts.received_messages;
+  }
   const MutexLock lock(mutex_);
-  return {.wait_s = wait_s_, .update_s = 0, .traffic = Traffic{.sent = sent_bytes_, .received = received_bytes_}};
+  return {.wait_s = wait_s_, .traffic = all};
 }
 
 }  // namespace dtrain::kvstore

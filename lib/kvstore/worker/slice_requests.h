@@ -81,9 +81,11 @@ class SliceRequests final : public ClientEvents {
   // Waits until all requests of the groups from `first` to before `end` are answered. `what` names the wait.
   Result<> wait(const char* what, size_t first, size_t end) DT_EXCLUDES(mutex_);
   [[nodiscard]] SliceAnswer answer(size_t slice) const DT_EXCLUDES(mutex_);
-  // How long wait() has waited, and what was sent and received.
+  // How long wait() has waited, and what was sent and received by all servers.
   [[nodiscard]] StoreTimes times() const DT_EXCLUDES(mutex_);
   [[nodiscard]] RequestCounts counts() const DT_EXCLUDES(mutex_);
+  // What was sent to each server and received from it. Takes no lock.
+  [[nodiscard]] std::vector<Traffic> traffic() const;
   // The first error is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
 
@@ -100,6 +102,10 @@ class SliceRequests final : public ClientEvents {
     std::optional<Head> early_answer;  // came before the request was sent to its end
     int damaged = 0;                   // times that the request or its answer has come with a broken checksum
     SliceAnswer answer;
+  };
+  // With one server.
+  struct TrafficCounts {
+    std::atomic<uint64_t> sent = 0, received = 0, sent_messages = 0, received_messages = 0;
   };
   // What an answer says besides its values.
   struct AnswerHead {
@@ -156,7 +162,7 @@ class SliceRequests final : public ClientEvents {
   uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
   size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
-  std::atomic<uint64_t> sent_bytes_ = 0, received_bytes_ = 0;
+  std::vector<TrafficCounts> traffic_;  // by server
   std::thread sender_;
 };
 

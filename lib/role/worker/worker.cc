@@ -16,7 +16,6 @@
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
 #include "role/worker/joining.h"
-#include "role/worker/message_counts.h"
 #include "role/worker/message_log.h"
 #include "role/worker/stores.h"
 #include "role/worker/test_io.h"
@@ -62,9 +61,8 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joi
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<MessageLog> messages;  // with --verbose 2
-  std::unique_ptr<MessageCounts> counts;
-  telemetry::Registry::Handle requests;    // sets the metrics of the store's requests
+  std::unique_ptr<MessageLog> messages;    // with --verbose 2
+  telemetry::Registry::Handle requests;    // sets the metrics of the store's requests and messages
   std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
 };
 
@@ -81,6 +79,22 @@ std::vector<kvstore::Faults> message_faults(const job::Inject& inject, uint32_t 
                          .seed = inject.seed.value_or(0)});
   }
   return by_server;
+}
+
+void set_metrics(const kvstore::DistStore& store, telemetry::Registry& to) {
+  using telemetry::Metric;
+  const kvstore::RequestCounts counts = store.requests();
+  to.set(Metric::kOpenRequests, static_cast<double>(counts.open));
+  to.set(Metric::kUnsentRequests, static_cast<double>(counts.unsent));
+  const std::vector<kvstore::Traffic> by_server = store.traffic();
+  for (size_t server = 0; server < by_server.size(); server++) {
+    const std::string peer = fmt::format("server {}", server);
+    const kvstore::Traffic& traffic = by_server[server];
+    to.set(Metric::kSentBytes, static_cast<double>(traffic.sent), peer);
+    to.set(Metric::kSentMessages, static_cast<double>(traffic.sent_messages), peer);
+    to.set(Metric::kReceivedBytes, static_cast<double>(traffic.received), peer);
+    to.set(Metric::kReceivedMessages, static_cast<double>(traffic.received_messages), peer);
+  }
 }
 
 Result<Lines> connect_to_servers(Process& process, Connection& connection, const JoinedJob& joined,
@@ -101,13 +115,7 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
     events = lines.messages.get();
   }
   const std::vector<std::string> servers = server_addresses(reply);
-  lines.requests = process.registry->collect([store](telemetry::Registry& to) {
-    const kvstore::RequestCounts counts = store->requests();
-    to.set(telemetry::Metric::kOpenRequests, static_cast<double>(counts.open));
-    to.set(telemetry::Metric::kUnsentRequests, static_cast<double>(counts.unsent));
-  });
-  lines.counts = std::make_unique<MessageCounts>(*events, *process.registry, servers.size());
-  events = lines.counts.get();
+  lines.requests = process.registry->collect([store](telemetry::Registry& to) { set_metrics(*store, to); });
   DT_TRY(lines.pipes, rpc::DataClient::create({.servers = servers,
                                                .rank = reply.rank,
                                                .incarnation = connection.incarnation,
@@ -115,7 +123,7 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
   DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
-  std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.counts->wrap(lines.pipes->pipes());
+  std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
   if (lines.messages) pipes = lines.messages->wrap(pipes);
   store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
   return lines;

@@ -103,6 +103,25 @@ TEST_CASE("a request is sent by another thread than the one that makes it", "[kv
   CHECK(s.answers[0] == s.weights);
 }
 
+TEST_CASE("messages and the bytes of their values are counted by server", "[kvstore]") {
+  Setting s;
+  for (const auto& pipe : s.pipes) pipe->let_through();
+  REQUIRE(s.push(0));
+  s.answer(0, s.pipes[0]->sent(1).front());
+  REQUIRE(s.push(1));
+  s.pipes[1]->sent(1);
+  const std::vector<Traffic> by_server = s.requests.traffic();
+  REQUIRE(by_server.size() == 2);
+  CHECK(by_server[0].sent == 4 * kCount);
+  CHECK(by_server[0].received == 4 * kCount);
+  CHECK(by_server[0].sent_messages == 1);
+  CHECK(by_server[0].received_messages == 1);
+  CHECK(by_server[1].sent == 4 * kCount);
+  CHECK(by_server[1].received_messages == 0);
+  CHECK(s.requests.times().traffic->sent == 8 * kCount);
+  CHECK(s.requests.times().traffic->received == 4 * kCount);
+}
+
 // The thread of the requests is held in the first pipe.
 TEST_CASE("a thread that waits for answers sends what has not been sent", "[kvstore]") {
   Setting s;
