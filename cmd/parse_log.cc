@@ -1,6 +1,5 @@
 #include "tools/parse_log.h"
 
-#include "base/file.h"
 #include "tool.h"
 #include "tools/speed_log.h"
 
@@ -30,13 +29,9 @@ Result<int> parse_log(const Call& call) {
          read_tool_line(table, "dtrain parse-log FILE|RUN-DIRECTORY [FLAGS]", call, 1, 1));
   if (line.help) return 0;
   DT_TRY(const std::vector<std::string> logs, tools::logs_at(line.positionals[0]));
-  std::string log;
-  for (const std::string& file : logs) {
-    DT_TRY(const std::string text, read_file(file, kDataBytesMax));
-    log += text + "\n";
-  }
-  DT_TRY(const std::string text, tools::parse_log(log, line.options), "reading {}", line.positionals[0]);
-  std::fputs(text.c_str(), stdout);
+  DT_TRY(const tools::ParsedLogs parsed, tools::parse_logs(logs, line.options), "reading {}", line.positionals[0]);
+  std::fputs(parsed.table.c_str(), stdout);
+  for (const std::string& note : parsed.notes) std::fputs(("warning: " + note + "\n").c_str(), stderr);
   return 0;
 }
 

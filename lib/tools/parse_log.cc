@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "observe/runs/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
@@ -41,9 +42,11 @@ struct EpochRow {
   std::vector<Mean> means;  // by column
 };
 
-class Table {
+}  // namespace
+
+class LogTable::Family {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Family(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   // Each line counts for the first expression that matches it.
   void add(std::string_view line) {
@@ -57,7 +60,7 @@ class Table {
     }
   }
 
-  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  [[nodiscard]] size_t epochs() const { return rows_.size(); }
 
   [[nodiscard]] std::string text(ParseLogOptions::Format format) const {
     const bool markdown = format == ParseLogOptions::Format::kMarkdown;
@@ -92,28 +95,53 @@ class Table {
   std::map<int64_t, size_t> row_of_;
 };
 
-}  // namespace
+LogTable::LogTable(ParseLogOptions options)
+    : options_(std::move(options)),
+      up_to_11_(std::make_unique<Family>(columns_of(LogFamily::kUpTo11, options_))),
+      from_12_(std::make_unique<Family>(columns_of(LogFamily::kFrom12, options_))) {}
+LogTable::~LogTable() = default;
 
-Result<std::string> parse_log(std::string_view log, LogFamily family, const ParseLogOptions& options) {
-  Table table(columns_of(family, options));
-  for (size_t begin = 0; begin < log.size();) {
-    const size_t end = std::min(log.find('\n', begin), log.size());
-    table.add(log.substr(begin, end - begin));
-    begin = end + 1;
+Result<> LogTable::add(std::string_view line) {
+  if (line.find("Epoch[") == std::string_view::npos) return {};  // most lines of a chatty program
+  if (!names_metrics_) {
+    names_metrics_ = std::ranges::any_of(options_.metric_names, [&](const std::string& name) {
+      return line.find("] Train-" + name) != std::string_view::npos ||
+             line.find("] Validation-" + name) != std::string_view::npos;
+    });
   }
-  if (table.empty())
-    return fail(Code::kData, "the log contains no line from the end of an epoch (\"Epoch[0] Train-accuracy=...\")");
-  return table.text(options.format);
+  up_to_11_->add(line);
+  from_12_->add(line);
+  if (std::max(up_to_11_->epochs(), from_12_->epochs()) <= kEpochsMax) return {};
+  return fail(Code::kData, "the log has more than {} epochs", kEpochsMax);
 }
 
-Result<std::string> parse_log(std::string_view log, const ParseLogOptions& options) {
+Result<std::string> LogTable::text() const {
   // Lines with times match both families. The newer one is meant only if a metric is named as it was asked for.
-  const bool newer =
-      std::any_of(options.metric_names.begin(), options.metric_names.end(), [&](const std::string& name) {
-        return log.find("] Train-" + name) != std::string_view::npos ||
-               log.find("] Validation-" + name) != std::string_view::npos;
-      });
-  return parse_log(log, newer ? LogFamily::kFrom12 : LogFamily::kUpTo11, options);
+  return text(names_metrics_ ? LogFamily::kFrom12 : LogFamily::kUpTo11);
+}
+
+Result<std::string> LogTable::text(LogFamily family) const {
+  const Family& table = family == LogFamily::kFrom12 ? *from_12_ : *up_to_11_;
+  if (table.epochs() == 0) {
+    return fail(Code::kData, "the log contains no line from the end of an epoch (\"Epoch[0] Train-accuracy=...\")");
+  }
+  return table.text(options_.format);
+}
+
+Result<ParsedLogs> parse_logs(const std::vector<std::string>& files, const ParseLogOptions& options) {
+  ParsedLogs parsed;
+  LogTable table(options);
+  for (const std::string& file : files) {
+    DT_TRY(observe::LineReader lines, observe::LineReader::open(file));
+    for (;;) {
+      DT_TRY(const std::optional<std::string_view> line, lines.next());
+      if (!line) break;
+      DT_TRY_VOID(table.add(*line), "reading line {} of {}", lines.number(), file);
+    }
+    if (std::string cut = lines.cut_lines_text(); !cut.empty()) parsed.notes.push_back(std::move(cut));
+  }
+  DT_TRY(parsed.table, table.text());
+  return parsed;
 }
 
 }  // namespace dtrain::tools

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/median.h"
+#include "observe/runs/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
@@ -58,16 +59,14 @@ Result<> add_line(std::string_view line, ByRank& by_rank) {
   return {};
 }
 
-Result<> add_log(std::string_view log, const std::string& name, ByRank& by_rank) {
-  int64_t number = 0;
-  for (size_t begin = 0; begin < log.size();) {
-    const size_t end = std::min(log.find('\n', begin), log.size());
-    number++;
-    const Result<> added = add_line(log.substr(begin, end - begin), by_rank);
-    if (!added) return fail(Code::kData, "{}:{}: {}", name, number, added.error().message);
-    begin = end + 1;
+Result<> add_log(const std::string& path, ByRank& by_rank) {
+  DT_TRY(observe::LineReader lines, observe::LineReader::open(path));
+  for (;;) {
+    DT_TRY(const std::optional<std::string_view> line, lines.next());
+    if (!line) return {};
+    const Result<> added = add_line(*line, by_rank);
+    if (!added) return fail(Code::kData, "{}:{}: {}", path, lines.number(), added.error().message);
   }
-  return {};
 }
 
 Result<std::vector<double>> medians(const ByRank& by_rank, const std::string& name, int64_t workers) {
@@ -113,18 +112,11 @@ Result<std::vector<std::string>> logs_at(const std::string& path) {
   return logs;
 }
 
-Result<std::vector<double>> speeds_in_log(std::string_view log, const std::string& name, int64_t workers) {
-  ByRank by_rank;
-  DT_TRY_VOID(add_log(log, name, by_rank));
-  return medians(by_rank, name, workers);
-}
-
 Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers) {
   DT_TRY(const std::vector<std::string> logs, logs_at(path));
   ByRank by_rank;
   for (const std::string& file : logs) {
-    DT_TRY(const std::string log, read_file(file, kDataBytesMax));
-    DT_TRY_VOID(add_log(log, file, by_rank));
+    DT_TRY_VOID(add_log(file, by_rank));
   }
   return medians(by_rank, path, workers);
 }

@@ -2,8 +2,16 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/file.h"
+#include "log_table.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
 using namespace dtrain;
 using namespace dtrain::tools;
+using dtrain::test::must;
+using dtrain::test::TempDir;
+using dtrain::tools::test::parse_log;
 
 namespace {
 
@@ -98,4 +106,28 @@ TEST_CASE("the largest epoch is a row", "[tools]") {
   CHECK(
       parse_log("Epoch[9223372036854775807] Train-accuracy=0.5", ParseLogOptions{})->find("| 9223372036854775808 |") !=
       std::string::npos);
+}
+
+TEST_CASE("logs are read line by line, and a long line is cut and named", "[tools]") {
+  const TempDir dir;
+  must(write_file_atomic(dir.path("a.log"), kTwoNodes + std::string(5 << 20, 'x') + "\nEpoch[1] Time cost=2.0\n"));
+  must(write_file_atomic(dir.path("b.log"), "Epoch[2] Train-accuracy=0.5"));
+  const ParsedLogs parsed = must(parse_logs({dir.path("a.log"), dir.path("b.log")}, {}));
+  CHECK(parsed.table ==
+        "| epoch | train-accuracy | val-accuracy | time |\n"
+        "| --- | --- | --- | --- |\n"
+        "|  1 | 0.300000 | 0.300000 | 12.5 |\n"
+        "|  2 | nan | nan | 2.0 |\n"
+        "|  3 | 0.500000 | nan | nan |\n");
+  REQUIRE(parsed.notes.size() == 1);
+  CHECK(parsed.notes[0] == dir.path("a.log") + ": 1 line is longer than 1 MiB and was cut, first line 9");
+  CHECK(parse_logs({dir.path("none")}, {}).error().code == Code::kNotFound);
+}
+
+TEST_CASE("a log of too many epochs is refused", "[tools]") {
+  LogTable table({});
+  for (size_t epoch = 0; epoch < LogTable::kEpochsMax; epoch++) {
+    must(table.add(fmt::format("Epoch[{}] Time cost=1", epoch)));
+  }
+  CHECK(table.add("Epoch[2000000] Time cost=1").error().code == Code::kData);
 }

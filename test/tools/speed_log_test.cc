@@ -12,6 +12,16 @@ using Catch::Matchers::Contains;
 using dtrain::test::must;
 using dtrain::test::TempDir;
 
+namespace {
+
+Result<std::vector<double>> speeds_in(const std::string& log, int64_t workers) {
+  const TempDir dir;
+  must(write_file_atomic(dir.path("run.log"), log));
+  return read_speeds(dir.path("run.log"), workers);
+}
+
+}  // namespace
+
 TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
   // MXNet 0.7 to 0.9 print one line per metric. The first window includes the warm-up.
   const std::string legacy =
@@ -24,16 +34,15 @@ TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
       "2016-05-12 10:11:13,345 Node[1] Epoch[0] Batch [100]\tSpeed: 40.00 samples/sec\tTrain-accuracy=0.1\n"
       "2016-05-12 10:11:13,345 Node[0] Epoch[1] Batch [50]\tSpeed: 100.00 samples/sec\tTrain-accuracy=0.1\n"
       "2016-05-12 10:11:14,345 Node[server 0] Speed: 7 samples/sec\n";
-  CHECK(must(speeds_in_log(legacy, "log", 2)) == std::vector<double>{95, 40});
-  CHECK(must(speeds_in_log(legacy, "log", 0)) == std::vector<double>{95, 40});
+  CHECK(must(speeds_in(legacy, 2)) == std::vector<double>{95, 40});
+  CHECK(must(speeds_in(legacy, 0)) == std::vector<double>{95, 40});
   // As a launcher prints it.
   const std::string now =
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [0-20]\tSpeed: 5.00 samples/sec\taccuracy=0.1\n"
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [20-40]\tSpeed: 12.50 samples/sec\taccuracy=0.1\n"
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [40-60]\tSpeed: 13.50 samples/sec\taccuracy=0.1\n"
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [60-80]\tSpeed: 99 samples/sec\taccuracy=0.1";
-  CHECK_THAT(speeds_in_log(now, "the log", 2).error().text(),
-             Contains("the log: the speed of worker 0 of 2 is missing"));
+  CHECK_THAT(speeds_in(now, 2).error().text(), Contains("run.log: the speed of worker 0 of 2 is missing"));
   const TempDir dir;
   must(write_file_atomic(dir.path("worker-0.log"), legacy));
   must(write_file_atomic(dir.path("worker-1.log"), now));
@@ -44,7 +53,7 @@ TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
 
 TEST_CASE("a log without a worker's speed is refused with the worker's rank", "[tools][plan]") {
   const auto error = [](const std::string& log, int64_t workers) {
-    const auto speeds = speeds_in_log(log, "run.log", workers);
+    const auto speeds = speeds_in(log, workers);
     return speeds ? "" : speeds.error().text();
   };
   const auto line = [](int rank, int batch, const std::string& speed) {

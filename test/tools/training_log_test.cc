@@ -2,13 +2,14 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "tools/parse_log.h"
+#include "log_table.h"
 #include "train/toy_run.h"
 
 using namespace dtrain;
 using namespace dtrain::tools;
 using namespace dtrain::train;
 using namespace dtrain::train::test;
+using dtrain::tools::test::parse_log;
 
 namespace {
 

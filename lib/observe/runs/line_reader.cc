@@ -55,8 +55,15 @@ Result<std::optional<std::string_view>> LineReader::next() {
   number_++;
   std::string_view line(buffer_.data() + begin_, end - begin_);
   if (line.size() > kLineBytesMax) line = line.substr(0, kLineBytesMax), was_cut_ = true;
+  if (was_cut_ && cut_++ == 0) first_cut_ = number_;
   begin_ = end + (has_newline_ ? 1 : 0);
   return line;
+}
+
+std::string LineReader::cut_lines_text() const {
+  if (cut_ == 0) return {};
+  return fmt::format("{}: {} {} longer than {} MiB and {} cut, first line {}", path_, cut_,
+                     cut_ == 1 ? "line is" : "lines are", kLineBytesMax >> 20, cut_ == 1 ? "was" : "were", first_cut_);
 }
 
 }  // namespace dtrain::observe

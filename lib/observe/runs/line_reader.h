@@ -21,8 +21,10 @@ class LineReader {
 
   // The next line, without its newline; nullopt at the end of the file. It is valid until the next call.
   Result<std::optional<std::string_view>> next();
-  [[nodiscard]] uint64_t number() const { return number_; }        // of the last line, from 1
-  [[nodiscard]] bool was_cut() const { return was_cut_; }          // the last line was longer than kLineBytesMax
+  [[nodiscard]] uint64_t number() const { return number_; }  // of the last line, from 1
+  [[nodiscard]] bool was_cut() const { return was_cut_; }    // the last line was longer than kLineBytesMax
+  // "worker-0.log: 2 lines are longer than 1 MiB and were cut, first line 17"; empty if none was. Of the lines so far.
+  [[nodiscard]] std::string cut_lines_text() const;
   [[nodiscard]] bool has_newline() const { return has_newline_; }  // the last line ended with a newline
 
  private:
@@ -34,7 +36,7 @@ class LineReader {
   std::string buffer_;
   size_t begin_ = 0;  // of the unread part of the buffer
   bool at_end_ = false, was_cut_ = false, has_newline_ = false;
-  uint64_t number_ = 0;
+  uint64_t number_ = 0, cut_ = 0, first_cut_ = 0;
 };
 
 }  // namespace dtrain::observe

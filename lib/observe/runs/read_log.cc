@@ -42,9 +42,9 @@ class LogReader {
     while (true) {
       DT_TRY(const std::optional<std::string_view> line, lines.next());
       if (!line) break;
-      if (lines.was_cut()) long_lines_++;
       add(split_log_line(*line));
     }
+    if (std::string cut = lines.cut_lines_text(); !cut.empty()) run_.problems.push_back(std::move(cut));
     return {};
   }
 
@@ -61,8 +61,6 @@ class LogReader {
     for (auto& [text, message] : messages_) run_.messages.push_back(std::move(message));
     std::stable_sort(run_.messages.begin(), run_.messages.end(),
                      [](const LogMessage& a, const LogMessage& b) { return a.is_error > b.is_error; });
-    if (long_lines_ != 0)
-      run_.problems.push_back(fmt::format("{}: {} lines are longer than 1 MiB and were cut", run_.path, long_lines_));
     if (left_out_ != 0)
       run_.problems.push_back(
           fmt::format("{}: {} values in the logs are left out: too many metrics or epochs", run_.path, left_out_));
@@ -219,7 +217,7 @@ class LogReader {
   std::set<int64_t> ranks_;
   std::optional<double> first_time_;
   int64_t batches_in_log_ = 0, largest_batch_ = -1;
-  uint64_t training_lines_ = 0, long_lines_ = 0, left_out_ = 0;
+  uint64_t training_lines_ = 0, left_out_ = 0;
 };
 
 }  // namespace

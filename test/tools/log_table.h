@@ -1,0 +1,32 @@
+// The tables of parse-log, of logs that are texts.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "tools/parse_log.h"
+
+namespace dtrain::tools::test {
+
+inline void add_text(std::string_view log, LogTable& table) {
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    (void)table.add(line);
+    log.remove_prefix(std::min(log.size(), line.size() + 1));
+  }
+}
+
+inline Result<std::string> parse_log(std::string_view log, const ParseLogOptions& options) {
+  LogTable table(options);
+  add_text(log, table);
+  return table.text();
+}
+
+inline Result<std::string> parse_log(std::string_view log, LogFamily family, const ParseLogOptions& options) {
+  LogTable table(options);
+  add_text(log, table);
+  return table.text(family);
+}
+
+}  // namespace dtrain::tools::test
