@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace dtrain {
 namespace {
 
@@ -65,15 +67,11 @@ WindowSize window_of(int fd) {
   return known ? WindowSize{size.ws_col, size.ws_row} : kSizeUnknown;
 }
 
-bool is_inside_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
 // How many columns the text takes at most: a character beyond ASCII may take two.
 size_t columns_of(std::string_view text) {
   size_t columns = 0;
   for (const char c : text) {
-    if (!is_inside_character(c)) columns += static_cast<unsigned char>(c) < 0x80 ? 1 : 2;
+    if (!continues_character(c)) columns += static_cast<unsigned char>(c) < 0x80 ? 1 : 2;
   }
   return columns;
 }
@@ -83,7 +81,7 @@ std::string_view cut(std::string_view text, size_t columns) {
   size_t end = 0, used = 0;
   while (end < text.size()) {
     size_t next = end + 1;
-    while (next < text.size() && is_inside_character(text[next])) next++;
+    while (next < text.size() && continues_character(text[next])) next++;
     used += columns_of(text.substr(end, next - end));
     if (used > columns) break;
     end = next;

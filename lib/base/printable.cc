@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/utf8.h"
+
 namespace dtrain {
 namespace {
 
@@ -19,7 +21,7 @@ size_t character_bytes(std::string_view text) {
   if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
   uint32_t code = first & (0x7fU >> size);
   for (size_t i = 1; i < size; i++) {
-    if ((byte_at(text, i) & 0xc0U) != 0x80U) return 0;
+    if (!continues_character(text[i])) return 0;
     code = code << 6U | (byte_at(text, i) & 0x3fU);
   }
   const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
@@ -51,7 +53,7 @@ std::string escaped(std::string_view text, std::string_view kept) {
 // The largest position up to `at` that does not split a character.
 size_t boundary(std::string_view text, size_t at) {
   size_t begin = at;
-  while (begin > 0 && at - begin < 3 && (byte_at(text, begin) & 0xc0U) == 0x80U) begin--;
+  while (begin > 0 && at - begin < 3 && continues_character(text[begin])) begin--;
   return begin;
 }
 

@@ -1,5 +1,7 @@
 #include "observe/charts/canvas.h"
 
+#include "base/utf8.h"
+
 namespace dtrain::observe {
 
 std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style, double width_max) {
@@ -8,7 +10,7 @@ std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style
   while (!cut.empty()) {
     do {
       cut.pop_back();
-    } while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xc0) == 0x80);
+    } while (!cut.empty() && continues_character(cut.back()));
     // The last byte may begin a character whose rest is gone.
     if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xc0) cut.pop_back();
     if (canvas.text_width(cut + "...", style) <= width_max) return cut + "...";

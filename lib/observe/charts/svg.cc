@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace dtrain::observe {
 namespace {
@@ -33,11 +34,11 @@ std::string closed(const std::string& element, const char* name, std::string_vie
 }
 
 // In units of the size of the font.
-double width_of(unsigned char letter) {
+double width_of(char letter) {
   constexpr std::string_view kNarrow = "iljI.,:;'|!()[]/ ft-r", kWide = "mwMW%@";
-  if (letter >= 0x80 && letter < 0xc0) return 0;  // of a character that has been counted
-  if (kNarrow.find(static_cast<char>(letter)) != std::string_view::npos) return 0.36;
-  if (kWide.find(static_cast<char>(letter)) != std::string_view::npos) return 0.95;
+  if (continues_character(letter)) return 0;  // the character has been counted
+  if (kNarrow.find(letter) != std::string_view::npos) return 0.36;
+  if (kWide.find(letter) != std::string_view::npos) return 0.95;
   return letter >= 'A' && letter <= 'Z' ? 0.7 : 0.62;
 }
 
@@ -105,7 +106,7 @@ void SvgCanvas::text(Point at, std::string_view text, const TextStyle& style) {
 
 double SvgCanvas::text_width(std::string_view text, const TextStyle& style) {
   double width = 0;
-  for (const char letter : text) width += width_of(static_cast<unsigned char>(letter));
+  for (const char letter : text) width += width_of(letter);
   return width * style.size * (style.bold ? 1.08 : 1);
 }
 
