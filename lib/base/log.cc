@@ -18,6 +18,7 @@
 #include <functional>
 
 #include "base/console.h"
+#include "base/log_prefix.h"
 #include "base/mutex.h"
 #include "base/printable.h"
 
@@ -169,14 +170,9 @@ void Log::flush() const {
 }
 
 std::string_view node_of_ordinary_line(std::string_view line) {
-  constexpr std::string_view kDate = "2016-05-12 10:11:12,345", kNode = " Node[", kEnd = "] ";
-  if (line.size() < kDate.size() || !line.substr(kDate.size()).starts_with(kNode)) return {};
-  const size_t end = line.find(kEnd, kDate.size());
-  if (end == std::string_view::npos) return {};
-  const std::string_view text = line.substr(end + kEnd.size());
-  if (text.starts_with(kWarning) || text.starts_with(kError)) return {};
-  const size_t node = kDate.size() + kNode.size();
-  return line.substr(node, end - node);
+  const SplitLine split = split_log_line(line);
+  const bool is_ours = split.time && split.begin == 0;
+  return is_ours && !split.text.starts_with(kWarning) && !split.text.starts_with(kError) ? split.node : "";
 }
 
 }  // namespace dtrain

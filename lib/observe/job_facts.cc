@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "base/log_prefix.h"
 
 namespace dtrain::observe {
 namespace {
@@ -103,10 +104,9 @@ JobEvent event_of(const std::string& log_line) {
       {"Reached ", "validation"},
       {"Loaded model ", "checkpoint"},
   }};
-  const size_t node = log_line.find(" Node[");
-  const size_t begin = node == std::string::npos ? node : log_line.find("] ", node);
-  if (begin == std::string::npos) return {};
-  std::string text = log_line.substr(begin + 2);
+  const SplitLine line = split_log_line(log_line);
+  if (line.node.empty()) return {};
+  std::string text(line.text);
   if (constexpr std::string_view kWarning = "warning: "; text.starts_with(kWarning)) text.erase(0, kWarning.size());
   for (const auto& [beginning, kind] : kBeginnings) {
     if (text.starts_with(beginning)) return {.seconds = 0, .kind = kind, .text = text};

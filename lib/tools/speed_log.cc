@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "base/file.h"
+#include "base/log_prefix.h"
 #include "base/median.h"
 #include "observe/runs/line_reader.h"
 #include "observe/runs/log_line.h"
@@ -27,7 +27,7 @@ struct Window {
 };
 
 std::optional<Window> window_in(std::string_view text) {
-  const observe::SplitLine line = observe::split_log_line(text);
+  const SplitLine line = split_log_line(text);
   const std::optional<observe::SpeedText> speed = observe::find_speed(line.text);
   if (!line.rank || !speed) return std::nullopt;  // "Node[server 0]"
   return Window{*line.rank, speed->batches, speed->speed};

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+using namespace dtrain;
 using namespace dtrain::observe;
 using LineKind = TrainingLine::Kind;
 

@@ -11,16 +11,9 @@
 #include <utility>
 #include <vector>
 
-namespace dtrain::observe {
+#include "base/log_prefix.h"
 
-// A line's prefix: "2016-05-12 10:11:12,345 Node[0] ", also behind the prefix of a launcher, or "INFO:root:".
-struct SplitLine {
-  std::optional<double> time;   // seconds since 1970, as if the clock of the writer showed UTC
-  std::string_view node;        // "0", "server 1", "scheduler"; empty if the line does not say
-  std::optional<int64_t> rank;  // of a worker
-  std::string_view text;        // what follows the prefix
-};
-SplitLine split_log_line(std::string_view line);
+namespace dtrain::observe {
 
 // What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] PREFIX.*=([.\d]+)`.
 struct EpochValue {
