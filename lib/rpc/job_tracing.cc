@@ -31,9 +31,15 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
   step_ = std::max(step_, step);
 }
 
-std::optional<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_point now) {
-  const bool is_early = asked_ && now - *asked_ < kPause;
-  if (workers_.empty() || is_early || traced(workers_.size()) < trace_.number) return std::nullopt;
+Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_point now) {
+  if (workers_.empty()) return fail(Code::kUnavailable, "no worker trains yet");
+  if (traced(workers_.size()) < trace_.number) {
+    if (trace_.steps == 0) return fail(Code::kUnavailable, "the trace of --trace is not finished yet");
+    return fail(Code::kUnavailable, "trace {}, of {}, is not finished yet", trace_.number, steps_text(trace_));
+  }
+  if (asked_ && now - *asked_ < kPause) {
+    return fail(Code::kUnavailable, "the last trace was asked for less than {} s ago", kPause.count());
+  }
   asked_ = now;
   uint64_t first = 0;
   for (const auto& [member, worker] : workers_) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "rpc/job_types.h"
 #include "telemetry/tracer.h"
 
@@ -25,9 +26,9 @@ class JobTracing {
 
   // A worker's heartbeat: the steps that it has made, and the number of the last trace that it has written.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
-  // The new trace, of steps that no worker has begun when it hears of it, as far as their speed tells; nullopt: not
-  // now.
-  std::optional<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
+  // The new trace, of steps that no worker has begun when it hears of it, as far as their speed tells.
+  // Code::kUnavailable says why there is none now.
+  Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
 
   // The newest trace, if the processes have to be told of it.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }

@@ -80,8 +80,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
     post([this] { on(membership::StopRequested{"the scheduler"}); });
   }
 
-  void request_trace(uint64_t steps) override {
-    post([this, steps] { trace_now(steps); });
+  void request_trace(uint64_t steps, TraceAnswer answer) override {
+    post([this, steps, answer = std::move(answer)] {
+      const Result<telemetry::TraceRequest> trace = trace_now(steps);
+      if (answer) answer(trace);
+    });
   }
 
   std::vector<MemberPulse> pulses() const override {
@@ -238,7 +241,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
-    if (up.has_trace_now()) trace_now(up.trace_now().steps());
+    if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());  // all processes of the job may ask
     if (!up.has_heartbeat()) return;
     const telemetry::Span span(timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
@@ -272,14 +275,14 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return options_.tracer == nullptr ? nullptr : options_.tracer->of_step(tracing_.step());
   }
 
-  void trace_now(uint64_t steps) {
-    if (!complete_ || outcome_reached_) return;
-    const auto trace = tracing_.request(steps, Clock::now());
-    if (!trace) return;
-    log_.info("trace {} is of the steps {} to {}", trace->number, trace->first_step,
-              trace->first_step + trace->steps - 1);
-    if (options_.tracer != nullptr) options_.tracer->request(*trace);
+  Result<telemetry::TraceRequest> trace_now(uint64_t steps) {
+    if (!complete_) return fail(Code::kUnavailable, "the job has not begun yet");
+    if (outcome_reached_) return fail(Code::kUnavailable, "the job has ended");
+    DT_TRY(const telemetry::TraceRequest trace, tracing_.request(steps, Clock::now()));
+    log_.info("trace {} is of {}", trace.number, steps_text(trace));
+    if (options_.tracer != nullptr) options_.tracer->request(trace);
     for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
+    return trace;
   }
 
   // Servers, and this process, write theirs when the workers have done so.

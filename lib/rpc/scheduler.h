@@ -59,9 +59,12 @@ class Scheduler {
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
   // A signal asked this process to stop: the job stops.
   virtual void request_stop() = 0;
+  using TraceAnswer = std::function<void(const Result<telemetry::TraceRequest>&)>;
   // Asks for a trace of `steps` steps of all processes, which write it into their run directories (telemetry/tracer.h);
-  // 0: as many as usual. Ignored before the start, while a trace is in progress, and for some seconds after one.
-  virtual void request_trace(uint64_t steps) = 0;
+  // 0: as many as usual. Refused before the start, while a trace is in progress, and for some seconds after one began.
+  // `answer`, which may be null, is called by the scheduler's thread with the trace, or with why there is none; not at
+  // all after the end.
+  virtual void request_trace(uint64_t steps, TraceAnswer answer) = 0;
   // What each process reported last: servers and workers by rank; empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };

@@ -1,10 +1,16 @@
 #include "telemetry/tracer.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "telemetry/trace_file.h"
 
 namespace dtrain::telemetry {
+
+std::string steps_text(const TraceRequest& request) {
+  return fmt::format("the steps {} to {}", request.first_step, request.first_step + request.steps - 1);
+}
 
 void Tracer::set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) {
   const MutexLock lock(mutex_);
@@ -28,12 +34,13 @@ void Tracer::request(const TraceRequest& request) {
   start(request);
 }
 
-void Tracer::request_next(uint64_t steps) {
+Result<> Tracer::request_next(uint64_t steps) {
   const MutexLock lock(mutex_);
-  if (is_wanted()) return;
+  if (is_wanted()) return fail(Code::kUnavailable, "trace {} is not finished yet", request_.number);
   skip_ = 0;
   first_is_known_ = false;
   start({.number = request_.number + 1, .first_step = 0, .steps = steps});
+  return {};
 }
 
 // A trace in progress that is not written yet gives way to the new one.
@@ -64,8 +71,8 @@ void Tracer::begin_wanted_step(uint64_t step) {
   }
   if (step < request_.first_step) return;
   if (step < request_.first_step + request_.steps) return timeline_.begin();
-  log_.warn("trace {} is of the steps {} to {}, but this process had begun step {} when it heard of it: it writes none",
-            request_.number, request_.first_step, request_.first_step + request_.steps - 1, step);
+  log_.warn("trace {} is of {}, but this process had begun step {} when it heard of it: it writes none",
+            request_.number, steps_text(request_), step);
   is_wanted_ = false;
   written_ = request_.number;
 }
@@ -96,8 +103,7 @@ void Tracer::finish() {
   if (!is_wanted()) return;
   is_wanted_ = false;
   if (!first_is_known_) return log_.warn("no step was made, so no trace was written");
-  log_.warn("no trace was written: it is of the steps {} to {}, and this process ended before them",
-            request_.first_step, request_.first_step + request_.steps - 1);
+  log_.warn("no trace was written: it is of {}, and this process ended before them", steps_text(request_));
 }
 
 void Tracer::write() {
@@ -109,8 +115,7 @@ void Tracer::write() {
   const TraceOrigin origin{.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()};
   const Result<> written = write_trace(path, origin, timeline_.lanes(), timeline_.dropped());
   if (!written) return log_.warn("the trace cannot be written: {}", written.error().line());
-  log_.info("trace {}, of the steps {} to {}: {}", request_.number, request_.first_step,
-            request_.first_step + request_.steps - 1, path);
+  log_.info("trace {}, of {}: {}", request_.number, steps_text(request_), path);
   if (timeline_.dropped() > 0) {
     log_.warn("the trace lacks {} events: a process keeps {} at most; trace fewer steps", timeline_.dropped(),
               Timeline::kEventsMax);

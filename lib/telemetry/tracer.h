@@ -24,6 +24,9 @@ struct TraceRequest {
   uint64_t steps = 0;
 };
 
+// "the steps 20 to 29"
+std::string steps_text(const TraceRequest& request);
+
 // Any thread may call it, but only one takes steps.
 class Tracer {
  public:
@@ -44,8 +47,8 @@ class Tracer {
   void request_at_start(uint64_t steps) DT_EXCLUDES(mutex_);
   // Ignored unless the number is new. Steps that have begun already are not recorded.
   void request(const TraceRequest& request) DT_EXCLUDES(mutex_);
-  // For a process that trains alone: of the next steps. Ignored while a trace is in progress.
-  void request_next(uint64_t steps) DT_EXCLUDES(mutex_);
+  // For a process that trains alone: of the next steps. Code::kUnavailable while a trace is in progress.
+  Result<> request_next(uint64_t steps) DT_EXCLUDES(mutex_);
 
   // A worker's step loop: before a step, and when its forward pass has ended.
   void begin_step(uint64_t step) {

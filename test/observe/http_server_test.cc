@@ -50,6 +50,9 @@ struct Site {
                         done++;
                         return {"text/plain", "done"};
                       }});
+    routes.push_back({.path = "/refused", .kind = HttpRoute::Kind::kAction, .answer = []() -> HttpAnswer {
+                        return {"text/plain", "not now", 409};
+                      }});
     routes.push_back({.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [] {
                         return std::make_unique<CountingEvents>();
                       }});
@@ -117,6 +120,11 @@ TEST_CASE("an action is done only for GET with its header", "[observe]") {
   CHECK(status("GET", "Dtrain-Action: 1\r\n") == 200);
   CHECK(status("GET", "Dtrain-Action: 1\r\n") == 200);  // too soon to be done again
   CHECK(site.done == 1);
+  const UniqueFd refused = connect_to_port(site.port());
+  send_text(refused, request_of("GET", "/refused", "Dtrain-Action: 1\r\n"));
+  const std::string why = read_answer(refused);
+  CHECK(status_of(why) == 409);
+  CHECK(body_of(why) == "not now");
 }
 
 TEST_CASE("what is no request ends the connection and nothing else", "[observe]") {

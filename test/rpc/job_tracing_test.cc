@@ -13,7 +13,7 @@ using sync::membership::Role;
 TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
   const JobTracing::Clock::time_point start;
   JobTracing tracing;
-  CHECK_FALSE(tracing.request(3, start).has_value());  // nobody trains yet
+  CHECK(tracing.request(3, start).error().message == "no worker trains yet");
   const Member fast{Role::kWorker, 0}, slow{Role::kWorker, 1};
   tracing.hear(fast, 10, 0, start);
   tracing.hear(slow, 10, 0, start);
@@ -25,7 +25,8 @@ TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
   CHECK(trace->first_step >= 30 + 10);
   CHECK(trace->first_step < 30 + 10 + 10);
   CHECK(trace->steps == 3);
-  CHECK_FALSE(tracing.request(3, start + 20s).has_value());  // the first one is in progress
+  CHECK(tracing.request(3, start + 20s).error().message ==
+        fmt::format("trace 1, of the steps {} to {}, is not finished yet", trace->first_step, trace->first_step + 2));
   tracing.hear(fast, 60, 1, start + 21s);
   CHECK(tracing.traced(2) == 0);
   tracing.hear(slow, 60, 1, start + 21s);
@@ -43,7 +44,7 @@ TEST_CASE("signals that reach all processes make one trace", "[trace]") {
   tracing.hear(worker, 10, 0, start);
   REQUIRE(tracing.request(3, start).has_value());
   tracing.hear(worker, 20, 1, start + 100ms);
-  CHECK_FALSE(tracing.request(3, start + 200ms).has_value());
+  CHECK(tracing.request(3, start + 200ms).error().message == "the last trace was asked for less than 5 s ago");
   CHECK(tracing.request(100'000, start + 6s)->steps == JobTracing::kStepsMax);
 }
 
@@ -67,8 +68,14 @@ TEST_CASE("a process asks the scheduler for a trace, and all make it", "[trace]"
     return holds();
   };
   REQUIRE(until([&] { return job.scheduler->pulses().size() == 3; }));
+  const auto ask = [&] {
+    std::promise<Result<telemetry::TraceRequest>> answer;
+    job.scheduler->request_trace(2, [&](const auto& trace) { answer.set_value(trace); });
+    return answer.get_future().get();
+  };
   job[0].client->request_trace(2);
   REQUIRE(until([&] { return tracers[0]->is_wanted() && tracers[1]->is_wanted() && tracers[2]->is_wanted(); }));
+  CHECK(ask().error().message.starts_with("trace 1, of the steps "));
   for (int worker : {0, 1}) {
     CHECK(tracers[2]->written() == 0);
     for (uint64_t step = 0; step < 20; step++) {

@@ -94,8 +94,9 @@ TEST_CASE("the end of a process writes a trace that is in progress", "[tracer]")
   const TempDir dir;
   Tracer tracer(Log::silent());
   tracer.set_place("worker", 0, dir.path(), Log::silent());
-  tracer.request_next(10);
+  REQUIRE(tracer.request_next(10));
   make_steps(tracer, 3, 5);
+  CHECK(tracer.request_next(10).error().message == "trace 1 is not finished yet");
   tracer.finish();
   CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{3, 4});
   tracer.finish();

@@ -207,6 +207,7 @@ class Site final : public HttpServer, private httplib::Server {
       response.set_header("Content-Security-Policy", page_policy(nonce));
       answer.body = with_nonce(std::move(answer.body), nonce);
     }
+    response.status = answer.status;
     response.set_content(answer.body, answer.type);
   }
 

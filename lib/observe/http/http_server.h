@@ -24,6 +24,7 @@ namespace dtrain::observe {
 struct HttpAnswer {
   std::string type;  // the content type
   std::string body;
+  int status = 200;
 };
 
 // Server-sent events for one client.

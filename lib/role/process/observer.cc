@@ -62,6 +62,12 @@ HttpRoute metrics_route(const observe::JobFacts& facts, const char* accepted, ob
           }};
 }
 
+HttpAnswer answer_of(const Result<std::string>& traced) {
+  constexpr int kConflict = 409;
+  constexpr const char* kText = "text/plain; charset=utf-8";
+  return traced ? HttpAnswer{kText, *traced} : HttpAnswer{kText, traced.error().message, kConflict};
+}
+
 }  // namespace
 
 Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
@@ -84,25 +90,35 @@ Result<> check_observed(const job::LaunchFlags& flags) {
   return {};
 }
 
-Observer::Observer(const Process& process, State state, std::function<void()> trace)
-    : trace_(std::move(trace)),
+Observer::Observer(const Process& process, Knows knows, State state, Trace trace)
+    : knows_(knows),
+      trace_(std::move(trace)),
       registry_(*process.registry),
       state_(std::move(state)),
       log_(process.log),
       facts_(identity_of(process)),
       tail_(process.run_dir.path()) {}
 
-Result<std::unique_ptr<Observer>> Observer::start(const Process& process, State state, std::function<void()> trace) {
+Result<std::unique_ptr<Observer>> Observer::of_job(const Process& process, State state, Trace trace) {
+  return start(process, Knows::kWholeJob, std::move(state), std::move(trace));
+}
+
+Result<std::unique_ptr<Observer>> Observer::of_process(const Process& process, State state) {
+  return start(process, Knows::kItself, std::move(state), nullptr);
+}
+
+Result<std::unique_ptr<Observer>> Observer::start(const Process& process, Knows knows, State state, Trace trace) {
   const job::LaunchFlags& flags = process.flags.launch;
-  if (flags.metrics_addr.empty() && (flags.monitor_addr.empty() || !trace)) return nullptr;
-  std::unique_ptr<Observer> observer(new Observer(process, std::move(state), std::move(trace)));
+  const bool has_page = knows == Knows::kWholeJob && !flags.monitor_addr.empty();
+  if (flags.metrics_addr.empty() && !has_page) return nullptr;
+  std::unique_ptr<Observer> observer(new Observer(process, knows, std::move(state), std::move(trace)));
   DT_TRY_VOID(observer->serve(flags));
   observer->thread_ = std::thread([one = observer.get()] { one->watch(); });
   return observer;
 }
 
 Result<> Observer::serve(const job::LaunchFlags& flags) {
-  const bool pages = trace_ && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
+  const bool pages = knows_ == Knows::kWholeJob && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
   if (pages && metrics) {
     DT_TRY(const Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
     DT_TRY(const Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
@@ -141,8 +157,7 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
                         return {kHtml, std::string(observe::live_page())};
                       }});
     routes.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
-                        trace_();
-                        return {"text/plain; charset=utf-8", "the next steps are traced"};
+                        return answer_of(trace_());
                       }});
     routes.push_back(
         {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
@@ -152,8 +167,9 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
   if (metrics) {
     registry_.set(telemetry::Metric::kEndpoint, 1, to_text({host_for_others(where, flags), server->port()}));
     const std::string text = fmt::format("metrics are served at {}", url_of(where, server->port(), "/metrics"));
-    if (trace_) log_.info("{}", text);
-    if (!trace_) log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
+    if (knows_ == Knows::kWholeJob) log_.info("{}", text);
+    if (knows_ == Knows::kItself)
+      log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
   }
   if (page) log_.info("the live page is at {}", url_of(where, server->port(), "/"));
   servers_.push_back(std::move(server));

@@ -24,12 +24,17 @@ class Observer {
  public:
   // Called by the observer's thread.
   using State = std::function<observe::JobState()>;
+  // Starts a trace of the job, for the page. Returns what is traced, as a sentence; an Error says why nothing is. Any
+  // thread calls it.
+  using Trace = std::function<Result<std::string>()>;
 
-  // Listens and logs the addresses. Null if the flags ask for nothing. `trace`: starts a trace of the job, for the page;
-  // any thread calls it. Null: this process does not know the whole job, so it has no page and serves only its own
-  // metrics. Code::kStartup as HttpServer::start; kUsage: an
-  // address that cannot be read; kDenied: an address beyond loopback without a token.
-  static Result<std::unique_ptr<Observer>> start(const Process& process, State state, std::function<void()> trace);
+  // Of a process that knows the whole job: it has the live page.
+  static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
+  // Of a process that knows only itself: it serves its own metrics and has no page.
+  static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
+  // Both listen and log the addresses. Null if the flags ask for nothing. Code::kStartup as HttpServer::start; kUsage:
+  // an address that cannot be read; kDenied: an address beyond loopback without a token.
+
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -38,7 +43,9 @@ class Observer {
   void end(const Result<>& outcome);
 
  private:
-  Observer(const Process& process, State state, std::function<void()> trace);
+  enum class Knows { kItself, kWholeJob };
+  Observer(const Process& process, Knows knows, State state, Trace trace);
+  static Result<std::unique_ptr<Observer>> start(const Process& process, Knows knows, State state, Trace trace);
   Result<> serve(const job::LaunchFlags& flags);
   Result<> serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
                     const job::LaunchFlags& flags);
@@ -46,7 +53,8 @@ class Observer {
   void look();
   void stop();
 
-  const std::function<void()> trace_;
+  const Knows knows_;
+  const Trace trace_;              // null unless it knows the whole job
   telemetry::Registry& registry_;  // of the process
   const State state_;
   const Log log_;

@@ -17,9 +17,10 @@ void begin_own_trace(Process& process) {
   process.tracer->clock().add(now_us, 0, now_us);
 }
 
-void trace_next_steps(Process& process) {
-  const uint64_t steps = steps_to_trace(process.flags);
-  process.tracer->request_next(steps > 0 ? steps : telemetry::Tracer::kUsualSteps);
+Result<std::string> trace_next_steps(Process& process) {
+  const uint64_t asked = steps_to_trace(process.flags), steps = asked > 0 ? asked : telemetry::Tracer::kUsualSteps;
+  DT_TRY_VOID(process.tracer->request_next(steps));
+  return fmt::format("the next {} steps are traced", steps);
 }
 
 void finish_own_trace(Process& process) {

@@ -1,6 +1,8 @@
 #include "role/scheduler/scheduler.h"
 
 #include <cstdio>
+#include <future>
+#include <memory>
 #include <utility>
 
 #include "base/step_faults.h"
@@ -37,6 +39,20 @@ void print_line(const std::string& line) {
 template <class Finding>
 void print_finding(const Finding& finding) {
   print_line(std::string(job::kFindingLine) + observe::to_json(finding));
+}
+
+// Returns what is traced, as a sentence; an Error says why nothing is.
+Result<std::string> start_trace(rpc::Scheduler& scheduler, uint64_t steps, Waits& waits) {
+  constexpr std::chrono::seconds kPatience{3};
+  const auto answer = std::make_shared<std::promise<Result<telemetry::TraceRequest>>>();
+  scheduler.request_trace(steps, [answer](const Result<telemetry::TraceRequest>& trace) { answer->set_value(trace); });
+  const Waits::Wait wait(waits, [] { return std::string("the scheduler to begin a trace"); });
+  std::future<Result<telemetry::TraceRequest>> given = answer->get_future();
+  if (given.wait_for(kPatience) != std::future_status::ready) {
+    return fail(Code::kUnavailable, "the scheduler has not answered within {} s", kPatience.count());
+  }
+  DT_TRY(const telemetry::TraceRequest trace, given.get());
+  return fmt::format("{} are traced", steps_text(trace));
 }
 
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec) {
@@ -171,19 +187,19 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line(std::string(job::kAddressLine) + to_text({host, scheduler->port()}));
   Waits waits;
-  const auto trace = [&] { scheduler->request_trace(steps_to_trace(flags)); };
   const SignalWatcher watcher(
-      signals, waits, process.log, [&] { scheduler->request_stop(); }, trace);
+      signals, waits, process.log, [&] { scheduler->request_stop(); },
+      [&] { scheduler->request_trace(steps_to_trace(flags), nullptr); });
   const auto started = std::chrono::steady_clock::now();
   DT_TRY(const std::unique_ptr<Observer> observer,
-         Observer::start(
+         Observer::of_job(
              process,
              [&] {
                observe::JobState state = state_of(*scheduler, spec.flags, plan, started);
                state.processes.push_back(own_state(*process.registry, waits, "scheduler", 0));
                return state;
              },
-             trace));
+             [&] { return start_trace(*scheduler, steps_to_trace(flags), waits); }));
   JobView view(*process.registry, process.run_dir.path(), process.log);
   Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();

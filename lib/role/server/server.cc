@@ -151,12 +151,9 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
                const rpc::JoinRequest& request) {
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));
-  DT_TRY(
-      const std::unique_ptr<Observer> observer,
-      Observer::start(
-          process,
-          [&] { return observe::JobState{.processes = {own_state(*process.registry, waits, "server", reply.rank)}}; },
-          nullptr));
+  DT_TRY(const std::unique_ptr<Observer> observer, Observer::of_process(process, [&] {
+           return observe::JobState{.processes = {own_state(*process.registry, waits, "server", reply.rank)}};
+         }));
   DT_TRY(job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
   spec.flags.network.file = process.flags.job.network.file;
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));

@@ -60,12 +60,12 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   train::LocalCoordinator coordinator(
       process.signals.stop, [&](const job::WorkerProgress& report) { show(job_progress(spec.flags, plan, {report})); });
   const SignalWatcher watcher(
-      process.signals, waits, process.log, [] {}, [&] { trace_next_steps(process); });
+      process.signals, waits, process.log, [] {}, [&] { (void)trace_next_steps(process); });
   DT_TRY(const std::unique_ptr<Observer> observer,
-         Observer::start(
+         Observer::of_job(
              process,
              [&] { return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)}); },
-             [&] { trace_next_steps(process); }));
+             [&] { return trace_next_steps(process); }));
   const auto end = [&](const Result<train::TrainOutcome>& outcome, const observe::Conclusion& conclusion) {
     if (outcome && !outcome->stopped) show(job::completed(progress.get()));
     Result<int> code = report_end(process, spec, outcome, started, conclusion);

@@ -175,14 +175,10 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
         [&] { connection.control->request_trace(steps_to_trace(process.flags)); });
     const Result<> ended = catching([&]() -> Result<> {
       DT_TRY(const JoinedJob joined, join(process, connection));
-      DT_TRY(const std::unique_ptr<Observer> observer,
-             Observer::start(
-                 process,
-                 [&] {
-                   return observe::JobState{
-                       .processes = {own_state(*process.registry, connection.waits, "worker", joined.reply.rank)}};
-                 },
-                 nullptr));
+      DT_TRY(const std::unique_ptr<Observer> observer, Observer::of_process(process, [&] {
+               return observe::JobState{
+                   .processes = {own_state(*process.registry, connection.waits, "worker", joined.reply.rank)}};
+             }));
       code = work(process, connection, joined);
       return {};
     });
