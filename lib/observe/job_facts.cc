@@ -16,6 +16,7 @@ using telemetry::Metric;
 
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
+constexpr std::string_view kHttps = "https://";
 // The metrics of a process that the page shows. All of them would be many: a hundred workers have values by peer.
 constexpr std::array kShown = {Metric::kStep,         Metric::kSamplesPerS,    Metric::kPhaseSeconds,
                                Metric::kGpuBusyShare, Metric::kGpuMemoryBytes, Metric::kGpuMemoryTotalBytes,
@@ -185,11 +186,16 @@ std::string JobFacts::targets() const {
   for (const ProcessState& process : state_.processes) {
     for (const telemetry::Sample& sample : process.source.snapshot) {
       if (sample.metric != Metric::kEndpoint) continue;
-      const json labels = {{"job", identity_.name},
-                           {"role", process.source.role},
-                           {"rank", std::to_string(process.source.rank)},
-                           {"host", process.source.host}};
-      all.push_back({{"targets", {sample.label}}, {"labels", labels}});
+      json labels = {{"job", identity_.name},
+                     {"role", process.source.role},
+                     {"rank", std::to_string(process.source.rank)},
+                     {"host", process.source.host}};
+      std::string_view address = sample.label;
+      if (address.starts_with(kHttps)) {
+        address.remove_prefix(kHttps.size());
+        labels["__scheme__"] = "https";  // Prometheus takes the scheme from here
+      }
+      all.push_back({{"targets", {address}}, {"labels", labels}});
     }
   }
   return json_text(all);

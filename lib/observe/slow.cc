@@ -198,24 +198,27 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
 
 // For the worker that waits longest for its data.
 std::string data_advice(const std::vector<WorkerPeriod>& workers) {
-  const WorkerPeriod& worker = *std::max_element(
-      workers.begin(), workers.end(),
-      [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.data_wait_s < b.data_wait_s; });
+  const WorkerPeriod& worker =
+      *std::max_element(workers.begin(), workers.end(),
+                        [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.data_wait_s < b.data_wait_s; });
   if (worker.decode_ms <= 0) return "";  // the data need no decoding, so the flags about it do not help
   if (worker.read_ms > worker.decode_ms) {
-    return fmt::format("what would help most: --data-cache, or smaller pictures (dtrain im2rec --resize), because reading "
-                       "a picture takes {:.1f} ms and decoding it {:.1f} (disk {})",
-                       worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
+    return fmt::format(
+        "what would help most: --data-cache, or smaller pictures (dtrain im2rec --resize), because reading "
+        "a picture takes {:.1f} ms and decoding it {:.1f} (disk {})",
+        worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
   if (worker.cores_missing > kCoresMissing) {
-    return fmt::format("what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding "
-                       "takes {:.1f} ms a picture and the process lacks cores ({:.1f} threads wait for one)",
-                       worker.decode_ms, worker.cores_missing);
+    return fmt::format(
+        "what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding "
+        "takes {:.1f} ms a picture and the process lacks cores ({:.1f} threads wait for one)",
+        worker.decode_ms, worker.cores_missing);
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
-  return fmt::format("what would help most: more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms "
-                     "for each picture",
-                     std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
+  return fmt::format(
+      "what would help most: more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms "
+      "for each picture",
+      std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
 }
 
 double busiest(const std::vector<ServerPeriod>& servers) {

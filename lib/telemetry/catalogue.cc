@@ -150,7 +150,8 @@ constexpr std::array kCatalogue = {
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
-               "1 for the address at which the process serves its own metrics (--metrics-addr)."},
+               "1 for the address at which the process serves its own metrics (--metrics-addr); with TLS it begins "
+               "with https://."},
     // The job
     MetricInfo{kJobWorkers, "job_workers", kGauge, Unit::kNone, kOnScheduler, "", "Workers that are alive."},
     MetricInfo{kJobServers, "job_servers", kGauge, Unit::kNone, kOnScheduler, "", "Servers that are alive."},

@@ -89,6 +89,14 @@ TEST_CASE("Prometheus finds the processes that serve their own metrics", "[obser
   facts.update(std::move(state));
   CHECK(json::parse(facts.targets()) == json::parse(R"([{"targets": ["10.0.0.7:41000"],
                          "labels": {"job": "lenet-1", "role": "worker", "rank": "1", "host": "node1"}}])"));
+  telemetry::Registry encrypted;
+  encrypted.set(Metric::kEndpoint, 1, "https://10.0.0.7:41000");
+  JobState with_tls = state_at(2, 2);
+  with_tls.processes[1].source.snapshot = encrypted.snapshot();
+  facts.update(std::move(with_tls));
+  const json target = json::parse(facts.targets())[0];
+  CHECK(target["targets"][0] == "10.0.0.7:41000");
+  CHECK(target["labels"]["__scheme__"] == "https");
 }
 
 TEST_CASE("a long job keeps its curves from the beginning, thinned", "[observe]") {

@@ -178,8 +178,9 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   CHECK_THAT(advice_for(period), Catch::Contains("smaller pictures (dtrain im2rec --resize) or --data-cache") &&
                                      Catch::Contains("1.5 threads wait for one"));
   period.read_ms = 20;
-  CHECK_THAT(advice_for(period), Catch::Contains("--data-cache, or smaller pictures") &&
-                                     Catch::Contains("reading a picture takes 20.0 ms and decoding it 3.0 (disk 12 MB/s)"));
+  CHECK_THAT(advice_for(period),
+             Catch::Contains("--data-cache, or smaller pictures") &&
+                 Catch::Contains("reading a picture takes 20.0 ms and decoding it 3.0 (disk 12 MB/s)"));
   period.decode_ms = 0;  // rows of numbers
   CHECK(advice_for(period).empty());
 }

@@ -6,24 +6,11 @@
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"
 #include "rpc/job.h"
+#include "support/certificates.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {
 namespace {
-
-// Makes a certificate authority and a certificate for 127.0.0.1 that it has signed.
-bool make_certificates(const std::string& at) {
-  const std::string script =
-      "cd '" + at +
-      "' && "
-      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem "
-      "-subj /CN=ca -days 2 && "
-      "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout node.key -out node.csr "
-      "-subj /CN=node && "
-      "printf 'subjectAltName=IP:127.0.0.1' > san && "
-      "openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out node.pem";
-  return std::system(("( " + script + " ) > /dev/null 2>&1").c_str()) == 0;
-}
 
 Security with_tls(const std::string& at) {
   Security secure = security();
@@ -47,8 +34,8 @@ TEST_CASE("TLS admits only clients with a certificate of the authority", "[rpc]"
   }
   const dtrain::test::TempDir here;
   const dtrain::test::TempDir elsewhere;
-  REQUIRE(make_certificates(here.path()));
-  REQUIRE(make_certificates(elsewhere.path()));
+  REQUIRE(dtrain::test::make_certificates(here.path()));
+  REQUIRE(dtrain::test::make_certificates(elsewhere.path()));
   const Security secure = with_tls(here.path());
 
   Job job(settings(1, 0), secure);

@@ -61,8 +61,9 @@ bool has_token(const Credentials& credentials, uint16_t port,
   return cookie && accepts_token(from_hex(*cookie));
 }
 
-std::string token_cookie(std::string_view token, uint16_t port) {
-  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", name_of_cookie(port), in_hex(token));
+std::string token_cookie(std::string_view token, uint16_t port, bool is_encrypted) {
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", name_of_cookie(port), in_hex(token),
+                     is_encrypted ? "; Secure" : "");
 }
 
 bool names_loopback(std::string_view host) {

@@ -1,8 +1,7 @@
 #include "observe/http/connection.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -25,19 +24,24 @@ bool is_ready(const UniqueFd& socket, short events, std::chrono::steady_clock::t
 
 }  // namespace
 
-Connection::Connection(UniqueFd socket, std::chrono::milliseconds patience)
-    : socket_(std::move(socket)), patience_(patience), request_until_(Clock::now() + patience) {}
+Connection::Connection(UniqueFd socket, std::chrono::milliseconds patience, const TlsContext* tls)
+    : socket_(std::move(socket)),
+      bytes_(tls == nullptr ? plain_stream(socket_.get()) : tls->accept(socket_.get())),
+      patience_(patience),
+      request_until_(Clock::now() + patience) {}
 
 ssize_t Connection::read(char* to, size_t size) {
   while (begin_ == end_) {
-    if (received_ >= kRequestBytesMax || !is_ready(socket_, POLLIN, request_until_)) return -1;
-    const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got == 0) return 0;
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got < 0) return -1;
-    received_ += static_cast<size_t>(got);
+    if (received_ >= kRequestBytesMax) return -1;
+    const Moved moved = bytes_->receive(buffer_.data(), buffer_.size());
+    if (moved.wait_for != 0) {
+      if (!is_ready(socket_, moved.wait_for, request_until_)) return -1;
+      continue;
+    }
+    if (moved.bytes <= 0) return moved.bytes;
+    received_ += static_cast<size_t>(moved.bytes);
     begin_ = 0;
-    end_ = static_cast<size_t>(got);
+    end_ = static_cast<size_t>(moved.bytes);
   }
   const size_t some = std::min(size, end_ - begin_);
   std::memcpy(to, buffer_.data() + begin_, some);
@@ -48,12 +52,12 @@ ssize_t Connection::read(char* to, size_t size) {
 ssize_t Connection::write(const char* from, size_t size) {
   const Clock::time_point until = Clock::now() + patience_;
   for (size_t done = 0; done < size && !is_broken_;) {
-    const ssize_t put = ::send(socket_.get(), from + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (put >= 0) {
-      done += static_cast<size_t>(put);
-    } else if (errno == EAGAIN) {
-      is_broken_ = !is_ready(socket_, POLLOUT, until);
-    } else if (errno != EINTR) {
+    const Moved moved = bytes_->send(from + done, size - done);
+    if (moved.wait_for != 0) {
+      is_broken_ = !is_ready(socket_, moved.wait_for, until);
+    } else if (moved.bytes > 0) {
+      done += static_cast<size_t>(moved.bytes);
+    } else {
       is_broken_ = true;
     }
   }

@@ -5,15 +5,19 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "base/unique_fd.h"
+#include "observe/http/byte_stream.h"
+#include "observe/http/tls.h"
 
 namespace dtrain::observe {
 
 class Connection final : public httplib::Stream {
  public:
-  Connection(UniqueFd socket, std::chrono::milliseconds patience);
+  // tls: null for HTTP; it must outlive the connection.
+  Connection(UniqueFd socket, std::chrono::milliseconds patience, const TlsContext* tls);
 
   // -1 if the whole request has not arrived within the patience, or is longer than kRequestBytesMax.
   ssize_t read(char* to, size_t size) override;
@@ -31,6 +35,7 @@ class Connection final : public httplib::Stream {
   using Clock = std::chrono::steady_clock;
 
   UniqueFd socket_;
+  const std::unique_ptr<ByteStream> bytes_;
   const std::chrono::milliseconds patience_;
   const Clock::time_point request_until_;
   std::array<char, 4096> buffer_{};

@@ -102,6 +102,9 @@ class Site final : public HttpServer, private httplib::Server {
   }
 
   Result<> listen_and_serve() {
+    if (options_.certificate) {
+      DT_TRY(tls_, TlsContext::make(*options_.certificate), "serving {} with --tls-cert and --tls-key", options_.flag);
+    }
     auto opened = open_listening_sockets(options_.where, kUnacknowledgedMs);
     if (!opened) return tl::unexpected(cannot_listen(opened.error()));
     port_ = opened->port;
@@ -137,7 +140,7 @@ class Site final : public HttpServer, private httplib::Server {
   }
 
   void serve(UniqueFd socket) {
-    Connection connection(std::move(socket), options_.patience);
+    Connection connection(std::move(socket), options_.patience, tls_.get());
     const auto done = catching([&]() -> Result<> {
       bool closed = false;
       // No ranges and no compression: an answer is short, and both cost memory or time that a client could choose.
@@ -196,7 +199,7 @@ class Site final : public HttpServer, private httplib::Server {
   }
 
   void redirect(const Kept& page, const std::string& token, httplib::Response& response) const {
-    if (options_.accepts_token) response.set_header("Set-Cookie", token_cookie(token, port_));
+    if (options_.accepts_token) response.set_header("Set-Cookie", token_cookie(token, port_, tls_ != nullptr));
     response.set_redirect(page.route.path, 303);
   }
 
@@ -247,6 +250,7 @@ class Site final : public HttpServer, private httplib::Server {
 
   const HttpOptions options_;
   const Log log_;
+  std::unique_ptr<TlsContext> tls_;  // null: HTTP
   uint16_t port_ = 0;
   std::deque<Kept> routes_;
   std::atomic<size_t> streams_ = 0;

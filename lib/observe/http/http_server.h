@@ -3,7 +3,7 @@
 //
 // Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
 // threads, of waiting connections and of open streams is bounded; and each connection has a deadline, so a client that
-// sends or reads slowly occupies a thread for a few seconds only. An answer is made at most once in 200 ms, however many
+// sends or reads slowly occupies a thread for a few seconds only. The process must ignore SIGPIPE. An answer is made at most once in 200 ms, however many
 // clients ask for it.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "observe/http/tls.h"
 
 namespace dtrain::observe {
 
@@ -62,14 +64,15 @@ struct HttpOptions {
   // Only requests that name this machine are answered ("Host: localhost"). Without it, a page of another web site could
   // read from this server by a name that leads to the loopback address. For servers on loopback.
   bool only_local_names = false;
-  size_t streams_max = 8;                    // open streams; more are refused with status 503
+  std::optional<ServerCertificate> certificate = {};  // HTTPS with this; without it HTTP
+  size_t streams_max = 8;                             // open streams; more are refused with status 503
   std::chrono::milliseconds patience{5000};  // for a request to arrive, and for a piece of an answer to be read
 };
 
 class HttpServer {
  public:
   // Listens and serves. Code::kStartup names the flag and the address, and says what to do: the port is in use, or the
-  // address is not one of this machine.
+  // address is not one of this machine. kUsage: the certificate cannot be used.
   static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, std::vector<HttpRoute> routes, Log log);
   // Sends each stream its last events and ends all connections.
   virtual ~HttpServer() = default;

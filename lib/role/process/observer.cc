@@ -33,9 +33,16 @@ observe::JobIdentity identity_of(const Process& process) {
 }
 
 // The address that a person or a scraper opens.
-std::string url_of(const Endpoint& where, uint16_t port, const char* path) {
-  return fmt::format("http://{}{}",
+std::string url_of(const Endpoint& where, uint16_t port, bool is_encrypted, const char* path) {
+  return fmt::format("{}://{}{}", is_encrypted ? "https" : "http",
                      to_text({where.host == "0.0.0.0" || where.host == "::" ? host_name() : where.host, port}), path);
+}
+
+// That of the job's TLS; nullopt if it has none.
+Result<std::optional<observe::ServerCertificate>> certificate_of(const job::LaunchFlags& flags) {
+  DT_TRY(const rpc::Security security, security_of(flags));
+  if (!security.tls) return std::nullopt;
+  return observe::ServerCertificate{security.tls->certificate, security.tls->key};
 }
 
 // The host by which others reach a server that listens at `where`.
@@ -133,6 +140,29 @@ Result<> Observer::serve(const job::LaunchFlags& flags) {
   return serve_at(where, kMonitorFlag, false, true, flags);
 }
 
+std::vector<HttpRoute> Observer::routes(bool metrics, bool page) {
+  std::vector<HttpRoute> all;
+  if (metrics) {
+    all.push_back(metrics_route(facts_, "application/openmetrics-text", observe::MetricsForm::kOpenMetrics,
+                                observe::kOpenMetricsType));
+    all.push_back(metrics_route(facts_, "", observe::MetricsForm::kPrometheus, observe::kPrometheusType));
+    all.push_back({.path = "/targets", .answer = [this]() -> HttpAnswer {
+                     return {"application/json", facts_.targets()};
+                   }});
+  }
+  if (page) {
+    all.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
+                     return {kHtml, std::string(observe::live_page())};
+                   }});
+    all.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
+                     return answer_of(trace_());
+                   }});
+    all.push_back(
+        {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
+  }
+  return all;
+}
+
 Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
                             const job::LaunchFlags& flags) {
   DT_TRY(const std::string token, allowed_token(where, flag, flags));
@@ -143,35 +173,22 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
   if (!is_local && !flags.insecure) {
     options.accepts_token = [token](std::string_view given) { return job::same_token(given, token); };
   }
-  std::vector<HttpRoute> routes;
-  if (metrics) {
-    routes.push_back(metrics_route(facts_, "application/openmetrics-text", observe::MetricsForm::kOpenMetrics,
-                                   observe::kOpenMetricsType));
-    routes.push_back(metrics_route(facts_, "", observe::MetricsForm::kPrometheus, observe::kPrometheusType));
-    routes.push_back({.path = "/targets", .answer = [this]() -> HttpAnswer {
-                        return {"application/json", facts_.targets()};
-                      }});
+  if (!is_local) {
+    DT_TRY(options.certificate, certificate_of(flags));
   }
-  if (page) {
-    routes.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
-                        return {kHtml, std::string(observe::live_page())};
-                      }});
-    routes.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
-                        return answer_of(trace_());
-                      }});
-    routes.push_back(
-        {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
-  }
+  const bool is_encrypted = options.certificate.has_value();
   DT_TRY(std::unique_ptr<observe::HttpServer> server,
-         observe::HttpServer::start(std::move(options), std::move(routes), log_));
+         observe::HttpServer::start(std::move(options), routes(metrics, page), log_));
   if (metrics) {
-    registry_.set(telemetry::Metric::kEndpoint, 1, to_text({host_for_others(where, flags), server->port()}));
-    const std::string text = fmt::format("metrics are served at {}", url_of(where, server->port(), "/metrics"));
+    const std::string address = to_text({host_for_others(where, flags), server->port()});
+    registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
+    const std::string text =
+        fmt::format("metrics are served at {}", url_of(where, server->port(), is_encrypted, "/metrics"));
     if (knows_ == Knows::kWholeJob) log_.info("{}", text);
     if (knows_ == Knows::kItself)
       log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
   }
-  if (page) log_.info("the live page is at {}", url_of(where, server->port(), "/"));
+  if (page) log_.info("the live page is at {}", url_of(where, server->port(), is_encrypted, "/"));
   servers_.push_back(std::move(server));
   return {};
 }

@@ -49,6 +49,7 @@ class Observer {
   Result<> serve(const job::LaunchFlags& flags);
   Result<> serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
                     const job::LaunchFlags& flags);
+  std::vector<observe::HttpRoute> routes(bool metrics, bool page);
   void watch();
   void look();
   void stop();
