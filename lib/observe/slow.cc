@@ -197,7 +197,7 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
 }
 
 // For the worker that waits longest for its data.
-std::string data_advice(const std::vector<WorkerPeriod>& workers) {
+std::string data_advice(const std::vector<WorkerPeriod>& workers, bool decoders_are_tuned) {
   const WorkerPeriod& worker =
       *std::max_element(workers.begin(), workers.end(),
                         [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.data_wait_s < b.data_wait_s; });
@@ -213,6 +213,13 @@ std::string data_advice(const std::vector<WorkerPeriod>& workers) {
         "what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding "
         "takes {:.1f} ms a picture and the process lacks cores ({:.1f} threads wait for one)",
         worker.decode_ms, worker.cores_missing);
+  }
+  if (decoders_are_tuned) {
+    return fmt::format(
+        "what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding takes "
+        "{:.1f} ms "
+        "a picture, and --data-nthreads auto found no faster number of threads than {:.0f}",
+        worker.decode_ms, worker.decode_threads);
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
   return fmt::format(
@@ -276,7 +283,7 @@ std::string advice(const JobPeriod& period, const JobForm& form) {
   if (period.workers.empty()) return "";
   const TimeShares shares = time_shares(period);
   if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
-    return data_advice(period.workers);
+    return data_advice(period.workers, form.decoders_are_tuned);
   }
   if (shares.pull_wait + shares.push <= kWait) return "";
   if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {

@@ -37,10 +37,11 @@ TimeShares time_shares(const JobPeriod& period);
 // "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
-// The one change that would help a job most, as a sentence; empty if nothing stands out. `servers`, `is_gsp`: of the job.
+// The one change that would help a job most, as a sentence; empty if nothing stands out. All but `run_dir` is about the job's flags.
 struct JobForm {
   size_t servers = 0;
   bool is_gsp = false;
+  bool decoders_are_tuned = false;  // --data-nthreads auto
   std::string run_dir;
 };
 std::string advice(const JobPeriod& period, const JobForm& form);

@@ -168,12 +168,16 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
 }
 
 TEST_CASE("the advice about data is about what delays them", "[observe]") {
-  const auto advice_for = [](WorkerPeriod slowest) {
-    return advice(job({worker(0, 40, 99, 15), std::move(slowest)}), {.servers = 2, .is_gsp = false, .run_dir = ""});
+  JobForm form{.servers = 2, .is_gsp = false, .run_dir = ""};
+  const auto advice_for = [&](WorkerPeriod slowest) {
+    return advice(job({worker(0, 40, 99, 15), std::move(slowest)}), form);
   };
   WorkerPeriod period = worker(1, 50, 99, 1);  // a third of the step, so 4 threads are too few
   CHECK(advice_for(period) ==
         "what would help most: more decode threads (--data-nthreads 6), because 4 need 3.0 ms for each picture");
+  form.decoders_are_tuned = true;
+  CHECK_THAT(advice_for(period), Catch::Contains("--data-nthreads auto found no faster number of threads than 4"));
+  form.decoders_are_tuned = false;
   period.cores_missing = 1.5;
   CHECK_THAT(advice_for(period), Catch::Contains("smaller pictures (dtrain im2rec --resize) or --data-cache") &&
                                      Catch::Contains("1.5 threads wait for one"));

@@ -107,11 +107,15 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
   return summary.exit_code;
 }
 
-observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
-                                 const std::string& run_dir) {
-  observe::Conclusion conclusion = observe::conclude(run, {.servers = static_cast<size_t>(flags.num_servers),
-                                                           .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
-                                                           .run_dir = run_dir});
+observe::JobForm job_form(const Process& process, const job::JobFlags& flags) {
+  return {.servers = static_cast<size_t>(flags.num_servers),
+          .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
+          .decoders_are_tuned = process.flags.data.data_threads_auto,
+          .run_dir = process.run_dir.path()};
+}
+
+observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const observe::JobForm& form) {
+  observe::Conclusion conclusion = observe::conclude(run, form);
   if (conclusion.time_shares) log.info("{}", observe::time_shares_text(*conclusion.time_shares));
   if (!conclusion.advice.empty()) log.info("{}", conclusion.advice);
   return conclusion;

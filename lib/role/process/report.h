@@ -30,8 +30,9 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
 
 // Logs where the workers' time went over the whole run, and the one change that would help most, and returns both. Says
 // nothing if no worker made a step.
-observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const job::JobFlags& flags,
-                                 const std::string& run_dir);
+observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const observe::JobForm& form);
+// `flags`: those of the JobSpec.
+observe::JobForm job_form(const Process& process, const job::JobFlags& flags);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
 // error, the peak memory of the processes, and what the scheduler has found out (job/process/scheduler_lines.h). Creates the

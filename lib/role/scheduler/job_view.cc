@@ -26,8 +26,8 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
   return workers;
 }
 
-JobView::JobView(telemetry::Registry& own, std::string run_dir, Log log)
-    : own_(own), run_dir_(std::move(run_dir)), log_(std::move(log)) {}
+JobView::JobView(telemetry::Registry& own, observe::JobForm form, Log log)
+    : own_(own), form_(std::move(form)), log_(std::move(log)) {}
 
 void JobView::set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
   double workers = 0, servers = 0;
@@ -59,9 +59,9 @@ std::vector<observe::Slow> JobView::update(const job::Progress& progress, std::v
   return news;
 }
 
-observe::Conclusion JobView::end(const job::JobFlags& flags) const {
+observe::Conclusion JobView::end() const {
   const std::chrono::duration<double> all = Clock::now() - began_;
-  return conclude_run(log_, observe::period_between({}, sources_, all.count()), flags, run_dir_);
+  return conclude_run(log_, observe::period_between({}, sources_, all.count()), form_);
 }
 
 }  // namespace dtrain::role

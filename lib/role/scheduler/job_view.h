@@ -2,11 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 #include <vector>
 
 #include "base/log.h"
-#include "job/flags/flags.h"
 #include "job/process/progress.h"
 #include "observe/slow.h"
 #include "observe/source.h"
@@ -24,19 +22,19 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
 class JobView {
  public:
   // `own`: the scheduler's metrics, to which those of the job are added. Borrowed.
-  JobView(telemetry::Registry& own, std::string run_dir, Log log);
+  JobView(telemetry::Registry& own, observe::JobForm form, Log log);
 
   // Takes what the processes have reported. Returns those that turned out to be slow, and logs them; each once.
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
   // Where the workers' time went, and what would help most. Logs both.
-  [[nodiscard]] observe::Conclusion end(const job::JobFlags& flags) const;
+  [[nodiscard]] observe::Conclusion end() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   void set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members);
 
   telemetry::Registry& own_;
-  const std::string run_dir_;
+  const observe::JobForm form_;
   const Log log_;
   std::vector<observe::Source> sources_;  // the newest metrics of all processes: workers, servers, the scheduler
   Clock::time_point began_ = Clock::now();

@@ -123,7 +123,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
                KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) {
-      print_finding(view.end(flags));
+      print_finding(view.end());
       return *end;
     }
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
@@ -200,7 +200,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                return state;
              },
              [&] { return start_trace(*scheduler, steps_to_trace(flags), waits); }));
-  JobView view(*process.registry, process.run_dir.path(), process.log);
+  JobView view(*process.registry, job_form(process, spec.flags), process.log);
   Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();
   if (observer != nullptr) observer->end(ended);

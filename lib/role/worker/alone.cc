@@ -95,8 +95,8 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   finish_own_trace(process);
   const std::chrono::duration<double> ran = Clock::now() - started;
   const observe::ProcessState own = own_state(*process.registry, waits, "worker", 0);
-  return end(outcome, conclude_run(process.log, observe::period_between({}, {own.source}, ran.count()), spec.flags,
-                                   process.run_dir.path()));
+  return end(outcome, conclude_run(process.log, observe::period_between({}, {own.source}, ran.count()),
+                                   job_form(process, spec.flags)));
 }
 
 }  // namespace
