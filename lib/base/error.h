@@ -29,7 +29,7 @@ enum class Code {
   kDenied,         // wrong token, build or protocol
   kData,           // bad record, label or checkpoint
   kNotFound,       // a file does not exist
-  kDevice,         // no device, or out of memory
+  kDevice,         // no device, a fault of a disk that does not pass, or out of memory
   kPreempted,      // stopped by a signal; a checkpoint was written if there was anything to save
   kUnavailable,    // the peer did not answer this time; the caller may try again
 };
