@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "notes.h"
+#include "role/setup/device_loader.h"
+#include "tensor/type.h"
 #include "tool.h"
 
 namespace dtrain::tools {
@@ -20,6 +22,7 @@ namespace {
 struct Options {
   tools::BenchTrainOptions bench;
   int64_t threads = 0;
+  std::vector<int64_t> gpus;
   std::string dtype = "float32";
   bool json = false;
 };
@@ -31,7 +34,9 @@ std::vector<job::FlagRow<Options>> rows() {
       training_row("image-shape", DT_FIELD(Options, bench.image, "auto"), "by network"),
       training_row("num-classes", DT_FIELD(Options, bench.num_classes, "auto"), "by network"),
       training_row("threads", DT_FIELD(Options, threads, "auto"), "cores of the host"),
+      training_row("gpus", DT_FIELD(Options, gpus, "none")),
       training_row("dtype", DT_FIELD(Options, dtype)),
+      training_row("tf32", DT_FIELD(Options, bench.tf32)),
       training_row("winograd", DT_FIELD(Options, bench.winograd)),
       {.name = "phase",
        .value = "training|inference",
@@ -50,27 +55,34 @@ std::vector<job::FlagRow<Options>> rows() {
       {.name = "profile",
        .help =
            "also print where the time goes: for each step of each node its time, GFLOP/s, GB/s, and the share of what "
-           "the machine's cores or memory can do at most; with --bound also the time of oneDNN's primitive alone",
+           "the machine's cores, or the GPU, or their memory can do at most; with --bound also the time of oneDNN's "
+           "primitive alone",
        .bind = DT_FIELD(Options, bench.profile)},
       json_row(DT_FIELD(Options, json)),
   };
 }
 
-job::FlagTable<Options> flags() {
-  return {rows(),
-          {{{"--gpus", "--gpu"},
-            "is refused, because this version measures CPUs only; leave out the flag",
-            Code::kDevice}}};
+// The GPU that --gpus names, if it does, and the type of numbers.
+Result<> choose_device(Options& options) {
+  if (options.dtype == type_name(Type::kFloat16)) options.bench.dtype = Type::kFloat16;
+  if (options.dtype == type_name(Type::kBfloat16)) options.bench.dtype = Type::kBfloat16;
+  if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");
+  if (options.gpus.empty()) return {};
+  options.bench.gpu = static_cast<int>(options.gpus.front());
+  DT_TRY(options.bench.device_module, role::device_module_path());
+  return {};
 }
 
 }  // namespace
 
 Result<int> bench_train(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), "dtrain bench train [FLAGS]", call, 0, 0));
+  DT_TRY(ToolLine<Options> line,
+         read_tool_line(job::FlagTable<Options>(rows()), "dtrain bench train [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   Options& options = line.options;
   options.bench.threads = static_cast<int>(options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
-  note_threads(options.bench.threads);
+  DT_TRY_VOID(choose_device(options));
+  if (!options.bench.gpu) note_threads(options.bench.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
   if (!options.json) std::fputs(result.text().c_str(), stderr);
   fmt::print("{}\n", result.json());

@@ -1,5 +1,5 @@
-// `dtrain bench train`: measures how many samples per second this machine trains or classifies with random data in
-// memory, and, on request, the bound that oneDNN's primitives set.
+// `dtrain bench train`: measures how many samples per second this machine's CPU or a GPU trains or classifies with random
+// data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,32 @@
 
 #include "base/error.h"
 #include "tensor/shape.h"
+#include "tensor/type.h"
 
 namespace dtrain::tools {
 
 struct BenchTrainOptions {
   std::string network = "lenet";
   int64_t batch_size = 64;
-  Shape image;              // [c, h, w]; empty: the network's usual image shape
+  Shape image = {};         // [c, h, w]; empty: the network's usual image shape
   int64_t num_classes = 0;  // 0: 10, or 1000 for images of 224 pixels
   enum class Phase { kTraining, kInference };
   Phase phase = Phase::kTraining;
   int64_t num_batches = 100;
   int64_t num_warmup_batches = 10;
   int threads = 1;
+  std::optional<int> gpu = {};     // the device, as in --gpus; nullopt: the CPU
+  std::string device_module = {};  // of the GPU: role/setup/device_loader.h
+  Type dtype = Type::kFloat32;
+  bool tf32 = false;
   bool winograd = true;
-  bool bound = false;    // training only: also measure the sums of exec/cpu/bound.h, in turns with the batches
-  bool profile = false;  // fill BenchTrainResult::profile; reads the clock twice per step of the program
+  bool bound = false;  // training on the CPU only: also measure the sums of exec/cpu/bound.h, in turns with the batches
+  bool profile = false;  // fill BenchTrainResult::profile
 };
 
 // Where the time of a batch goes, step by step, and how close each step comes to what the machine can do.
 struct Profile {
-  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // exec/cpu/peak.h
+  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // of the device
   struct Line {
     std::string node, what, implementation;  // exec/cpu/executor.h
     double mean_s = 0, least_s = 0;
@@ -45,9 +50,11 @@ struct Profile {
 };
 
 struct BenchTrainResult {
-  std::string network, dtype, isa;
+  std::string network, dtype;
+  std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
+  std::string isa;     // of the CPU
   int64_t batch_size = 0;
-  int threads = 0;
+  int threads = 0;  // of the CPU
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
@@ -65,7 +72,7 @@ struct BenchTrainResult {
 };
 
 // A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or for a
-// bound of anything but training.
+// bound of anything but training on the CPU; kDevice: the GPU cannot be used.
 Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
 
 }  // namespace dtrain::tools

@@ -241,7 +241,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"set-rate", "/nowhere/at/all", "0.1"}, 2, {"no run trains in '/nowhere/at/all'"}},
       {{"parse-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"bench", "train", "--network", "lennet"}, 2, {"lennet"}},
-      {{"bench", "train", "--gpus", "0"}, 8, {"CPU"}},
+      {{"bench", "train", "--gpus", "0"}, 8, {"the CPU is measured"}},
   };
   for (const Refusal& refusal : refusals) {
     const Ended ended = dtrain(refusal.arguments);

@@ -245,8 +245,9 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.insecure)},
       {.name = "tls-cert",
        .value = "FILE",
-       .help = "certificate of this process; turns on TLS for its connections, and for --metrics-addr and --monitor-addr "
-               "beyond this machine",
+       .help =
+           "certificate of this process; turns on TLS for its connections, and for --metrics-addr and --monitor-addr "
+           "beyond this machine",
        .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
       {.name = "tls-key",
        .value = "FILE",

@@ -143,7 +143,7 @@ void set_download_options(CURL* curl, Attempt& attempt, char* error) {
 }
 
 enum class Outcome { kDone, kAgain, kAnew, kFailed };
-struct Ended {
+struct Verdict {
   Outcome outcome = Outcome::kDone;
   Error error = {};  // unless it is kDone
 };
@@ -170,7 +170,7 @@ bool is_absent(CURLcode code, long status) {
   return status == 404 || status == 410 || code == CURLE_FILE_COULDNT_READ_FILE;
 }
 
-Ended judge(const DownloadOptions& options, const PartFile& target, CURLcode code, long status, const char* reason) {
+Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode code, long status, const char* reason) {
   constexpr long kRangeNotSatisfiable = 416;
   if (code == CURLE_OK) return {};
   if (target.error()) return {Outcome::kFailed, *target.error()};
@@ -189,7 +189,7 @@ Ended judge(const DownloadOptions& options, const PartFile& target, CURLcode cod
   return {may_pass(code, status) ? Outcome::kAgain : Outcome::kFailed, error};
 }
 
-Ended try_once(const DownloadOptions& options, PartFile& target) {
+Verdict try_once(const DownloadOptions& options, PartFile& target) {
   const Curl curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) return {Outcome::kFailed, {Code::kInternal, "libcurl cannot be used", {}}};
   Attempt attempt{.options = options, .target = target, .begin = target.have()};
@@ -217,7 +217,7 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
   std::chrono::milliseconds wait = options.first_pause;
   for (int failed = 0;;) {
     const int64_t before = target.have();
-    const Ended ended = try_once(options, target);
+    const Verdict ended = try_once(options, target);
     if (ended.outcome == Outcome::kDone) break;
     if (ended.outcome == Outcome::kFailed) return tl::unexpected(ended.error);
     if (ended.outcome == Outcome::kAnew) {
