@@ -49,10 +49,10 @@ ProfileLine line_of(const std::string& name, const Calls& calls, int64_t steps) 
   ProfileLine line{.node = is_of_node ? name.substr(0, colon) : "",
                    .what = is_of_node ? name.substr(colon + 2) : name,
                    .implementation = "gpu"};
-  const size_t in_step = std::max<size_t>(1, calls.seconds.size() / static_cast<size_t>(steps));
-  for (size_t begin = 0; begin + in_step <= calls.seconds.size(); begin += in_step) {
+  const size_t per_step = std::max<size_t>(1, calls.seconds.size() / static_cast<size_t>(steps));
+  for (size_t begin = 0; begin + per_step <= calls.seconds.size(); begin += per_step) {
     double all = 0;
-    for (size_t i = begin; i < begin + in_step; i++) all += calls.seconds[i];
+    for (size_t i = begin; i < begin + per_step; i++) all += calls.seconds[i];
     line.mean_s += all / static_cast<double>(steps);
     line.least_s = begin == 0 ? all : std::min(line.least_s, all);
   }
