@@ -4,7 +4,7 @@
 
 #include "notes.h"
 #include "role/setup/device_loader.h"
-#include "tensor/type.h"
+#include "role/setup/devices.h"
 #include "tool.h"
 
 namespace dtrain::tools {
@@ -64,8 +64,7 @@ std::vector<job::FlagRow<Options>> rows() {
 
 // The GPU that --gpus names, if it does, and the type of numbers.
 Result<> choose_device(Options& options) {
-  if (options.dtype == type_name(Type::kFloat16)) options.bench.dtype = Type::kFloat16;
-  if (options.dtype == type_name(Type::kBfloat16)) options.bench.dtype = Type::kBfloat16;
+  options.bench.dtype = role::type_of(options.dtype);
   if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");
   if (options.gpus.empty()) return {};
   options.bench.gpu = static_cast<int>(options.gpus.front());

@@ -196,42 +196,54 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
   return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
 }
 
-// For the worker that waits longest for its data.
-std::string data_advice(const std::vector<WorkerPeriod>& workers, bool decoders_are_tuned) {
-  const WorkerPeriod& worker =
-      *std::max_element(workers.begin(), workers.end(),
-                        [](const WorkerPeriod& a, const WorkerPeriod& b) { return a.data_wait_s < b.data_wait_s; });
-  if (worker.decode_ms <= 0) return "";  // the data need no decoding, so the flags about it do not help
+// For the worker that waits longest for its data. Empty if nothing is decoded, because then the flags about it do not help.
+std::string data_remedy(const std::vector<WorkerPeriod>& workers, bool decoders_are_tuned) {
+  const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
+  if (worker.decode_ms <= 0) return "";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
-        "what would help most: --data-cache, or smaller pictures (dtrain im2rec --resize), because reading "
-        "a picture takes {:.1f} ms and decoding it {:.1f} (disk {})",
+        "--data-cache, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.1f} ms and "
+        "decoding it {:.1f} (disk {})",
         worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
-  if (worker.cores_missing > kCoresMissing) {
+  const bool lacks_cores = worker.cores_missing > kCoresMissing;
+  if (lacks_cores || decoders_are_tuned) {
     return fmt::format(
-        "what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding "
-        "takes {:.1f} ms a picture and the process lacks cores ({:.1f} threads wait for one)",
-        worker.decode_ms, worker.cores_missing);
-  }
-  if (decoders_are_tuned) {
-    return fmt::format(
-        "what would help most: smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding takes "
-        "{:.1f} ms "
-        "a picture, and --data-nthreads auto found no faster number of threads than {:.0f}",
-        worker.decode_ms, worker.decode_threads);
+        "smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding takes {:.1f} ms a picture{}",
+        worker.decode_ms,
+        lacks_cores ? fmt::format(" and the process lacks cores ({:.1f} threads wait for one)", worker.cores_missing)
+                    : fmt::format(", and --data-nthreads auto found no faster number of threads than {:.0f}",
+                                  worker.decode_threads));
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
-  return fmt::format(
-      "what would help most: more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms "
-      "for each picture",
-      std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
+  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms for each picture",
+                     std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
 }
 
 double busiest(const std::vector<ServerPeriod>& servers) {
   double most = 0;
   for (const ServerPeriod& server : servers) most = std::max(most, server.busy);
   return most;
+}
+
+std::string remedy(const JobPeriod& period, const JobForm& form) {
+  if (period.workers.empty()) return "";
+  const TimeShares shares = time_shares(period);
+  if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
+    return data_remedy(period.workers, form.decoders_are_tuned);
+  }
+  if (shares.pull_wait + shares.push <= kWait) return "";
+  if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {
+    return fmt::format(
+        "groups of like workers, because the fast ones wait for the slow ones: "
+        "'dtrain plan --from-log {}' proposes them for --kv-store dist_gsync",
+        form.run_dir);
+  }
+  if (form.servers > 0 && busiest(period.servers) > kBusy) {
+    return fmt::format("more servers (-s {}), because they are busy", form.servers * 2);
+  }
+  return "a larger --batch-size, so that a step computes longer for the same messages, or a "
+         "faster network between the hosts";
 }
 
 }  // namespace
@@ -280,23 +292,8 @@ std::string time_shares_text(const TimeShares& shares) {
 }
 
 std::string advice(const JobPeriod& period, const JobForm& form) {
-  if (period.workers.empty()) return "";
-  const TimeShares shares = time_shares(period);
-  if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
-    return data_advice(period.workers, form.decoders_are_tuned);
-  }
-  if (shares.pull_wait + shares.push <= kWait) return "";
-  if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {
-    return fmt::format(
-        "what would help most: groups of like workers, because the fast ones wait for the slow ones: "
-        "'dtrain plan --from-log {}' proposes them for --kv-store dist_gsync",
-        form.run_dir);
-  }
-  if (form.servers > 0 && busiest(period.servers) > kBusy) {
-    return fmt::format("what would help most: more servers (-s {}), because they are busy", form.servers * 2);
-  }
-  return "what would help most: a larger --batch-size, so that a step computes longer for the same messages, or a "
-         "faster network between the hosts";
+  const std::string text = remedy(period, form);
+  return text.empty() ? "" : "what would help most: " + text;
 }
 
 Conclusion conclude(const JobPeriod& run, const JobForm& form) {

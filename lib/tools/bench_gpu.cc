@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "exec/device_module.h"
+#include "graph/flow.h"
 #include "graph/models/builder.h"
 #include "kvstore/worker/device_store.h"
 #include "optim/initializer.h"
@@ -122,35 +123,23 @@ class Gpu final : public BenchDevice {
     return options;
   }
 
-  // A node's backward pass has a product of the forward pass's size for the weights, and one for its input, unless that is
-  // the network's.
+  // A node's backward pass has a product of the forward pass's size for the weights, and another one if the gradient by its
+  // input is wanted.
   Result<std::vector<ProfileLine>> with_flops(std::vector<ProfileLine> lines) const {
     DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph_, options_.inputs.front().shape));
     const std::vector<int64_t> products = graph::multiply_accumulates_by_node(graph_, shapes);
     std::map<std::string_view, graph::NodeId> nodes;
     for (graph::NodeId id = 0; id < graph_.nodes().size(); id++) nodes[graph_.node(id).name] = id;
-    const std::vector<bool> two_products = needs_input_gradient();
+    const std::vector<char> wanted = graph::wants_gradient(graph_, shapes);
     for (ProfileLine& line : lines) {
       const auto found = nodes.find(line.node);
       if (found == nodes.end()) continue;
       const double forward = 2.0 * static_cast<double>(products[found->second] * options_.batch_size);
-      line.flops = line.what == "backward" ? forward * (two_products[found->second] ? 2 : 1) : forward;
+      const bool by_input = std::ranges::any_of(graph_.node(found->second).data_inputs,
+                                                [&](graph::NodeId input) { return wanted[input] != 0; });
+      line.flops = line.what == "backward" ? forward * (by_input ? 2 : 1) : forward;
     }
     return lines;
-  }
-
-  // By node: whether a gradient by its input is computed, which is so if a node before it learns.
-  [[nodiscard]] std::vector<bool> needs_input_gradient() const {
-    std::vector<bool> learns(graph_.nodes().size()), needs(graph_.nodes().size());
-    for (graph::NodeId id = 0; id < graph_.nodes().size(); id++) {  // inputs have smaller ids
-      const graph::Node& node = graph_.node(id);
-      needs[id] = std::ranges::any_of(node.data_inputs, [&](graph::NodeId input) { return learns[input]; });
-      learns[id] = needs[id] || std::ranges::any_of(node.inputs, [&](graph::TensorId tensor) {
-                     const std::optional<graph::VariableId> variable = graph_.variable(tensor);
-                     return variable && graph_.variables()[*variable].role == graph::Variable::Role::kLearned;
-                   });
-    }
-    return needs;
   }
 
   Result<double> flops_per_s() {

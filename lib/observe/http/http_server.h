@@ -3,8 +3,8 @@
 //
 // Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
 // threads, of waiting connections and of open streams is bounded; and each connection has a deadline, so a client that
-// sends or reads slowly occupies a thread for a few seconds only. The process must ignore SIGPIPE. An answer is made at most once in 200 ms, however many
-// clients ask for it.
+// sends or reads slowly occupies a thread for a few seconds only. An answer is made at most once in 200 ms, however many
+// clients ask for it. The process must ignore SIGPIPE.
 #pragma once
 
 #include <chrono>

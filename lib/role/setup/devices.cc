@@ -59,9 +59,9 @@ Result<std::vector<int64_t>> device_batches(const job::Flags& flags) {
   return exec::split_batch(flags.job.batch_size, weights);
 }
 
-Type type_of(const job::JobFlags& flags) {
-  if (flags.dtype == type_name(Type::kFloat16)) return Type::kFloat16;
-  return flags.dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;
+Type type_of(const std::string& dtype) {
+  if (dtype == type_name(Type::kFloat16)) return Type::kFloat16;
+  return dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;
 }
 
 bool parameters_on_device(const job::Flags& flags) {
@@ -76,7 +76,7 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.inputs = {{.shape = flags.job.network.image_shape}};
   options.threads = plan_threads(flags).device;
   options.winograd = flags.device.winograd;
-  options.dtype = type_of(flags.job);
+  options.dtype = type_of(flags.job.dtype);
   options.tf32 = flags.device.tf32;
   options.same_batch = flags.device.synthetic_on_device;
   options.parameters_on_device = parameters_on_device(flags);

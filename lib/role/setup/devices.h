@@ -43,8 +43,8 @@ std::vector<std::string> device_names(const job::DeviceFlags& flags);
 size_t device_count(const job::Flags& flags);
 Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
 
-// --dtype.
-Type type_of(const job::JobFlags& flags);
+// --dtype, which the table of flags has checked.
+Type type_of(const std::string& dtype);
 
 // Whether weights stay in the devices' memory and are summed and updated there. True on GPUs, but in a distributed
 // store only if NCCL sums the gradients.
