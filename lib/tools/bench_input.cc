@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/json.h"
-#include "data/loading/loader.h"
 #include "data/pictures/image.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
@@ -63,33 +62,29 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
           .max_bad_records = flags.data.max_bad_records};
 }
 
-// Takes batches from a loader, epoch after epoch.
-class Consumer {
- public:
-  explicit Consumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
-
-  Result<> take(int64_t batches) {
-    while (batches > 0) {
-      DT_TRY(const data::LoadedBatch* batch, loader_.next());
-      if (batch == nullptr) {
-        loader_.start(++epoch_);
-      } else {
-        batches--;
-      }
-    }
-    return {};
-  }
-
- private:
-  data::Loader& loader_;
-  int64_t epoch_ = 0;
-};
-
 double ms_each(double seconds, int64_t count) {
   return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0;
 }
 
 }  // namespace
+
+Result<> BatchConsumer::take(int64_t batches) {
+  while (batches > 0) {
+    DT_TRY(const data::LoadedBatch* batch, loader_.next());
+    if (batch == nullptr) {
+      loader_.start(++epoch_);
+      taken_ = 0;
+    } else {
+      batches--;
+      taken_++;
+    }
+  }
+  return {};
+}
+
+void BatchConsumer::drop_prefetched() {
+  loader_.start(epoch_, taken_);
+}
 
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log) {
   if (flags.job.augment.benchmark)
@@ -100,8 +95,10 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   const data::LoaderOptions how = loader_options(flags, *data.train, pixels);
   data::use_own_threads_only();
   data::Loader loader(data.train, how, log);
-  Consumer consumer(loader);
+  BatchConsumer consumer(loader);
   DT_TRY_VOID(consumer.take(options.num_warmup_batches));
+  // While this thread waited for a core, batches may have been read ahead; a short measurement would find them all ready.
+  consumer.drop_prefetched();
 
   const data::Stages before = data.train->stages();
   const data::CacheUse cache_before = data.train->cache_use();

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/augmentation/stages.h"
+#include "data/loading/loader.h"
 #include "data/sources/cache_use.h"
 #include "job/flags/flags.h"
 
@@ -36,6 +37,21 @@ struct BenchInputResult {
   [[nodiscard]] const char* form() const;  // "pixels" or "numbers"
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable
+};
+
+// Takes batches from a loader, epoch after epoch. The loader must outlive it.
+class BatchConsumer {
+ public:
+  explicit BatchConsumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
+
+  // The errors are those of Loader::next.
+  Result<> take(int64_t batches);
+  // Drops what the loader has read ahead: batches that are taken from now on will also be read from now on.
+  void drop_prefetched();
+
+ private:
+  data::Loader& loader_;
+  int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch
 };
 
 // `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or --threads.

@@ -1,7 +1,11 @@
 #include "tools/bench_input.h"
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -19,7 +23,41 @@ job::Flags input_flags(std::vector<std::string> arguments) {
   return must(job::parse_flags(arguments, no_variables)).flags;
 }
 
+// Counts the images that were loaded.
+class CountedImages final : public data::Dataset {
+ public:
+  [[nodiscard]] int64_t size() const override { return 40; }
+  [[nodiscard]] const Shape& image() const override { return image_; }
+  Result<> load(int64_t, RandomStream&, std::span<float> out, std::span<float> labels) const override {
+    std::ranges::fill(out, 0.0F);
+    std::ranges::fill(labels, 0.0F);
+    loaded_++;
+    return {};
+  }
+  [[nodiscard]] int64_t loaded() const { return loaded_; }
+
+ private:
+  const Shape image_{1, 2, 2};
+  mutable std::atomic<int64_t> loaded_ = 0;
+};
+
 }  // namespace
+
+// With 4 batches of 8 images ready, 2 batches would need no work at all.
+TEST_CASE("batches that were read ahead before the measurement do not count in it", "[bench-input]") {
+  const auto images = std::make_shared<CountedImages>();
+  data::Loader loader(images, {.share = {0, 40}, .batch_size = 8, .threads = 2, .prefetch = 4}, Log::silent());
+  BatchConsumer consumer(loader);
+  must(consumer.take(1));
+  while (loader.ready_batches() < 4) std::this_thread::yield();
+  const int64_t before = images->loaded();
+  consumer.drop_prefetched();
+  must(consumer.take(2));
+  CHECK(images->loaded() - before >= 16);
+  must(consumer.take(2));
+  consumer.drop_prefetched();  // at the end of an epoch
+  must(consumer.take(5));
+}
 
 // 40 images are 5 batches, so 12 batches take two passes and a half.
 TEST_CASE("the input is measured over as many passes as the batches need", "[bench-input]") {
