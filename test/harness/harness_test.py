@@ -209,6 +209,20 @@ def test_a_suite_that_was_not_built_or_run_is_red():
     red(lambda tree: tree.write("scripts/setup", "#!/bin/bash\nexit 1\n", 0o755))
 
 
+def test_what_failed_stands_before_the_total():
+    with Tree() as tree:
+        catch = "../test/a_test.cc:7: FAILED:\n  CHECK( a )\ntest cases: 4 | 3 passed | 1 failed\n"
+        tree.write("fake/log", entry(result="FAIL", text=catch) +
+                   entry("docs", result="FAIL", text="fine\nFAILED README.md:7: ls\nFAILED README.md:9: cat\n1 passed, 2 failed\n"))
+        ended = tree.run("scripts/test", "fast")
+        assert ended.stdout.splitlines()[-3:] == [
+            "FAILED: base: 1 failed, first ../test/a_test.cc:7 (fail, 1.0 s)",
+            "FAILED: docs: 2 failed, first README.md:7: ls (fail, 1.0 s)",
+            "4 passed, 3 failed"], ended
+        tree.write("fake/broken", "")
+        assert tree.run("scripts/test", "fast").stdout.splitlines()[-2] == "FAILED: the build in build"
+
+
 def test_a_program_that_meson_has_and_the_log_has_not_is_red():
     with Tree() as tree:
         tree.write("fake/log", entry())
