@@ -10,6 +10,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/line_reader.h"
+#include "base/printable.h"
 
 namespace dtrain::telemetry {
 
@@ -133,40 +135,42 @@ struct Source {
   nlohmann::ordered_json about;
 };
 
+// A file that was not written to its end has another one.
+bool has_end(const std::string& path) {
+  std::string end(kEnd.size() + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
+  file.read(end.data(), static_cast<std::streamsize>(end.size()));
+  return file.good() && end.back() == '\n' && end.starts_with(kEnd);
+}
+
 // The data of the first line. An Error says why the file cannot be used.
 Result<Source> read_head(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  if (!std::getline(file, line)) return fail(Code::kData, "it cannot be read");
-  if (line.size() > kLineBytesMax) return fail(Code::kData, "it is no trace of dtrain");
-  Source source{.path = path, .number = 0, .about = parse_json<nlohmann::ordered_json>(line.append(kEnd))};
-  const auto other = source.about.is_object() ? source.about.find("otherData") : source.about.end();
-  if (!source.about.is_object() || other == source.about.end() || !other->is_object() ||
-      !other->value("trace", nlohmann::ordered_json()).is_number_unsigned()) {
+  DT_TRY(LineReader lines, LineReader::open(path));
+  DT_TRY(const std::optional<std::string_view> line, lines.next());
+  if (!line || line->size() > kLineBytesMax) return fail(Code::kData, "it is no trace of dtrain");
+  const auto head = parse_json<nlohmann::ordered_json>(std::string(*line).append(kEnd));
+  const auto about = head.is_object() ? head.find("otherData") : head.end();
+  if (!head.is_object() || about == head.end() || !about->is_object() ||
+      !about->value("trace", nlohmann::ordered_json()).is_number_unsigned()) {
     return fail(Code::kData, "it is no trace of dtrain");
   }
-  source.about = *other;
-  source.number = source.about["trace"].get<uint64_t>();
-  // The last line shows whether the file is whole.
-  file.seekg(-static_cast<std::streamoff>(kEnd.size() + 1), std::ios::end);
-  std::string end;
-  std::getline(file, end);
-  if (end != kEnd) return fail(Code::kData, "it is cut short");
-  return source;
+  if (!has_end(path)) return fail(Code::kData, "it is cut short");
+  return Source{.path = path, .number = about->at("trace").get<uint64_t>(), .about = *about};
 }
 
 Result<> copy_events(const Source& source, Writer& out) {
-  std::ifstream file(source.path, std::ios::binary);
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line) && line != kEnd) {
-    if (!line.empty() && line.back() == ',') line.pop_back();
-    if (line.size() > kLineBytesMax || !parse_json(line).is_object()) {
-      return fail(Code::kData, "{}: a line is not an event: {}", source.path, line.substr(0, 80));
+  DT_TRY(LineReader lines, LineReader::open(source.path));
+  DT_TRY_VOID(lines.next());  // the head
+  while (true) {
+    DT_TRY(std::optional<std::string_view> line, lines.next());
+    if (!line || *line == kEnd) return {};
+    if (line->ends_with(',')) line->remove_suffix(1);
+    if (line->size() > kLineBytesMax || !parse_json(*line).is_object()) {
+      return fail(Code::kData, "{}: line {} is not an event: {}", source.path, lines.number(), printable(*line, 80));
     }
-    DT_TRY_VOID(out.line(line));
+    DT_TRY_VOID(out.line(*line));
   }
-  return {};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "observe/runs/line_reader.h"
+#include "base/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
@@ -132,7 +132,7 @@ Result<ParsedLogs> parse_logs(const std::vector<std::string>& files, const Parse
   ParsedLogs parsed;
   LogTable table(options);
   for (const std::string& file : files) {
-    DT_TRY(observe::LineReader lines, observe::LineReader::open(file));
+    DT_TRY(LineReader lines, LineReader::open(file));
     for (;;) {
       DT_TRY(const std::optional<std::string_view> line, lines.next());
       if (!line) break;

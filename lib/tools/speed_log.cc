@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
+#include "base/line_reader.h"
 #include "base/log_prefix.h"
 #include "base/median.h"
-#include "observe/runs/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
@@ -60,7 +60,7 @@ Result<> add_line(std::string_view line, ByRank& by_rank) {
 }
 
 Result<> add_log(const std::string& path, ByRank& by_rank) {
-  DT_TRY(observe::LineReader lines, observe::LineReader::open(path));
+  DT_TRY(LineReader lines, LineReader::open(path));
   for (;;) {
     DT_TRY(const std::optional<std::string_view> line, lines.next());
     if (!line) return {};

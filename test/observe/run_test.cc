@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "observe/runs/line_reader.h"
 #include "run_files.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -186,26 +185,6 @@ TEST_CASE("a curve keeps its extremes in bounded memory", "[observe]") {
   }
   CHECK(low == -99);
   CHECK(high == 99);
-}
-
-TEST_CASE("lines are read one by one, and long ones are cut", "[observe]") {
-  const TempDir dir;
-  must(write_file_atomic(dir.path("a"), "one\n\n" + std::string(5 << 20, 'x') + "\nlast"));
-  LineReader lines = must(LineReader::open(dir.path("a")));
-  CHECK(must(lines.next()) == "one");
-  CHECK(must(lines.next()) == "");
-  const std::optional<std::string_view> cut = must(lines.next());
-  REQUIRE(cut);
-  CHECK(cut->size() == LineReader::kLineBytesMax);
-  CHECK(lines.was_cut());
-  CHECK(must(lines.next()) == "last");
-  CHECK_FALSE(lines.has_newline());
-  CHECK(lines.number() == 4);
-  CHECK_FALSE(must(lines.next()));
-  CHECK(lines.cut_lines_text() == dir.path("a") + ": 1 line is longer than 1 MiB and was cut, first line 3");
-  CHECK(LineReader::open(dir.path("none")).error().code == Code::kNotFound);
-  LineReader folder = must(LineReader::open(dir.path()));
-  CHECK(folder.next().error().code == Code::kData);
 }
 
 TEST_CASE("runs of one name are told apart by their paths", "[observe]") {

@@ -101,3 +101,22 @@ TEST_CASE("a trace that is cut short anywhere is left out", "[trace-file]") {
     CHECK(parse_json(must(read_file(merged.path))).is_object());
   }
 }
+
+TEST_CASE("a trace with a line that dtrain did not write is not merged", "[trace-file]") {
+  const TempDir dir;
+  const std::string path = dir.path("trace-worker-0.json");
+  write(dir, origin_of("worker", 0), {});
+  const std::string whole = must(read_file(path));
+  const size_t second = whole.find('\n') + 1;
+  for (const std::string& line : {std::string("no event,\n"), std::string(size_t{3} << 20, '[') + "\n"}) {
+    must(write_file_atomic(path, whole.substr(0, second) + line + whole.substr(second)));
+    const auto refused = merge_traces({dir.path()});
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Code::kData);
+    CHECK(refused.error().message.starts_with(path + ": line 2 is not an event: " + line.substr(0, 8)));
+    CHECK(refused.error().message.size() < path.size() + 200);
+  }
+  must(write_file_atomic(path, std::string(size_t{3} << 20, '{') + "\n]}\n"));
+  write(dir, origin_of("worker", 1), {});
+  CHECK(must(merge_traces({dir.path()})).left_out == std::vector{path + ": it is no trace of dtrain"});
+}

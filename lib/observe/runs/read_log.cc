@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/line_reader.h"
 #include "base/printable.h"
-#include "observe/runs/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::observe {

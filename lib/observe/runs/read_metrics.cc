@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "observe/runs/line_reader.h"
+#include "base/line_reader.h"
 
 namespace dtrain::observe {
 namespace {

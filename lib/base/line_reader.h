@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 
-namespace dtrain::observe {
+namespace dtrain {
 
 class LineReader {
  public:
@@ -39,4 +39,4 @@ class LineReader {
   uint64_t number_ = 0, cut_ = 0, first_cut_ = 0;
 };
 
-}  // namespace dtrain::observe
+}  // namespace dtrain

@@ -1,4 +1,4 @@
-#include "observe/runs/line_reader.h"
+#include "base/line_reader.h"
 
 #include <fcntl.h>
 
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace dtrain::observe {
+namespace dtrain {
 namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
@@ -66,4 +66,4 @@ std::string LineReader::cut_lines_text() const {
                      cut_ == 1 ? "line is" : "lines are", kLineBytesMax >> 20, cut_ == 1 ? "was" : "were", first_cut_);
 }
 
-}  // namespace dtrain::observe
+}  // namespace dtrain
