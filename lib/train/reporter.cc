@@ -1,6 +1,7 @@
 #include "train/reporter.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "base/file.h"
@@ -13,6 +14,9 @@ namespace {
 // A network that predicts the class frequencies regardless of the image reaches a loss a little below that of a uniform
 // guess. A network that learns at all is well below it, averaged over an epoch.
 constexpr double kNotLearned = 0.99;
+
+// Windows may be a few milliseconds long, and asking the driver of a GPU takes some of that.
+constexpr std::chrono::seconds kUseInterval{1};
 
 using telemetry::Metric;
 using telemetry::Value;
@@ -157,6 +161,7 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
                                {Metric::kWaitDataS, totals.wait_data_s - at_window_.wait_data_s},
                                {Metric::kWaitNetworkS, totals.wait_network_s - at_window_.wait_network_s}};
   add_others(record, Metric::kTrainMetric, values);
+  if (std::chrono::steady_clock::now() - use_written_ >= kUseInterval) add_use(record);
   DT_TRY_VOID(write_metrics(std::move(record)));
   DT_TRY_VOID(note_accuracy(DataSet::kTraining, training_metrics_.epoch_accuracy()));
   training_metrics_.start_window();
@@ -238,7 +243,19 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
     values.push_back({Metric::kCacheBytes, static_cast<double>(cache.bytes)});
   }
   for (Value& phase : phases_.values()) values.push_back(std::move(phase));
+  add_use(values);
   return write_metrics(std::move(values));
+}
+
+// The memory and the GPUs of this process, as far as somebody counts them.
+void Reporter::add_use(std::vector<Value>& to) {
+  constexpr std::array kUse = {Metric::kMemoryBytes, Metric::kGpuBusyShare, Metric::kGpuMemoryBytes, Metric::kGpuPower,
+                               Metric::kGpuTemperature};
+  for (telemetry::Sample& sample : parts_.registry.snapshot()) {
+    if (std::ranges::find(kUse, sample.metric) == kUse.end()) continue;
+    to.push_back({sample.metric, sample.value, std::move(sample.label)});
+  }
+  use_written_ = std::chrono::steady_clock::now();
 }
 
 void Reporter::note_validated(int64_t batches, int64_t all) {

@@ -96,6 +96,7 @@ class Reporter {
   [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
   Result<> note_accuracy(DataSet of, double accuracy);
+  void add_use(std::vector<telemetry::Value>& to);
   Result<> write_metrics(std::vector<telemetry::Value> values);
 
   ReporterParts parts_;
@@ -104,6 +105,7 @@ class Reporter {
   Pace pace_;
   job::WorkerProgress progress_;  // as last reported
   SteadyTime validation_shown_;   // when the coordinator was last told of it
+  SteadyTime use_written_;        // when add_use() last did something
   BatchTimes batch_times_;
   Phases phases_;
   AccuracyTimes training_times_, validation_times_;

@@ -77,6 +77,19 @@ TEST_CASE("throughput has a line a worker, staleness one a server", "[observe]")
   CHECK(must(plots(read, {.metrics = {"samples_per_s"}}))[0].y.unit == "samples/s");
 }
 
+TEST_CASE("a metric with a label has a line for each label", "[observe]") {
+  std::vector<Run> runs(1);
+  for (const char* metric : {"gpu_busy_share/0", "gpu_busy_share/1", "gpu_busy_shares"}) {
+    runs[0].curves[{metric, false, "worker", 2}].add({{.step = 1}, 0.5});
+  }
+  CHECK(names_in(must(plots(runs, {.metrics = {"gpu_busy_share"}}))[0]) ==
+        Names{"worker 2, device 0", "worker 2, device 1"});
+  CHECK(must(plots(runs, {.metrics = {"gpu_busy_share"}}))[0].y.from_zero);
+  CHECK(must(plots(runs, {.metrics = {"gpu_busy_share/1"}}))[0].series.size() == 1);
+  CHECK(plots(runs, {.metrics = {"gpu_busy"}}).error().code == Code::kUsage);
+  CHECK_THAT(report_page(runs, "dtrain"), Contains("when a line was written") && !Contains("resident memory"));
+}
+
 TEST_CASE("of many workers the lowest, the middle and the highest one are drawn", "[observe]") {
   Run run;
   for (int64_t rank = 0; rank < 100; rank++) {

@@ -182,6 +182,7 @@ class ToyRun {
   Result<TrainOutcome> run() { return trainer_->run(); }
   // The metrics of the run. Call after run().
   [[nodiscard]] telemetry::Snapshot metrics() { return registry_.snapshot(); }
+  [[nodiscard]] telemetry::Registry& registry() { return registry_; }
   [[nodiscard]] std::optional<double> metric(telemetry::Metric metric) { return value_of(metrics(), metric); }
   [[nodiscard]] uint64_t samples() { return static_cast<uint64_t>(metric(telemetry::Metric::kRunSamples).value_or(0)); }
   [[nodiscard]] exec::Executor& training() { return training_->executor(0); }

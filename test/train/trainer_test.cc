@@ -160,6 +160,35 @@ TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {
   CHECK(lines[0]["seconds"] <= lines[1]["seconds"]);
 }
 
+// Windows of one batch follow each other in much less than a second.
+TEST_CASE("the use of memory and GPUs is in metrics.jsonl, at most once a second and for each epoch", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec("", 2);
+  spec.metrics_path = dir.path("metrics.jsonl");
+  spec.disp_batches = 1;
+  ToyRun run(spec);
+  int asked = 0;
+  const telemetry::Registry::Handle use = run.registry().collect([&](telemetry::Registry& to) {
+    to.set(telemetry::Metric::kGpuBusyShare, 0.25 * ++asked, "1");
+    to.set(telemetry::Metric::kMemoryBytes, 4096);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(run.run());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::istringstream text(must(read_file(spec.metrics_path)));
+  int windows = 0, epochs = 0;
+  for (std::string line; std::getline(text, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (!object.contains("memory_bytes")) continue;
+    (object.contains("samples_per_s") ? windows : epochs)++;
+    CHECK(object["memory_bytes"] == 4096);
+    CHECK(object["gpu_busy_share"]["1"] == 0.25 * (windows + epochs));
+  }
+  CHECK(epochs == 2);
+  CHECK(windows >= 1);
+  CHECK(windows <= 1 + seconds.count());
+}
+
 // The log, metrics.jsonl and the metrics of the run must agree.
 TEST_CASE("the time to each level of training and validation accuracy is logged", "[train]") {
   const TempDir dir;

@@ -24,7 +24,10 @@ constexpr std::array kTitles = {Named{"train_cross_entropy", "training loss (cro
                                 Named{"samples_per_s", "throughput"},
                                 Named{"wait_data_s", "waiting for data, in each window"},
                                 Named{"wait_network_s", "waiting for the network, in each window"},
-                                Named{"epoch_s", "time of an epoch"}};
+                                Named{"epoch_s", "time of an epoch"},
+                                Named{"memory_bytes", "memory of the process"},
+                                Named{"gpu_busy_share", "share of time in which the GPU was busy"},
+                                Named{"gpu_memory_bytes", "memory of the GPU in use"}};
 
 std::string title_of(const std::string& metric) {
   for (const Named& named : kTitles) {
@@ -117,13 +120,21 @@ std::vector<Chosen> three_of(std::vector<Chosen> all) {
   return {low, middle, high};
 }
 
+// "server 1", or "worker 0, device 1" if the curve has a label and the metric was asked for without one.
+std::string curve_name(const CurveKey& key, const std::string& metric) {
+  std::string name = fmt::format("{} {}", key.role, key.rank);
+  if (key.metric == metric) return name;
+  const std::optional<telemetry::Metric> found = telemetry::find_metric(metric);
+  return fmt::format("{}, {} {}", name, found ? telemetry::info(*found).label : "", printable(key.label()));
+}
+
 std::vector<Chosen> curves_of_processes(const Run& run, const std::string& metric) {
   bool has_windows = false;
-  for (const auto& [key, curve] : run.curves) has_windows |= key.metric == metric && !key.of_epochs;
+  for (const auto& [key, curve] : run.curves) has_windows |= is_curve_of(key.metric, metric) && !key.of_epochs;
   std::vector<Chosen> all;
   for (const auto& [key, curve] : run.curves) {
-    if (key.metric != metric || key.of_epochs == has_windows || std::isnan(curve.mean())) continue;
-    all.push_back({&curve, fmt::format("{} {}", key.role, key.rank), key.of_epochs});
+    if (!is_curve_of(key.metric, metric) || key.of_epochs == has_windows || std::isnan(curve.mean())) continue;
+    all.push_back({&curve, curve_name(key, metric), key.of_epochs});
   }
   if (all.size() > kWorkersMax) return three_of(std::move(all));
   if (all.size() == 1) all[0].name.clear();
@@ -224,7 +235,8 @@ Result<std::vector<std::string>> chosen_metrics(std::span<const Run> runs, const
   const std::set<std::string> all = metrics_of(runs);
   if (all.empty()) return fail(Code::kData, "the runs have no metrics: they ended before the first line was written");
   for (const std::string& metric : asked) {
-    if (all.contains(metric)) continue;
+    if (std::any_of(all.begin(), all.end(), [&](const std::string& name) { return is_curve_of(name, metric); }))
+      continue;
     const std::vector<std::string> names(all.begin(), all.end());
     const std::optional<std::string> near = nearest(metric, names);
     return fail(Code::kUsage, "no run has the metric '{}'{}; there are: {}", metric,
@@ -249,7 +261,8 @@ Chart plot(std::span<const Run> runs, const std::vector<std::string>& metrics, P
   chart.x = axis_of(over);
   chart.y = {
       .title = metrics.size() > 1 ? quantity : title_of(metrics[0]), .unit = unit_of(metrics[0]), .scale = y_scale};
-  chart.y.from_zero = !chart.y.unit.empty();
+  const bool is_share = metrics[0].substr(0, metrics[0].find('/')).ends_with("_share");
+  chart.y.from_zero = !chart.y.unit.empty() || is_share;
   const Plotter plotter(runs, metrics, over);
   for (size_t number = 0; number < runs.size(); number++) {
     for (size_t i = 0; i < metrics.size(); i++) plotter.add(runs[number], number, metrics[i], i, chart);

@@ -33,7 +33,7 @@ struct Figure {
 bool has_values(std::span<const Run> runs, const std::string& metric) {
   return std::any_of(runs.begin(), runs.end(), [&](const Run& run) {
     return std::any_of(run.curves.begin(), run.curves.end(), [&](const auto& curve) {
-      return curve.first.metric == metric && !std::isnan(curve.second.mean());
+      return is_curve_of(curve.first.metric, metric) && !std::isnan(curve.second.mean());
     });
   });
 }
@@ -99,6 +99,9 @@ std::string curves_section(std::span<const Run> runs) {
       {{"wait_data_s"}, "How long each worker waited for batches between two lines of its log."},
       {{"wait_network_s"}, "How long each worker waited for other devices and processes between two lines of its log."},
       {{"epoch_s"}, "The time of training in each epoch, without validation."},
+      {{"gpu_busy_share"}, "The share of a second or less in which a kernel ran on each GPU, when a line was written."},
+      {{"gpu_memory_bytes"}, "The memory of each GPU that is in use, by any process."},
+      {{"memory_bytes"}, "The resident memory of each worker's process."},
   };
   const std::vector<Over> overs = overs_of(runs, figures);
   if (overs.empty()) return "<p>The runs have no values to draw.</p>\n";

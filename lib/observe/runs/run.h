@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -20,10 +21,20 @@ struct CurveKey {
   bool of_epochs = false;  // values of whole epochs and of validations; false: of windows between them
   std::string role;        // "worker", "server"
   int64_t rank = 0;
+  // "0" of "gpu_busy_share/0"; empty if the metric has no label.
+  [[nodiscard]] std::string label() const {
+    const size_t slash = metric.find('/');
+    return slash == std::string::npos ? "" : metric.substr(slash + 1);
+  }
   bool operator<(const CurveKey& other) const {
     return std::tie(metric, of_epochs, role, rank) < std::tie(other.metric, other.of_epochs, other.role, other.rank);
   }
 };
+
+// Of a metric with a label there is a curve for each label: "gpu_busy_share/0" is of "gpu_busy_share".
+inline bool is_curve_of(std::string_view curve, std::string_view metric) {
+  return curve.starts_with(metric) && (curve.size() == metric.size() || curve[metric.size()] == '/');
+}
 
 // A warning or an error in a log. Equal texts are counted, whatever the numbers in them.
 struct LogMessage {
