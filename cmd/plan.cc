@@ -35,8 +35,8 @@ std::vector<Row> speed_rows() {
   return {
       {.name = "from-log",
        .value = "FILE|DIR",
-       .help = "take the speeds from the log of a run, or from the workers' logs in a run directory, instead of "
-               "measuring them",
+       .help = "take the speeds from the log of a run, or from a run directory, whose flags are the defaults of "
+               "JOB-FLAGS, instead of measuring them",
        .bind = DT_FIELD(Options, from_log),
        .default_text = "none"},
       {.name = "probe-batches",
@@ -180,7 +180,8 @@ Result<int> plan(const Call& call) {
     return 0;
   }
   DT_TRY(const MixedLine<Options> asked, read_mixed_line(table, call.arguments));
-  DT_TRY(const job::Parsed parsed, job::parse_flags(asked.job, call.environment));
+  const std::vector<std::string> of_job = tools::with_flags_of_run(asked.job, asked.options.from_log);
+  DT_TRY(const job::Parsed parsed, job::parse_flags(of_job, call.environment));
   const job::Flags& flags = parsed.flags;
   const Options& options = asked.options;
   DT_TRY_VOID(check(flags, options));

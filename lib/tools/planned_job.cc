@@ -5,10 +5,12 @@
 
 #include "data/loading/open.h"
 #include "job/spec/job_spec.h"
+#include "observe/runs/run.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
+#include "tools/own_speed.h"
 #include "tools/speed_log.h"
 
 namespace dtrain::tools {
@@ -40,8 +42,32 @@ Result<> describe(job::Flags flags, PlannedJob& job) {
 std::string hint_of_run(const std::string& path) {
   const Result<job::JobSpec> spec = job::read_job_spec(path);
   if (!spec || spec->flags.num_servers == 0 || job::store_of(spec->flags).scheme != job::Scheme::kBsp) return {};
-  return fmt::format("{} is a run of {}, in which all workers run at the speed of the slowest one", path,
-                     spec->flags.scheme.kv_store);
+  return fmt::format(
+      "{} is a run of {}, in which all workers run at the speed of the slowest one; its metrics.jsonl does not have "
+      "the "
+      "time of each worker's own steps, because no epoch has ended or the workers were on several hosts",
+      path, spec->flags.scheme.kv_store);
+}
+
+// Sets the speeds of the workers' own steps, if `path` is a run directory that has them.
+bool take_own_speeds(const std::string& path, int64_t workers, PlannedJob& job) {
+  std::error_code error;
+  if (workers == 0 || !std::filesystem::is_directory(path, error)) return false;
+  const Result<observe::Run> run = observe::read_run(path);
+  if (!run) return false;
+  std::optional<std::vector<double>> speeds = own_speeds(*run, workers);
+  if (!speeds) return false;
+  job.speeds = std::move(*speeds);
+  job.speeds_from = fmt::format("from {}: of each worker's own steps, without its waits for weights", path);
+  return true;
+}
+
+Result<> take_logged_speeds(const std::string& path, int64_t workers, PlannedJob& job) {
+  DT_TRY(job.speeds, read_speeds(path, workers));
+  job.speeds_from = fmt::format(
+      "from {}: the median of each worker's log lines except the first, including the time that it waited", path);
+  job.hint = hint_of_run(path);
+  return {};
 }
 
 }  // namespace
@@ -76,12 +102,17 @@ Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string
   return job;
 }
 
+std::vector<std::string> with_flags_of_run(std::vector<std::string> arguments, const std::string& path) {
+  if (job::read_job_spec(path)) arguments.insert(arguments.begin(), {"--resume", path});
+  return arguments;
+}
+
 Result<PlannedJob> job_of_log(const job::Flags& flags, const std::string& path) {
   PlannedJob job;
-  DT_TRY(job.speeds, read_speeds(path, flags.given("num-workers") ? flags.job.num_workers : 0));
-  job.speeds_from = fmt::format(
-      "from {}: the median of each worker's log lines except the first, including the time that it waited", path);
-  job.hint = hint_of_run(path);
+  const int64_t workers = flags.given("num-workers") ? flags.job.num_workers : 0;
+  if (!take_own_speeds(path, workers, job)) {
+    DT_TRY_VOID(take_logged_speeds(path, workers, job));
+  }
   DT_TRY_VOID(describe(flags, job));
   return job;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "job/flags/flags.h"
@@ -24,8 +25,12 @@ std::string calibration_dir(const job::Flags& flags);
 // `flags` are those of the real job.
 Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string& run_dir, int64_t batches);
 
-// Takes the speeds from the log of a run, or from the workers' logs in a run directory. The job has as many workers as
-// the flags say, or as the log has if the flags do not say it.
+// `arguments`, the flags of a job; if `path` is a run directory with a JobSpec, the flags of that run fill in what they
+// do not say.
+std::vector<std::string> with_flags_of_run(std::vector<std::string> arguments, const std::string& path);
+
+// Takes the speeds from the log of a run, or from a run directory: from the time of the workers' own steps, or from their
+// logs if that is not there. The job has as many workers as the flags say, or as the log has if the flags do not say it.
 Result<PlannedJob> job_of_log(const job::Flags& flags, const std::string& path);
 
 }  // namespace dtrain::tools

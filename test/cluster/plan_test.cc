@@ -70,6 +70,43 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
   CHECK_THAT(again.output, Contains("groups: it says so already\ndata_sharding: it says so already\n"));
 }
 
+TEST_CASE("a plan of a BSP run needs no flags, and its speeds are those of the workers' own steps", "[plan]") {
+  const TempDir dir;
+  make_data(dir);
+  const Ended job = run({dtrain_program(),
+                         "-n",
+                         "3",
+                         "-s",
+                         "1",
+                         "--network",
+                         "lenet",
+                         "--data-dir",
+                         "data",
+                         "--batch-size",
+                         "10",
+                         "--threads",
+                         "1",
+                         "--kv-store",
+                         "dist_sync",
+                         "--num-epochs",
+                         "1",
+                         "--num-examples",
+                         "300",
+                         "--run-dir",
+                         "run",
+                         "--inject",
+                         "step-ms=60,step-ms=300@worker:2"},
+                        {.deadline_s = 120, .directory = dir.path(), .environment = {}});
+  INFO(job.output);
+  REQUIRE(job.code == 0);
+  const Ended plan = run({dtrain_program(), "plan", "--from-log", "run", "--group-tolerance", "0.5"},
+                         {.deadline_s = 60, .directory = dir.path(), .environment = {}});
+  INFO(plan.output);
+  REQUIRE(plan.code == 0);
+  CHECK_THAT(plan.output, Contains("group 0: workers 0 1, the slowest ") && Contains("group 1: worker 2, "));
+  CHECK(must(read_file(dir.path("groups"))) == "#0 #1\n#2\n");
+}
+
 TEST_CASE("a calibration run that fails or is stopped writes no files", "[plan]") {
   const TempDir dir;
   make_data(dir);

@@ -66,6 +66,49 @@ TEST_CASE("the log of a BSP run gives a hint that its workers waited for the slo
   CHECK(must(job_of_log(flags_of(), dir.path())).hint.empty());
 }
 
+TEST_CASE("a run directory gives the speeds of the workers' own steps, without their waits", "[tools][plan]") {
+  const TempDir dir;
+  write_logs(dir);
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "dist_sync";
+  spec.flags.num_workers = 2;
+  spec.flags.num_servers = 1;
+  spec.flags.batch_size = 50;
+  must(job::write_job_spec(dir.path(), spec));
+  std::string lines;
+  // Both workers made 60 steps in 30 s. Worker 1 needed all of that for itself, worker 0 a third.
+  for (const auto& [rank, own, wait] : {std::tuple(0, 10.0, 20.0), {1, 29.0, 1.0}}) {
+    lines += fmt::format(
+        R"({{"role":"worker","rank":{},"epoch":0,"step":60,"bad_records":0,"wait_data_share":0,"seconds":40,"phase_s":)"
+        R"({{"data_wait":{},"other":{},"pull_wait":{},"validation":5,"checkpoint":5}}}})"
+        "\n",
+        rank, own / 2, own / 2, wait);
+  }
+  must(write_file_atomic(dir.path("metrics.jsonl"), lines));
+  const PlannedJob job = must(job_of_log(flags_of({"-n", "2", "-s", "1"}), dir.path()));
+  REQUIRE(job.speeds.size() == 2);
+  CHECK(job.speeds[0] == Approx(300));
+  CHECK(job.speeds[1] == Approx(60 * 50 / 29.0));
+  CHECK_THAT(job.speeds_from, Contains("without its waits for weights"));
+  CHECK(job.hint.empty());
+  CHECK_THAT(job_of_log(flags_of({"-n", "3", "-s", "1"}), dir.path()).error().text(), Contains("worker 2 of 3"));
+
+  must(write_file_atomic(dir.path("metrics.jsonl"), lines.substr(0, lines.find('\n') + 1)));
+  const PlannedJob without = must(job_of_log(flags_of({"-n", "2", "-s", "1"}), dir.path()));
+  CHECK(without.speeds == std::vector<double>{100, 40});
+  CHECK_THAT(without.hint, Contains("no epoch has ended"));
+}
+
+TEST_CASE("the flags of a run directory are the defaults of its plan", "[tools][plan]") {
+  const TempDir dir;
+  CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"-n", "2"});
+  CHECK(with_flags_of_run({"-n", "2"}, "") == std::vector<std::string>{"-n", "2"});
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "dist_sync";
+  must(job::write_job_spec(dir.path(), spec));
+  CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"--resume", dir.path(), "-n", "2"});
+}
+
 TEST_CASE("a calibration gives the speeds and the number of records", "[tools][plan]") {
   const TempDir dir;
   write_logs(dir);
