@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 
 #include "base/json.h"
 
@@ -27,8 +28,14 @@ Result<> MetricsFile::write(const Record& record) {
     (value.label.empty() ? json[name] : json[name][value.label]) = value.value;
   }
   const std::string line = json_text(json) + "\n";
-  if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
+  // Only the call after a partial one says why the rest could not be written.
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t written = ::write(file_.get(), rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
+    }
   }
   return {};
 }

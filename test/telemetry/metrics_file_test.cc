@@ -1,6 +1,10 @@
 #include "telemetry/metrics_file.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
 #include <limits>
 #include <sstream>
 
@@ -34,4 +38,20 @@ TEST_CASE("several processes may append to one metrics file", "[telemetry]") {
   CHECK(lines[2]["epoch"].is_null());
   CHECK(lines[2]["phase_s"] == nlohmann::json{{"forward", 1.5}, {"backward", 2.5}});
   CHECK(MetricsFile::open(dir.path("no/such/dir"), "worker", 0).error().code == Code::kUsage);
+}
+
+TEST_CASE("a line that is written in part gives the cause", "[telemetry]") {
+  const dtrain::test::TempDir dir;
+  const auto file = must(MetricsFile::open(dir.path("m.jsonl"), "worker", 0));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 10, .rlim_max = before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  errno = ENOTTY;  // of an earlier call
+  const Result<> written = file->write({.epoch = 0, .step = 1, .values = {{Metric::kLearningRate, 0.1}}});
+  setrlimit(RLIMIT_FSIZE, &before);
+  (void)std::signal(SIGXFSZ, handler);
+  REQUIRE(!written);
+  CHECK_THAT(written.error().text(), Catch::Contains("m.jsonl': File too large"));
 }
