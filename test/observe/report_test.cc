@@ -137,6 +137,20 @@ TEST_CASE("long times are in minutes and hours", "[observe]") {
   CHECK(chart.series[0].points.back().x == 20);
 }
 
+TEST_CASE("a report says of all workers where their time went, as the log does", "[observe]") {
+  const Runs runs;
+  std::vector<Run> read = runs.read({"a"});
+  read[0].summary["time_shares"] = {{"data_wait", 0.02}, {"compute", 0.4}, {"push", 0.01}, {"pull_wait", 0.57}};
+  const std::string html = report_page(read, "dtrain 0.1.0");
+  CHECK_THAT(html,
+             Contains("of the workers&#39; time, computing took 40 %, waiting for data 2 %, sending gradients 1 %, "
+                      "waiting for weights 57 %"));
+  CHECK_THAT(html, Contains("waiting for weights</th><td>57 %"));
+  CHECK_THAT(html, !Contains("waiting for other devices"));
+  read[0].summary["time_shares"] = {{"data_wait", "much"}};
+  CHECK_THAT(report_page(read, "dtrain 0.1.0"), Contains("10 % of worker 0&#39;s time was spent waiting for other"));
+}
+
 TEST_CASE("a report has all that is known of the runs", "[observe]") {
   const Runs runs;
   const std::string html = report_page(runs.read({"a", "b", "old.log"}), "dtrain 0.1.0");
@@ -146,8 +160,8 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "What ran, and how it ended",
                            "320 samples/s",
                            "completed",
-                           "Data is the limit: 42 % of the time",
-                           "10 % of the time was spent waiting for other devices",
+                           "Data is the limit: 42 % of worker 0&#39;s time",
+                           "10 % of worker 0&#39;s time was spent waiting for other devices",
                            "Worker 1 is slow: 400 samples/s",
                            "Where the time went",
                            "worker 1, forward: 4 s",

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "observe/charts/svg.h"
 #include "observe/charts/ticks.h"
+#include "observe/slow.h"
 
 namespace dtrain::observe {
 namespace {
@@ -125,9 +126,24 @@ std::string duration(const Run& run) {
   return minutes < 120 ? fmt::format("{} min", minutes) : fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
-Value share(const char* key) {
-  return [key](const Run& run) -> std::string {
-    const std::optional<double> value = run.summary_number(key);
+// Where the steps' time of all workers went. nullopt: summary.json does not tell.
+std::optional<TimeShares> time_shares_of(const Run& run) {
+  if (!run.summary.is_object() || !run.summary.contains("time_shares")) return std::nullopt;
+  const json& shares = run.summary["time_shares"];
+  const auto number = [&](const char* key) { return shares.is_object() ? shares.value(key, json()) : json(); };
+  const json data_wait = number("data_wait"), compute = number("compute"), push = number("push"),
+             pull_wait = number("pull_wait");
+  if (!data_wait.is_number() || !compute.is_number() || !push.is_number() || !pull_wait.is_number()) {
+    return std::nullopt;
+  }
+  return TimeShares{data_wait.get<double>(), compute.get<double>(), push.get<double>(), pull_wait.get<double>()};
+}
+
+// Of all workers, or else the number that summary.json has for the first one.
+Value waiting_share(double TimeShares::*of_all, const char* of_first) {
+  return [of_all, of_first](const Run& run) -> std::string {
+    std::optional<double> value = run.summary_number(of_first);
+    if (const std::optional<TimeShares> shares = time_shares_of(run)) value = (*shares).*of_all;
     return value ? fmt::format("{:.0f} %", *value * 100) : kNone;
   };
 }
@@ -222,20 +238,37 @@ void add_sentences(const json& value, std::vector<std::string>& sentences) {
   for (const json& part : value) add_sentences(part, sentences);
 }
 
+// Whose time summary.json means where it has one number: that of rank 0.
+const char* whose_time(const Run& run) {
+  return run.summary_number("workers").value_or(1) > 1 ? "worker 0's" : "the";
+}
+
 std::string data_sentence(const Run& run) {
   const auto limit = run.summary.find("data_limit");
   const std::optional<double> waited = run.summary_number("wait_data_share");
   if (limit == run.summary.end() || !waited) return {};
-  if (limit->is_null())
-    return fmt::format("Data is not the limit: {:.0f} % of the time was spent waiting for batches.", *waited * 100);
+  const char* const whose = whose_time(run);
+  if (limit->is_null()) {
+    return fmt::format("Data is not the limit: {:.0f} % of {} time was spent waiting for batches.", *waited * 100,
+                       whose);
+  }
   if (!limit->is_string()) return {};
   std::string text =
-      fmt::format("Data is the limit: {:.0f} % of the time was spent waiting for batches", *waited * 100);
+      fmt::format("Data is the limit: {:.0f} % of {} time was spent waiting for batches", *waited * 100, whose);
   const std::string stage = limit->get<std::string>();
   if (stage != "unknown") text += fmt::format("; the stage '{}' takes most of the decode threads' time", stage);
   if (const std::optional<double> busy = run.summary_number("decoders_busy_share"))
     text += fmt::format(", which were busy for {:.0f} %", *busy * 100);
   return text + ". More decode threads (--data-nthreads) or faster pictures help.";
+}
+
+// Of all workers, or else how long the first one waited for others.
+std::string time_sentence(const Run& run) {
+  if (const std::optional<TimeShares> shares = time_shares_of(run)) return time_shares_text(*shares);
+  const std::optional<double> network = run.summary_number("wait_network_share");
+  if (!network || *network <= 0.05) return {};
+  return fmt::format("{:.0f} % of {} time was spent waiting for other devices and processes.", *network * 100,
+                     whose_time(run));
 }
 
 // A worker that is much slower than the others.
@@ -263,10 +296,7 @@ std::vector<std::string> slow_sentences(const Run& run) {
       if (run.summary.contains(key)) add_sentences(run.summary[key], sentences);
     }
     sentences.push_back(data_sentence(run));
-    const std::optional<double> network = run.summary_number("wait_network_share");
-    if (network && *network > 0.05)
-      sentences.push_back(
-          fmt::format("{:.0f} % of the time was spent waiting for other devices and processes.", *network * 100));
+    sentences.push_back(time_sentence(run));
   }
   sentences.push_back(worker_sentence(run));
   std::erase(sentences, "");
@@ -318,8 +348,8 @@ std::string result_table(std::span<const Run> runs) {
   add_row(rows, runs, "time to accuracy", levels);
   add_row(rows, runs, "throughput of the job", throughput);
   add_row(rows, runs, "duration", duration);
-  add_row(rows, runs, "waiting for data", share("wait_data_share"));
-  add_row(rows, runs, "waiting for the network", share("wait_network_share"));
+  add_row(rows, runs, "waiting for data", waiting_share(&TimeShares::data_wait, "wait_data_share"));
+  add_row(rows, runs, "waiting for weights", waiting_share(&TimeShares::pull_wait, "wait_network_share"));
   add_row(rows, runs, "outcome", outcome);
   return table_of("What ran, and how it ended", runs, rows);
 }
