@@ -1,5 +1,7 @@
 #include "tools/parse_log.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -117,7 +119,13 @@ Result<> LogTable::add(std::string_view line) {
 
 Result<std::string> LogTable::text() const {
   // Lines with times match both families. The newer one is meant only if a metric is named as it was asked for.
-  return text(names_metrics_ ? LogFamily::kFrom12 : LogFamily::kUpTo11);
+  if (names_metrics_) return text(LogFamily::kFrom12);
+  // The older one shows all metrics of a set in one column, whatever their names: not what was asked for by a name.
+  if (up_to_11_->epochs() > 0 && options_.metric_names != ParseLogOptions{}.metric_names) {
+    return fail(Code::kData, "the log has no metric {} at the end of an epoch (\"Epoch[0] Train-{}=...\")",
+                fmt::join(options_.metric_names, " or "), options_.metric_names.front());
+  }
+  return text(LogFamily::kUpTo11);
 }
 
 Result<std::string> LogTable::text(LogFamily family) const {

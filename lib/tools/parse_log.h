@@ -37,7 +37,7 @@ class LogTable {
   // Code::kData: there are more than kEpochsMax epochs.
   Result<> add(std::string_view line);
   // Uses the newer family if the log names one of the metrics as it expects, else the older one. Code::kData: no line
-  // matches.
+  // matches, or metrics other than the default were asked for and the log has none of them.
   [[nodiscard]] Result<std::string> text() const;
   [[nodiscard]] Result<std::string> text(LogFamily family) const;
 

@@ -64,6 +64,12 @@ TEST_CASE("a log without the metric's name is read by the older expressions", "[
         "|  1 | 0.500000 | 0.250000 | 1.0 |\n");
 }
 
+TEST_CASE("a metric that was asked for and that the log lacks is an error, not another metric's table", "[tools]") {
+  CHECK_THAT(parse_log(kTwoNodes, {.metric_names = {"f1", "rmse"}}).error().text(),
+             Catch::Contains("the log has no metric f1 or rmse at the end of an epoch"));
+  CHECK_THAT(parse_log("nothing\n", {.metric_names = {"f1"}}).error().text(), Catch::Contains("no line from the end"));
+}
+
 TEST_CASE("epochs come in the order in which they appear", "[tools]") {
   const std::string log =
       "Epoch[10] Train-accuracy=0.5\nEpoch[10] Validation-accuracy=0.5\nEpoch[10] Time cost=1.0\n"
