@@ -1,4 +1,5 @@
 """What must hold of the live page while a real job runs, computed in the browser, and pictures of it."""
+import json
 import os
 import re
 import signal
@@ -47,6 +48,8 @@ CONTRAST = r"""
 # All that a keyboard should reach, in the order of the page.
 REACHABLE = "[...document.querySelectorAll('a[href], button, select, [tabindex=\"0\"]')].filter(n => n.getClientRects().length).map(n => n.id || n.className)"
 FOCUSED = "document.activeElement.id || document.activeElement.className"
+# The log shows its last line.
+LOG_AT_END = "(() => { const log = document.getElementById('log'); return log.scrollTop + log.clientHeight >= log.scrollHeight - 8; })()"
 
 
 def watch_job(program, chromium, folder, start_job, check):
@@ -116,6 +119,9 @@ def looks(page, folder, check):
         print(f"page, {name}: {contrast['checked']} contrasts, the least is {contrast['least']:.2f} of what WCAG AA asks for", flush=True)
         wide = page.evaluate("document.documentElement.scrollWidth")
         check(wide <= width, f"{name}: the page is {wide} wide, the screen {width}")
+        last = page.evaluate("lines.at(-1)[1]")
+        check(page.wait_for(f"lines.at(-1)[1] !== {json.dumps(last)}", 60), f"{name}: the log goes on with no line")
+        check(page.wait_for(LOG_AT_END, 5), f"{name}: the log does not show its last line after a change of the width")
         page.picture(folder / f"{name}.png")
     page.prefer("light")
     page.size(1280, 900)
