@@ -51,6 +51,23 @@ TEST_CASE("a file that has only broken places is scanned to its end", "[data]") 
   CHECK(scan.broken.size() == 100'000);
 }
 
+// As when a copy of a file breaks off, or a length is damaged. The place would be counted twice, and worker 0 could not
+// send the offsets to the others, which must ascend.
+TEST_CASE("a record that runs beyond the end of the file behind a sound one is one broken place", "[data]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> bytes;
+  put_part(bytes, 0, 0);
+  put_part(bytes, 0, 1000);
+  put_part(bytes, 0, 0);
+  put_part(bytes, 0, 1000);
+  test::write_bytes(dir.path("a.rec"), bytes);
+  const RecordScan scan = must(scan_records(must(RecordFile::open(dir.path("a.rec")))));
+  CHECK(scan.offsets == std::vector<int64_t>{0, 16});
+  REQUIRE(scan.broken.size() == 2);
+  CHECK(scan.broken[0].offset == 8);
+  CHECK(scan.broken[1].offset == 24);
+}
+
 namespace {
 
 // Writes records of 1 MiB each: a small picture, and bytes after its end, which decoders ignore.

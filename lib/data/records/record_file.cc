@@ -157,14 +157,18 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
       continue;
     }
     // A writer leaves no magic inside a record. If one begins inside the record before, that record's length was wrong.
-    DT_TRY(const int64_t next, walker.next_start((sound < 0 ? at : sound) + 4));
-    if (next < at) {
+    int64_t inside = at;
+    if (sound >= 0) {
+      DT_TRY(inside, walker.next_start(sound + 4));
+    }
+    if (inside < at) {
       scan.offsets.pop_back();
       scan.broken.push_back({sound, "its length is wrong: another record begins inside it"});
+      at = inside;
     } else {
       scan.broken.push_back({at, step.reason});
+      DT_TRY(at, walker.next_start(at + 4));
     }
-    at = next;
     sound = -1;
   }
   return scan;
