@@ -106,7 +106,7 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   const Clock::time_point begin = Clock::now();
   DT_TRY_VOID(consumer.take(options.num_batches));
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  return BenchInputResult{.source = data.train->describe(0),
+  return BenchInputResult{.source = flags.data.data_train.empty() ? flags.data.data_dir : flags.data.data_train,
                           .pixels = pixels,
                           .images = options.num_batches * how.batch_size,
                           .threads = how.threads,

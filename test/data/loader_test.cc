@@ -34,7 +34,7 @@ class Numbers : public Dataset {
     if (broken.contains(index)) return fail(Code::kData, "numbers: record {}: broken on purpose", index);
     out[0] = static_cast<float>(index);
     out[1] = static_cast<float>(random.uniform());
-    labels[0] = static_cast<float>(index % classes);
+    labels[0] = static_cast<float>(index % classes) + label_excess;
     return {};
   }
 
@@ -51,6 +51,7 @@ class Numbers : public Dataset {
   mutable std::vector<int64_t> announced;
   std::set<int64_t> broken;
   int64_t classes = 10;
+  float label_excess = 0;
   bool throws = false;
   mutable std::atomic<int64_t> loads = 0;
 
@@ -409,6 +410,12 @@ TEST_CASE("a label that is not a class is an error that names the record", "[dat
   CHECK(error.code == Code::kData);
   CHECK((error.message.find("record 10") != std::string::npos || error.message.find("record 21") != std::string::npos));
   CHECK(error.message.find("label 10 is not in the range 0 to 9") != std::string::npos);
+
+  numbers->label_excess = 0.5F;
+  options.shuffle = false;
+  options.threads = 1;
+  Loader fractions(numbers, options, Log::silent());
+  CHECK(failing_epoch(fractions).message.find("record 0: label 0.5 is not a whole number") != std::string::npos);
 }
 
 TEST_CASE("an error is returned in place of its batch, whatever was prefetched", "[data]") {

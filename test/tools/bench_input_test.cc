@@ -74,6 +74,7 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
   CHECK(result.stages.decode > 0);
   CHECK(result.stages.color == 0);
   const nlohmann::json json = nlohmann::json::parse(result.json());
+  CHECK(json["source"] == dir.path("data"));
   CHECK(json["images"] == 96);
   CHECK(json["images_per_s"].get<double>() == Approx(2 * json["images_per_s_per_thread"].get<double>()));
   double all = 0;

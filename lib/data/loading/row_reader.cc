@@ -1,5 +1,6 @@
 #include "data/loading/row_reader.h"
 
+#include <cmath>
 #include <utility>
 
 namespace dtrain::data {
@@ -38,10 +39,12 @@ Result<> RowReader::set_labels(std::span<float> labels, int64_t record, std::spa
   for (size_t i = 0; i < labels.size(); i++) {
     const BatchLabel& label = options_.labels[i];
     labels[i] = of_record[label.position];
-    if (labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes)) continue;
-    return fail(Code::kData, "{}: label {}{} is not in the range 0 to {}; check --num-classes",
-                dataset_->describe(record), labels[i], labels.size() == 1 ? "" : fmt::format(" for '{}'", label.name),
-                label.classes - 1);
+    const bool in_range = labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes);
+    if (in_range && labels[i] == std::trunc(labels[i])) continue;
+    return fail(Code::kData, "{}: label {}{} is not {} 0 to {}; check {}", dataset_->describe(record), labels[i],
+                labels.size() == 1 ? "" : fmt::format(" for '{}'", label.name),
+                in_range ? "a whole number, which a class is, from" : "in the range", label.classes - 1,
+                in_range ? "the labels of the data" : "--num-classes");
   }
   return {};
 }
