@@ -80,6 +80,10 @@ Result<int> write_pictures(const std::vector<std::string>& names, const MixedLin
   if (options.sheet > 0 && options.npy > 0) {
     return fail(Code::kUsage, "--sheet and --npy write different files: give one of them");
   }
+  if (options.json || options.stat.decodes) {
+    return fail(Code::kUsage, "{} is for the statistics; leave it out, or leave out {}",
+                options.json ? "--json" : "--decode", options.sheet > 0 ? "--sheet" : "--npy");
+  }
   std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
   job.insert(job.end(), line.job.begin(), line.job.end());
   DT_TRY(const job::Parsed parsed, job::parse_flags(job, call.environment));
@@ -102,10 +106,14 @@ Result<int> data_stat(const Call& call) {
   }
   std::vector<std::string> arguments = call.arguments;
   const std::vector<std::string> names = take_names(arguments);
-  if (names.empty()) return fail(Code::kUsage, "usage: {}", std::string_view(kUsage).substr(0, 61));
+  if (names.empty()) {
+    const std::string_view usage = kUsage;
+    return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
+  }
   DT_TRY(const MixedLine<Options> line, read_mixed_line(table, arguments));
   const Log log = tool_log("stat", call);
   if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
+  if (!line.options.out.empty()) return fail(Code::kUsage, "--out has a use only with --sheet N or --npy N");
   if (!line.job.empty()) {
     return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N or --npy N", line.job[0]);
   }

@@ -63,7 +63,7 @@ struct ToolLine {
   std::vector<std::string> positionals;
 };
 
-// `usage` is for example "dtrain parse-log FILE [FLAGS]". Code::kUsage unless there are `least` to `most` positionals.
+// `usage` is for example "dtrain parse-log FILE [FLAGS]"; an explanation may follow on further lines. Code::kUsage unless there are `least` to `most` positionals.
 template <class Options>
 Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
                                          const Call& call, size_t least, size_t most) {
@@ -76,7 +76,7 @@ Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, c
   DT_TRY(const std::vector<job::Setting> settings, table.read(call.arguments, line.positionals));
   for (const job::Setting& setting : settings) DT_TRY_VOID(table.apply(setting, line.options));
   if (line.positionals.size() < least || line.positionals.size() > most) {
-    return fail(Code::kUsage, "usage: {}", usage);
+    return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
   }
   return line;
 }

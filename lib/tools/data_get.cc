@@ -19,6 +19,7 @@
 #include "data/records/record_writer.h"
 #include "data/records/tar.h"
 #include "data/sources/cifar_source.h"
+#include "data/sources/idx_source.h"
 #include "launch/download/download.h"
 #include "tools/imagenet_get.h"
 
@@ -365,6 +366,26 @@ Result<> get_cifar(const PublishedSet& set, const DataGetOptions& options, const
   return convert_cifar(set, options, log);
 }
 
+// The other sets keep every pixel.
+Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) {
+  const DataGetOptions defaults;
+  const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&
+                          options.quality == defaults.quality;
+  if (set.name == "imagenet" || is_default) return {};
+  return fail(Code::kUsage,
+              "--resize, --val-resize and --quality are for imagenet; the pictures of {} stay as they are", set.name);
+}
+
+// Without checksums, a page of a web server would be taken for the data set.
+Result<> check_idx(const std::string& folder) {
+  for (const char* name : {"train", "t10k"}) {
+    DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", folder, name),
+                               fmt::format("{}/{}-labels-idx1-ubyte.gz", folder, name)),
+                "checking the form of the files; remove this one before another try");
+  }
+  return {};
+}
+
 Result<> check_folder(const std::string& out) {
   DT_TRY_VOID(make_directories(out));
   if (::access(out.c_str(), W_OK) == 0) return {};
@@ -385,6 +406,7 @@ Result<PublishedSet> published_set(const std::string& name) {
 
 Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
   DT_TRY_VOID(check_address(set, options));
+  DT_TRY_VOID(check_encoding(set, options));
   DT_TRY_VOID(check_folder(options.out));
   if (set.name == "imagenet") {
     const auto fetch = [&](const PublishedFile& file) -> Result<std::string> {
@@ -399,6 +421,7 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   }
   if (set.name.starts_with("cifar")) return get_cifar(set, options, log);
   for (const PublishedFile& file : set.files) DT_TRY_VOID(Fetch(set, file, options, log).run());
+  if (set.name == "mnist" && !options.checks) DT_TRY_VOID(check_idx(options.out));
   return {};
 }
 

@@ -193,6 +193,11 @@ TEST_CASE("missing files and hosts are named before any process is started", "[c
 TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
+      {{"data", "get"}, 2, {"usage: dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"}},
+      {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"}},
+      {{"data", "stat", "a.rec", "--out", "x"}, 2, {"--out has a use only with --sheet N or --npy N"}},
+      {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for the statistics", "leave out --npy"}},
+      {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for the statistics"}},
       {{"plan"}, 2, {"no training data"}},
       {{"plan", "--benchmark", "1", "--network", "lenet"}, 2, {"the number of workers to measure is missing", "-n"}},
       {{"plan", "-n", "2", "--benchmark", "1", "--network", "lenet", "--probe-batches", "1G"}, 2, {"more than 100000"}},

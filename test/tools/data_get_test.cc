@@ -70,7 +70,7 @@ struct Folders {
 
 // A set of one file, which is left as it is.
 PublishedSet one_file(const std::string& name, launch::DigestKind kind, const std::string& digest, bool of_content) {
-  return {"mnist", "https://127.0.0.1:1", {{name, kind, digest, of_content}}};
+  return {"one", "https://127.0.0.1:1", {{name, kind, digest, of_content}}};
 }
 
 std::string cifar_records(int count) {
@@ -150,6 +150,32 @@ TEST_CASE("wrong addresses and folders are refused", "[tools]") {
   options.url = "";
   CHECK_THAT(get_data(must(published_set("imagenet")), options, Log::silent()).error().message, Contains("licensed"));
   CHECK(published_set("mnits").error().code == Code::kUsage);
+}
+
+TEST_CASE("without checksums, the files of MNIST must still have their form", "[tools]") {
+  const Folders folders;
+  const PublishedSet set = must(published_set("mnist"));
+  for (const PublishedFile& file : set.files) put_file(folders.source + "/" + file.name, "<html>log in first</html>");
+  DataGetOptions options = folders.options();
+  options.checks = false;
+  const auto refused = get_data(set, options, Log::silent());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kData);
+  CHECK_THAT(refused.error().message, Contains("train-images-idx3-ubyte.gz"));
+}
+
+TEST_CASE("flags for pictures that are encoded are refused for the sets that keep theirs", "[tools]") {
+  const Folders folders;
+  for (const char* name : {"mnist", "cifar10", "cifar100"}) {
+    for (int DataGetOptions::*field :
+         {&DataGetOptions::resize, &DataGetOptions::val_resize, &DataGetOptions::quality}) {
+      DataGetOptions options = folders.options();
+      options.*field = 80;
+      const auto refused = get_data(must(published_set(name)), options, Log::silent());
+      REQUIRE(!refused);
+      CHECK(refused.error().code == Code::kUsage);
+    }
+  }
 }
 
 // The archive also has a member that would leave the folder, under the name of a file that is wanted.
