@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "base/file.h"
 #include "data/records/image_list.h"
+#include "data/records/record_index.h"
 
 namespace dtrain::tools {
 namespace {
@@ -67,6 +69,10 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
                     const Im2recHost& host) {
   DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
   for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
+  for (const std::string& path : folder.left_out) {
+    log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
+             path);
+  }
   if (folder.entries.empty()) {
     return fail(Code::kNotFound, "{}: no images ({}){}", root, fmt::join(options.extensions, " "),
                 options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
@@ -83,6 +89,32 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
   return {};
 }
 
+// The flags that say how a list is made, of those that differ from their defaults: "--recursive, --chunks".
+std::string listing_flags(const Im2recOptions& options) {
+  const Im2recOptions defaults;
+  const std::pair<const char*, bool> given[] = {
+      {"--recursive", options.recursive},
+      {"--no-shuffle", !options.shuffle},
+      {"--exts", options.extensions != defaults.extensions},
+      {"--chunks", options.division.chunks != defaults.division.chunks},
+      {"--train-ratio", options.division.train_ratio != defaults.division.train_ratio},
+      {"--test-ratio", options.division.test_ratio != defaults.division.test_ratio},
+  };
+  std::vector<std::string_view> names;
+  for (const auto& [name, is_given] : given) {
+    if (is_given) names.emplace_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Lists that are there are packed as they are, so that a run that was ended goes on, and edited lists stay.
+void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
+  const std::string flags = listing_flags(options);
+  if (flags.empty()) return;
+  log.warn("'{}'{} is packed as it is: {} has no effect on lists that are there; remove them to list the images anew",
+           lists.front(), lists.size() > 1 ? fmt::format(" and {} other lists", lists.size() - 1) : "", flags);
+}
+
 // The lists to pack; makes them if there are none.
 Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const std::string& root,
                                                const Im2recOptions& options, const Log& log, const Im2recHost& host) {
@@ -95,7 +127,12 @@ Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const 
                 "pack them (or remove '{}', if the lists are complete)",
                 prefix, mark);
   }
-  if (unfinished || find_lists(prefix).empty()) DT_TRY_VOID(make_lists(prefix, root, options, log, host));
+  std::vector<std::string> lists = find_lists(prefix);
+  if (!unfinished && !lists.empty()) {
+    warn_of_present_lists(lists, options, log);
+    return lists;
+  }
+  DT_TRY_VOID(make_lists(prefix, root, options, log, host));
   return find_lists(prefix);
 }
 
@@ -109,8 +146,25 @@ std::string out_name(const std::string& out, const Im2recOptions& options) {
   return options.nsplit > 1 ? fmt::format("{}.part{:03}", out, options.part) : out;
 }
 
+// Packing can take hours, and would end with an error, or with the loss of the list.
+Result<> check_out(const std::string& list, const std::string& out) {
+  std::error_code error;
+  if (fs::is_directory(out, error)) {
+    return fail(Code::kUsage, "'{}' is a folder; name the record file, such as '{}'", out,
+                (fs::path(out) / fs::path(list).stem()).string() + ".rec");
+  }
+  for (const std::string& written : {out, data::index_path(out)}) {
+    if (fs::equivalent(list, written, error)) {
+      return fail(Code::kUsage, "'{}' would be written over the list '{}'; name another record file, such as '{}'",
+                  written, list, fs::path(list).replace_extension(".rec").string());
+    }
+  }
+  return {};
+}
+
 Result<> pack_list(const std::string& list, const std::string& root, const std::string& out,
                    const Im2recOptions& options, const Log& log, const data::PackRun& run) {
+  DT_TRY_VOID(check_out(list, out));
   DT_TRY(const std::string text, read_file(list, kDataBytesMax));
   const std::string_view lines = data::part_of_lines(text, options.part, options.nsplit);
   std::vector<data::ListEntry> entries;
@@ -119,7 +173,11 @@ Result<> pack_list(const std::string& list, const std::string& root, const std::
   } else {
     entries = data::parse_list(lines, list, log);
   }
-  if (entries.empty()) return fail(Code::kData, "{}: the list contains no images", list);
+  if (entries.empty()) {
+    const bool is_part = options.nsplit > 1 && !text.empty();
+    return fail(Code::kData, "{}: {} no images", list,
+                is_part ? fmt::format("part {} of {} has", options.part, options.nsplit) : "the list contains");
+  }
   DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log, run), "packing '{}'",
          list);
   log.info("packed {} images of '{}' into '{}', skipped {}", report.packed, list, out, report.skipped);
@@ -150,6 +208,11 @@ Result<> check(const Im2recOptions& options) {
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log, const Im2recHost& host) {
   DT_TRY_VOID(check(options));
+  const std::string flags = listing_flags(options);
+  if (options.list || !flags.empty()) {
+    return fail(Code::kUsage, "{} is for making a list, and '{}' is one already; leave it out",
+                options.list ? "--list" : flags, list);
+  }
   return pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop});
 }
 

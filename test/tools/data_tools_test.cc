@@ -88,6 +88,26 @@ TEST_CASE("im2rec makes only lists on request, and packs existing lists", "[tool
   CHECK(must(read_file(dir.path("set_b.idx"))) == "7\t0\n");
 }
 
+// A list can hold neither tabs nor ends of lines in a path, nor blanks at its ends: it would name another file.
+TEST_CASE("images whose names a list cannot hold are left out of it and named", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  for (const char* name : {"3\ttab.jpg", "new\nline.jpg", "return\r.jpg", " blank.jpg"}) {
+    std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/") + name);
+  }
+  Log log = Log::silent();
+  must(log.add_file(dir.path("log")));
+  Im2recOptions options;
+  options.recursive = true;
+  must(im2rec_prefix(dir.path("a"), dir.path("images"), options, log));
+  const std::string text = must(read_file(dir.path("log")));
+  for (const char* name : {"3\ttab.jpg", "new\\x0aline.jpg", "return\\x0d.jpg", " blank.jpg"}) {
+    CHECK_THAT(text, Catch::Contains(fmt::format("images/{}': left out", name)));
+  }
+  CHECK_THAT(text, !Catch::Contains("skipped line"));
+  CHECK(count_records(dir.path("a.rec")) == 2);
+}
+
 TEST_CASE("im2rec accepts the keys of MXNet's im2rec.cc", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 1);
@@ -167,6 +187,7 @@ TEST_CASE("the parts of a list together have its records", "[tools][data]") {
   options.recursive = options.list = true;
   options.pack.pass_through = true;
   must(im2rec_prefix(dir.path("a"), dir.path("images"), options, Log::silent()));
+  options.recursive = options.list = false;
   must(im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("all.rec"), options, Log::silent()));
   std::string parts;
   options.nsplit = 3;
@@ -177,6 +198,59 @@ TEST_CASE("the parts of a list together have its records", "[tools][data]") {
     parts += must(read_file(name));
   }
   CHECK(parts == must(read_file(dir.path("all.rec"))));
+}
+
+TEST_CASE("im2rec never writes over its list, and knows at once that the record file is a folder", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  const std::string line = "0\t1\tcat/0.jpg\n";
+  must(write_file_atomic(dir.path("a.lst"), line));
+  must(write_file_atomic(dir.path("b.idx"), line));
+  const auto refused = [&](const char* list, const char* out) {
+    const auto packed = im2rec_list(dir.path(list), dir.path("images"), dir.path(out), {}, Log::silent());
+    REQUIRE(!packed);
+    CHECK(packed.error().code == Code::kUsage);
+    CHECK(must(read_file(dir.path(list))) == line);
+    return packed.error().message;
+  };
+  CHECK_THAT(refused("a.lst", "a.lst"), Catch::Contains("written over the list") && Catch::Contains("a.rec"));
+  CHECK_THAT(refused("b.idx", "b.rec"), Catch::Contains("b.idx' would be written over the list"));
+  CHECK_THAT(refused("a.lst", "images"), Catch::Contains("is a folder") && Catch::Contains("images/a.rec"));
+  CHECK(!std::filesystem::exists(dir.path("images.partial")));
+}
+
+TEST_CASE("flags that make a list are not ignored where there is one", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  must(write_file_atomic(dir.path("a.lst"), "0\t1\tcat/0.jpg\n"));
+  Im2recOptions options;
+  options.recursive = true;
+  options.division.chunks = 2;
+  const auto refused = im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("o.rec"), options, Log::silent());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("--recursive, --chunks"));
+  Im2recOptions lists;
+  lists.list = true;
+  CHECK(!im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("o.rec"), lists, Log::silent()));
+
+  Log log = Log::silent();
+  must(log.add_file(dir.path("log")));
+  must(im2rec_prefix(dir.path("a"), dir.path("images"), options, log));
+  CHECK_THAT(must(read_file(dir.path("log"))),
+             Catch::Contains("--recursive, --chunks has no effect on lists that are there"));
+}
+
+TEST_CASE("a part of a list that has no line is named", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  must(write_file_atomic(dir.path("a.lst"), "0\t1\tcat/0.jpg\n"));
+  Im2recOptions options;
+  options.nsplit = 3;
+  options.part = 2;
+  const auto empty = im2rec_list(dir.path("a.lst"), dir.path("images"), dir.path("o.rec"), options, Log::silent());
+  REQUIRE(!empty);
+  CHECK_THAT(empty.error().message, Catch::Contains("a.lst: part 2 of 3 has no images"));
 }
 
 TEST_CASE("a list with blanks has as many labels as label_width says", "[tools][data]") {

@@ -139,6 +139,11 @@ bool has_extension(const fs::path& path, const std::vector<std::string>& extensi
   return std::ranges::find(extensions, extension) != extensions.end();
 }
 
+// Whether the path is read from a list as it was written.
+bool fits_list(std::string_view path) {
+  return path.find_first_of("\t\n\r") == std::string_view::npos && strip(path) == path;
+}
+
 class FolderWalk {
  public:
   FolderWalk(std::string root, const std::vector<std::string>& extensions)
@@ -152,7 +157,9 @@ class FolderWalk {
       if (entry.is_directory(broken_link)) {
         directories.push_back(entry.path());
       } else if (entry.is_regular_file(broken_link) && has_extension(entry.path(), extensions_)) {
-        files.push_back(entry.path());
+        const bool fits = fits_list(entry.path().lexically_relative(root_).string());
+        if (fits) files.push_back(entry.path());
+        if (!fits) found_.left_out.push_back(entry.path().string());
       }
     }
     if (error) return fail(Code::kNotFound, "{}: {}", path.string(), error.message());
@@ -164,7 +171,10 @@ class FolderWalk {
     return {};
   }
 
-  ImageFolder take() { return std::move(found_); }
+  ImageFolder take() {
+    std::ranges::sort(found_.left_out);
+    return std::move(found_);
+  }
 
  private:
   void add(const fs::path& path, const std::vector<fs::path>& files, bool recursive) {

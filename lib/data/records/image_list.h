@@ -34,6 +34,7 @@ Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const 
 struct ImageFolder {
   std::vector<ListEntry> entries;                   // ids count up in this order
   std::vector<std::pair<std::string, int>> labels;  // if recursive: (directory relative to the root, its label)
+  std::vector<std::string> left_out;                // images whose names a list cannot hold, with their directories
 };
 // Lists the images of a directory, by name. Not recursive: all have label 0. Recursive: the images of a directory come
 // before those of its subdirectories, and links are followed; directories get the labels 0, 1, ... in the order in
