@@ -44,8 +44,7 @@ std::string hint_of_run(const std::string& path) {
   if (!spec || spec->flags.num_servers == 0 || job::store_of(spec->flags).scheme != job::Scheme::kBsp) return {};
   return fmt::format(
       "{} is a run of {}, in which all workers run at the speed of the slowest one; its metrics.jsonl does not have "
-      "the "
-      "time of each worker's own steps, because no epoch has ended or the workers were on several hosts",
+      "the time of each worker's own steps, because no epoch has ended or the workers were on several hosts",
       path, spec->flags.scheme.kv_store);
 }
 

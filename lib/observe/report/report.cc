@@ -88,8 +88,7 @@ std::string curves_section(std::span<const Run> runs) {
        "The loss of the training rows since the line before, of each run's first worker. Lower is better."},
       {{"validation_accuracy", "train_accuracy"},
        "The share of rows that were classified correctly: of validation after each epoch, and of training since the "
-       "line "
-       "before. A growing distance between the two means that the network learns its training rows by heart."},
+       "line before. A growing distance between the two means that the network learns its training rows by heart."},
       {{"validation_top_k_accuracy_5", "train_top_k_accuracy_5"},
        "The share of rows whose class was among the network's first five."},
       {{"lr"}, "The learning rate of the next update."},
