@@ -13,8 +13,6 @@
 namespace dtrain::tools {
 namespace {
 
-constexpr int64_t kLabelsMax = int64_t{1} << 40;  // labels are only shown, so any is allowed
-
 Result<data::DataSets> open_pictures(job::Flags& flags, const char* name, const Log& log) {
   if (flags.job.augment.benchmark) return fail(Code::kUsage, "{} shows pictures; --benchmark 1 has none", name);
   DT_TRY_VOID(role::complete_flags(flags));
@@ -26,19 +24,26 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
   return {.share = {0, images.size()},
           .batch_size = batch,
           .batches = (count + batch - 1) / batch,
-          .labels = {{.name = "label", .position = 0, .classes = kLabelsMax}},
+          .labels = {{.name = "label", .position = 0, .classes = 0}},  // only shown, so any is allowed
           .shuffle = flags.job.augment.shuffle,
+          .shuffle_chunk_bytes = flags.job.augment.shuffle_chunk << 20,
           .seed = flags.job.seed.value_or(0),
           .threads = std::max(1, static_cast<int>(flags.data.data_threads)),
           .prefetch = 1,
           .max_bad_records = flags.data.max_bad_records};
 }
 
+// How many of `count` pictures there are.
+int64_t available(int64_t count, const data::Dataset& images, const Log& log) {
+  if (count > images.size()) log.warn("there are only {} pictures, not {}", images.size(), count);
+  return std::min(count, images.size());
+}
+
 }  // namespace
 
 Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, const Log& log) {
   DT_TRY(const data::DataSets sets, open_pictures(flags, "--sheet", log));
-  const int64_t shown = std::min(count, sets.train->size());
+  const int64_t shown = available(count, *sets.train, log);
   data::LoaderOptions options = loader_options(flags, *sets.train, shown, shown);
   options.pixels = sets.train->normalisation() != nullptr;
   data::Loader loader(sets.train, options, log);
@@ -55,7 +60,7 @@ Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, co
 Result<> write_array(job::Flags flags, int64_t count, const std::string& out, const Log& log) {
   DT_TRY(const data::DataSets sets, open_pictures(flags, "--npy", log));
   constexpr int64_t kBatch = 64;
-  int64_t missing = std::min(count, sets.train->size());
+  int64_t missing = available(count, *sets.train, log);
   Shape shape = sets.train->image();
   shape.insert(shape.begin(), missing);
   DT_TRY(AtomicFile file, AtomicFile::create(out));

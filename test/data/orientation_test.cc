@@ -7,10 +7,13 @@
 #include <opencv2/imgcodecs.hpp>
 
 #include "data/pictures/mat.h"
+#include "data/pictures/picture_facts.h"
 #include "data/pictures/picture_header.h"
+#include "data/sources/survey.h"
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "support/must.h"
+#include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
@@ -139,6 +142,23 @@ TEST_CASE("a picture that is read as stored is not turned", "[data]") {
   const auto jpeg = jpeg_with(must(encode_image(test::gradient_image(5, 9, 3, 1), ".jpg", 90)), exif_block(6, true));
   must(decoder.decode_as_stored(jpeg, read));
   CHECK(read.size() == ImageSize{5, 9});
+}
+
+TEST_CASE("sizes that are told without training are those of the upright picture", "[data]") {
+  const test::TempDir dir;
+  const Image image = test::gradient_image(5, 9, 3, 1);
+  const auto png = png_with(must(encode_image(image, ".png", 3)), kAfterIhdr, exif_block(6, true));
+  const auto jpeg = jpeg_with(must(encode_image(image, ".jpg", 90)), exif_block(6, true));
+  for (const auto& file : {png, jpeg}) {
+    const PictureFacts facts = must(picture_facts(file));
+    CHECK(facts.orientation == 6);
+    CHECK(facts.height == 9);
+    CHECK(facts.width == 5);
+    std::vector<uint8_t> record;
+    must(append_record(record, test::image_payload(0, 0, file)));
+    test::write_bytes(dir.path("a.rec"), record);
+    CHECK(must(survey_records({dir.path("a.rec")})).image == Shape{3, 9, 5});
+  }
 }
 
 TEST_CASE("only the first EXIF block counts, and other segments and chunks are passed over", "[data]") {

@@ -137,6 +137,27 @@ TEST_CASE("the sheet has the training pictures, the same for every number of thr
   CHECK(test::read_bytes(dir.path("one.png")) != test::read_bytes(dir.path("other.png")));
 }
 
+// Three chunks of two records each, which stay neighbors.
+TEST_CASE("the sheet has the order of training with chunks, and any labels", "[tools]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> file;
+  for (int i = 0; i < 6; i++) {
+    std::vector<uint8_t> picture = must(data::encode_image(test::gradient_image(8, 8, 3, i), ".jpg", 95));
+    picture.resize(1 << 20);  // decoders ignore what follows the picture
+    must(data::append_record(file,
+                             test::image_payload(static_cast<uint64_t>(i), -0.5F * static_cast<float>(i), picture)));
+  }
+  test::write_bytes(dir.path("a.rec"), file);
+  job::Flags flags;
+  flags.data.data_train = dir.path("a.rec");
+  flags.job.network.image_shape = {3, 8, 8};
+  flags.job.network.num_classes = 5;
+  must(write_sheet(flags, 6, dir.path("records.png"), Log::silent()));
+  flags.job.augment.shuffle_chunk = 2;
+  must(write_sheet(flags, 6, dir.path("chunks.png"), Log::silent()));
+  CHECK(test::read_bytes(dir.path("records.png")) != test::read_bytes(dir.path("chunks.png")));
+}
+
 // The batches of the array are of 64 pictures, so 70 are two of them. Numbers are those of the pixels.
 TEST_CASE("the array has the training pictures, normalized, and not more than there are", "[tools]") {
   const test::TempDir dir;

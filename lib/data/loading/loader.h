@@ -59,11 +59,11 @@ class Dataset {
   [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
 };
 
-// One label of the batches: which one of a record's labels it is, and its values, which are in [0, classes).
+// One label of the batches: which one of a record's labels it is, and its values, which are whole numbers in [0, classes).
 struct BatchLabel {
   std::string name;  // of the network's variable, for messages; may be empty if there is only one label
   size_t position = 0;
-  int64_t classes = 0;
+  int64_t classes = 0;  // 0: the values may be any numbers
 };
 
 struct LoaderOptions {

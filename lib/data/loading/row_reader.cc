@@ -39,6 +39,7 @@ Result<> RowReader::set_labels(std::span<float> labels, int64_t record, std::spa
   for (size_t i = 0; i < labels.size(); i++) {
     const BatchLabel& label = options_.labels[i];
     labels[i] = of_record[label.position];
+    if (label.classes == 0) continue;
     const bool in_range = labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes);
     if (in_range && labels[i] == std::trunc(labels[i])) continue;
     return fail(Code::kData, "{}: label {}{} is not {} 0 to {}; check {}", dataset_->describe(record), labels[i],

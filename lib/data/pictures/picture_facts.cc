@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/pictures/image.h"
 #include "data/pictures/jpeg.h"
 #include "data/pictures/orientation.h"
 #include "data/pictures/picture_header.h"
@@ -56,7 +57,6 @@ Result<PictureFacts> jpeg_facts(Bytes file) {
       facts.height = static_cast<int64_t>(big_endian_16(segment, 5));
       facts.width = static_cast<int64_t>(big_endian_16(segment, 7));
       facts.colors = jpeg_colors(segment[9]);
-      facts.orientation = read_orientation_tag(file);
       return facts;
     }
     at += length + 2;
@@ -64,9 +64,7 @@ Result<PictureFacts> jpeg_facts(Bytes file) {
   return fail(Code::kData, "a JPEG without a size");
 }
 
-}  // namespace
-
-Result<PictureFacts> picture_facts(Bytes file) {
+Result<PictureFacts> stored_facts(Bytes file) {
   if (file.empty()) return fail(Code::kData, "there is no picture in it");
   if (is_jpeg(file)) return jpeg_facts(file);
   DT_TRY(const PictureHeader header, read_picture_header(file));
@@ -74,6 +72,17 @@ Result<PictureFacts> picture_facts(Bytes file) {
                       .colors = {},
                       .height = header.height,
                       .width = header.width};
+}
+
+}  // namespace
+
+Result<PictureFacts> picture_facts(Bytes file) {
+  DT_TRY(PictureFacts facts, stored_facts(file));
+  facts.orientation = read_orientation_tag(file);
+  const ImageSize size = orientation_of_tag(facts.orientation).turned({facts.height, facts.width});
+  facts.height = size.height;
+  facts.width = size.width;
+  return facts;
 }
 
 }  // namespace dtrain::data

@@ -9,10 +9,10 @@
 namespace dtrain::data {
 
 struct PictureFacts {
-  std::string format;  // "JPEG", "progressive JPEG", "PNG", "raw pixels", ...
-  std::string colors;  // of a JPEG: "gray", "color", "CMYK"; else empty
-  int64_t height = 0, width = 0;
-  int orientation = 1;  // of a JPEG: the value of its EXIF tag, from 1, which is upright, to 8
+  std::string format;             // "JPEG", "progressive JPEG", "PNG", "raw pixels", ...
+  std::string colors;             // of a JPEG: "gray", "color", "CMYK"; else empty
+  int64_t height = 0, width = 0;  // of the upright picture, as training sees it
+  int orientation = 1;            // the value of its EXIF tag, from 1, which is upright, to 8
 };
 
 // `file` may be cut behind its header. Code::kData if the header is cut or broken, or the format is unknown.

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "data/pictures/image.h"
+#include "data/pictures/orientation.h"
 #include "data/records/image_list.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
@@ -33,7 +34,8 @@ class Sizes {
   // Pictures that do not decode are left out; training reports them.
   void look_at(Bytes file) {
     if (!decoder_.decode_as_stored(file, image_)) return;
-    const Shape shape = {image_.channels == 1 ? 1 : 3, image_.height, image_.width};
+    const ImageSize upright = read_orientation(file).turned(image_.size());
+    const Shape shape = {image_.channels == 1 ? 1 : 3, upright.height, upright.width};
     const auto by_pixels = [](const Shape& a, const Shape& b) { return a[1] * a[2] < b[1] * b[2]; };
     if (!seen_ || by_pixels(shape, smallest_)) smallest_ = shape;
     if (!seen_ || by_pixels(largest_, shape)) largest_ = shape;
