@@ -233,7 +233,8 @@ std::string remedy(const JobPeriod& period, const JobForm& form) {
     return data_remedy(period.workers, form.decoders_are_tuned);
   }
   if (shares.pull_wait + shares.push <= kWait) return "";
-  if (period.workers.size() > 1 && !form.is_gsp && slowest_to_fastest(period.workers) > kUneven) {
+  const bool is_uneven = period.workers.size() > 1 && slowest_to_fastest(period.workers) > kUneven;
+  if (is_uneven && form.waits_for_slow && shares.pull_wait > kWait) {
     return fmt::format(
         "groups of like workers, because the fast ones wait for the slow ones: "
         "'dtrain plan --from-log {}' proposes them for --kv-store dist_gsync",

@@ -41,7 +41,7 @@ std::string time_shares_text(const TimeShares& shares);
 // job's flags.
 struct JobForm {
   size_t servers = 0;
-  bool is_gsp = false;
+  bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
   bool decoders_are_tuned = false;  // --data-nthreads auto
   std::string run_dir;
 };

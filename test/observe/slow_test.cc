@@ -154,10 +154,16 @@ TEST_CASE("a server that is busier than the others is named", "[observe]") {
 }
 
 TEST_CASE("the advice is about what takes the time", "[observe]") {
-  const JobForm form{.servers = 2, .is_gsp = false, .run_dir = "runs/a"};
+  const JobForm form{.servers = 2, .waits_for_slow = true, .run_dir = "runs/a"};
   CHECK(advice(job({worker(0, 1, 99, 5), worker(1, 1, 99, 5)}), form).empty());
   CHECK_THAT(advice(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), form),
              Catch::Contains("dtrain plan --from-log runs/a"));
+  // In ASP nobody waits for the slow ones, and where sending takes the time they are not what is waited for.
+  CHECK_THAT(advice(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), {.servers = 2, .run_dir = "runs/a"}),
+             Catch::Contains("--batch-size"));
+  JobPeriod sending = job({worker(0, 1, 40, 10), worker(1, 1, 99, 10)});
+  for (WorkerPeriod& one : sending.workers) one.push_s = 0.1;
+  CHECK_THAT(advice(sending, form), Catch::Contains("--batch-size"));
   JobPeriod busy = job({worker(0, 1, 50, 50), worker(1, 1, 50, 50)});
   CHECK_THAT(advice(busy, form), Catch::Contains("--batch-size"));
   busy.servers = {{.rank = 0, .host = "", .busy = 0.9, .updates = 1}};
@@ -168,7 +174,7 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
 }
 
 TEST_CASE("the advice about data is about what delays them", "[observe]") {
-  JobForm form{.servers = 2, .is_gsp = false, .run_dir = ""};
+  JobForm form{.servers = 2, .waits_for_slow = true, .run_dir = ""};
   const auto advice_for = [&](WorkerPeriod slowest) {
     return advice(job({worker(0, 40, 99, 15), std::move(slowest)}), form);
   };
@@ -190,8 +196,8 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
 }
 
 TEST_CASE("a run's conclusion has its shares, and nulls where there is nothing to say", "[observe]") {
-  const auto said =
-      nlohmann::json::parse(to_json(conclude(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), {.run_dir = "runs/a"})));
+  const auto said = nlohmann::json::parse(to_json(
+      conclude(job({worker(0, 1, 40, 60), worker(1, 1, 99, 1)}), {.waits_for_slow = true, .run_dir = "runs/a"})));
   CHECK(said["time_shares"]["compute"] == Approx(139.0 / 202));
   CHECK_THAT(said["advice"].get<std::string>(), Catch::Contains("dtrain plan --from-log runs/a"));
   const auto nothing = nlohmann::json::parse(to_json(conclude(job({}), {})));

@@ -108,8 +108,9 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
 }
 
 observe::JobForm job_form(const Process& process, const job::JobFlags& flags) {
+  const job::Scheme scheme = job::store_of(flags).scheme;
   return {.servers = static_cast<size_t>(flags.num_servers),
-          .is_gsp = job::store_of(flags).scheme == job::Scheme::kGsp,
+          .waits_for_slow = scheme == job::Scheme::kBsp || scheme == job::Scheme::kSsp,
           .decoders_are_tuned = process.flags.data.data_threads_auto,
           .run_dir = process.run_dir.path()};
 }
