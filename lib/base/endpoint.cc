@@ -88,7 +88,7 @@ Result<std::string> connected_address(const addrinfo& to) {
 
 }  // namespace
 
-Result<Endpoint> parse_endpoint(std::string_view text) {
+Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min) {
   const size_t colon = text.rfind(':');
   std::string_view host = text.substr(0, std::min(colon, text.size()));
   const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
@@ -97,7 +97,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   uint16_t port = 0;
   const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (host.empty() || plain_v6 || error != std::errc() || end != digits.data() + digits.size() || port == 0) {
+  if (host.empty() || plain_v6 || error != std::errc() || end != digits.data() + digits.size() || port < port_min) {
     return fail(Code::kUsage, "'{}' is not HOST:PORT (write an IPv6 address in brackets)", text);
   }
   return Endpoint{std::string(host), port};

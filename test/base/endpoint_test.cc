@@ -8,6 +8,9 @@ TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones 
   CHECK(parse_endpoint("10.0.0.1:9091").value() == Endpoint{"10.0.0.1", 9091});
   CHECK(parse_endpoint("[fe80::1]:80").value() == Endpoint{"fe80::1", 80});
   CHECK(parse_endpoint("node-3:65535").value() == Endpoint{"node-3", 65535});
+  CHECK(parse_endpoint("[::1]:0", 0).value() == Endpoint{"::1", 0});
+  CHECK_FALSE(parse_endpoint("[::1]:0"));
+  CHECK(parse_endpoint("::1:0", 0).error().message.starts_with("'::1:0' is not HOST:PORT"));
   CHECK(to_text(Endpoint{"fe80::1", 80}) == "[fe80::1]:80");
   CHECK(to_text(Endpoint{"node-3", 80}) == "node-3:80");
   for (const char* text :

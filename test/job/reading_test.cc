@@ -29,6 +29,8 @@ TEST_CASE("--test-io reads one epoch and excludes flags that only training uses"
   CHECK_THAT(refused({"--test-io", "--resume", "auto"}), Contains("leave out --resume"));
   CHECK_THAT(refused({"--test-io", "--load-epoch", "0"}), Contains("leave out --load-epoch"));
   CHECK_THAT(refused({"--test-io", "--check", "reference"}), Contains("leave out --check"));
+  CHECK_THAT(refused({"--test-io", "--trace", "10"}), Contains("leave out --trace"));
+  CHECK_THAT(refused({"--test-io", "--monitor", "10"}), Contains("leave out --monitor"));
   CHECK_THAT(refused({"--test-io", "--data-nthreads", "auto"}), Contains("give a number"));
 }
 

@@ -167,9 +167,11 @@ std::vector<Row> run_rows() {
        .min = 0,
        .max = kThreadsMax},
       {.name = "metrics-addr",
-       .value = "HOST:PORT",
-       .help = "serve the metrics of the job to Prometheus at http://HOST:PORT/metrics; port 0 means any free port; a "
-               "host beyond this machine needs a token (--token-file or DTRAIN_TOKEN)",
+       .value = "[HOST:]PORT",
+       .help =
+           "serve the metrics of the job to Prometheus at http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left "
+           "out; port 0 means any free port; a host beyond this machine needs a token (--token-file or "
+           "DTRAIN_TOKEN)",
        .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
       {.name = "monitor-addr",
        .value = "[HOST:]PORT",

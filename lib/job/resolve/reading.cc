@@ -26,6 +26,8 @@ Result<> resolve_test_io(Flags& flags) {
                      : !loop.pretrained_model.empty()   ? "pretrained-model"
                      : !flags.device.check.empty()      ? "check"
                      : flags.device.synthetic_on_device ? "synthetic-on"
+                     : flags.launch.trace_steps > 0     ? "trace"
+                     : loop.monitor > 0                 ? "monitor"
                                                         : nullptr;
   if (flag != nullptr) {
     return fail(Code::kUsage, "--test-io 1 reads the training data once and does not train: leave out --{}", flag);

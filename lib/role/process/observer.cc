@@ -79,12 +79,8 @@ HttpAnswer answer_of(const Result<std::string>& traced) {
 
 Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
-  // Addresses to call have no port 0, which here means any.
-  const bool is_any_port = address.ends_with(":0");
-  if (is_any_port) address.back() = '1';
-  DT_TRY(Endpoint where, parse_endpoint(address), "reading {} '{}'", flag, text);
-  if (is_any_port) where.port = 0;
+  const std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
+  DT_TRY(Endpoint where, parse_endpoint(address, 0), "reading {} '{}'", flag, text);
   return where;
 }
 
