@@ -242,6 +242,17 @@ TEST_CASE("missing flags are a usage error", "[data]") {
   options.training.fill_value = 256;
   CHECK(refused(options));
   test::write_record_file(dir.path("a.rec"), 2, 8, 8, 3, 2);
+  DataOptions channels;
+  channels.data_train = dir.path("a.rec");
+  channels.image_shape = {3, 8, 8};
+  for (const std::vector<float>& values : {std::vector<float>{128}, {1, 2}}) {
+    channels.rgb_mean = values;
+    CHECK(refused(channels));
+  }
+  channels.rgb_mean = {0};  // for all channels
+  CHECK_FALSE(refused(channels));
+  channels.rgb_std = {58};
+  CHECK(refused(channels));
   options = DataOptions();
   options.data_train = dir.path("a.rec");
   CHECK(refused(options));  // no --image-shape

@@ -81,6 +81,17 @@ bool shrinks_whole_pictures(const Distortion& distortion) {
   return distortion.random_resized_crop || distortion.crop_size_max > 0;
 }
 
+// One value that has no effect stands for all channels, and the one for alpha may be left out. Otherwise some channels
+// would be normalized in another way than the rest.
+Result<> check_channels(const char* flag, const std::vector<float>& values, int64_t channels, float neutral) {
+  if (values.size() > 4) return fail(Code::kUsage, "{}: there are more than 4 values; give one for each channel", flag);
+  const int64_t needed = std::min<int64_t>(channels, 3);
+  const bool is_neutral = values.empty() || (values.size() == 1 && values[0] == neutral);
+  if (is_neutral || std::ssize(values) >= needed) return {};
+  return fail(Code::kUsage, "{} {}: gives {} of the {} channels; give one value for each", flag, fmt::join(values, ","),
+              values.size(), needed);
+}
+
 Result<> check_options(const DataOptions& options, const Shape& image) {
   if (image.empty()) return fail(Code::kUsage, "the image shape is unknown: give --image-shape C,H,W or --data-type");
   constexpr int64_t kEdgeMax = 8192;
@@ -111,8 +122,8 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
                 "decoded smaller. Leave out one of the flags, or give --resize N, and an --inter-method other than 10: "
                 "the cache then keeps the resized pictures");
   }
-  if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
-    return fail(Code::kUsage, "--rgb-mean and --rgb-std take at most 4 values");
+  DT_TRY_VOID(check_channels("--rgb-mean", options.rgb_mean, image[0], 0));
+  DT_TRY_VOID(check_channels("--rgb-std", options.rgb_std, image[0], 1));
   if (std::find(options.rgb_std.begin(), options.rgb_std.end(), 0.0f) != options.rgb_std.end()) {
     return fail(Code::kUsage, "--rgb-std: values must not be 0");
   }
