@@ -21,6 +21,7 @@ constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
 constexpr double kUneven = 1.25;            // the slowest worker to the fastest
 constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
+constexpr double kPictureMs = 0.01;         // to read and decode it; of pictures in memory, about which no flag helps
 
 std::string ms(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
@@ -197,19 +198,20 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
 }
 
 // For the worker that waits longest for its data. Empty if nothing is decoded, because then the flags about it do not help.
-std::string data_remedy(const std::vector<WorkerPeriod>& workers, bool decoders_are_tuned) {
+std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
-  if (worker.decode_ms <= 0) return "";
+  if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kPictureMs) return "";
+  const char* const cache = form.has_data_cache ? "a larger --data-cache" : "--data-cache";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
-        "--data-cache, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.1f} ms and "
-        "decoding it {:.1f} (disk {})",
-        worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
+        "{}, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.1f} ms and decoding it "
+        "{:.1f} (disk {})",
+        cache, worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
   const bool lacks_cores = worker.cores_missing > kCoresMissing;
-  if (lacks_cores || decoders_are_tuned) {
+  if (lacks_cores || form.decoders_are_tuned) {
     return fmt::format(
-        "smaller pictures (dtrain im2rec --resize) or --data-cache, because decoding takes {:.1f} ms a picture{}",
+        "smaller pictures (dtrain im2rec --resize) or {}, because decoding takes {:.1f} ms a picture{}", cache,
         worker.decode_ms,
         lacks_cores ? fmt::format(" and the process lacks cores ({:.1f} threads wait for one)", worker.cores_missing)
                     : fmt::format(", and --data-nthreads auto found no faster number of threads than {:.0f}",
@@ -230,7 +232,7 @@ std::string remedy(const JobPeriod& period, const JobForm& form) {
   if (period.workers.empty()) return "";
   const TimeShares shares = time_shares(period);
   if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
-    return data_remedy(period.workers, form.decoders_are_tuned);
+    return data_remedy(period.workers, form);
   }
   if (shares.pull_wait + shares.push <= kWait) return "";
   const bool is_uneven = period.workers.size() > 1 && slowest_to_fastest(period.workers) > kUneven;

@@ -191,7 +191,11 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   CHECK_THAT(advice_for(period),
              Catch::Contains("--data-cache, or smaller pictures") &&
                  Catch::Contains("reading a picture takes 20.0 ms and decoding it 3.0 (disk 12 MB/s)"));
+  form.has_data_cache = true;
+  CHECK_THAT(advice_for(period), Catch::Contains(": a larger --data-cache, or smaller pictures"));
   period.decode_ms = 0;  // rows of numbers
+  CHECK(advice_for(period).empty());
+  period.read_ms = period.decode_ms = 0.001;  // pictures in memory
   CHECK(advice_for(period).empty());
 }
 
