@@ -193,7 +193,7 @@ class FolderWalk {
     const fs::path real = fs::canonical(path, error);
     if (error || std::ranges::find(inside_, real) != inside_.end()) return {};
     inside_.push_back(real);
-    const auto done = directory(path, true);
+    Result<> done = directory(path, true);
     inside_.pop_back();
     return done;
   }
