@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/unique_fd.h"
+#include "base/write_all.h"
 
 namespace dtrain::launch {
 namespace {
@@ -107,7 +108,7 @@ Result<> JobRecord::set_stop_time(std::chrono::milliseconds time) const {
 
 Result<> JobRecord::append(const std::string& line) const {
   const UniqueFd fd(::open(file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.open() || ::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+  if (!fd.open() || !write_all(fd.get(), line)) {
     return fail(Code::kStartup, "cannot write '{}': {}", file(), std::strerror(errno));
   }
   return {};

@@ -1,14 +1,13 @@
 #include "telemetry/metrics_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <string_view>
 
 #include "base/json.h"
+#include "base/write_all.h"
 
 namespace dtrain::telemetry {
 
@@ -27,17 +26,8 @@ Result<> MetricsFile::write(const Record& record) {
     const std::string name(info(value.metric).name);
     (value.label.empty() ? json[name] : json[name][value.label]) = value.value;
   }
-  const std::string line = json_text(json) + "\n";
-  // Only the call after a partial one says why the rest could not be written.
-  for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t written = ::write(file_.get(), rest.data(), rest.size());
-    if (written >= 0) {
-      rest.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
-    }
-  }
-  return {};
+  if (write_all(file_.get(), json_text(json) + "\n")) return {};
+  return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
 }
 
 }  // namespace dtrain::telemetry

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "base/write_all.h"
 #include "observe/tensorboard/tfrecord.h"
 
 namespace dtrain::observe {
@@ -40,14 +41,7 @@ Result<> EventFile::open() {
 }
 
 bool EventFile::write(std::string_view bytes) const {
-  if (injected("write")) return false;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
+  return !injected("write") && write_all(fd_.get(), bytes);
 }
 
 Result<> EventFile::append(std::string_view event) {

@@ -1,0 +1,22 @@
+// Writing to a descriptor until all is written.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+namespace dtrain {
+
+// False if a call fails, with its errno. A disk that fills up may take a part of `bytes` first.
+inline bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace dtrain
