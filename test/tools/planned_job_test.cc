@@ -36,6 +36,16 @@ void write_logs(const TempDir& dir) {
   }
 }
 
+// Of two workers.
+job::JobSpec spec_of(const char* kv_store) {
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = kv_store;
+  spec.flags.num_workers = 2;
+  spec.flags.num_servers = 1;
+  spec.flags.batch_size = 50;
+  return spec;
+}
+
 }  // namespace
 
 TEST_CASE("a log says how many workers the planned job has, and its flags the rest", "[tools][plan]") {
@@ -55,26 +65,16 @@ TEST_CASE("a log says how many workers the planned job has, and its flags the re
 TEST_CASE("the log of a BSP run gives a hint that its workers waited for the slowest", "[tools][plan]") {
   const TempDir dir;
   write_logs(dir);
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "dist_sync";
-  spec.flags.num_workers = 2;
-  spec.flags.num_servers = 1;
-  must(job::write_job_spec(dir.path(), spec));
+  must(job::write_job_spec(dir.path(), spec_of("dist_sync")));
   CHECK_THAT(must(job_of_log(flags_of(), dir.path())).hint, Contains("a run of dist_sync"));
-  spec.flags.scheme.kv_store = "dist_async";
-  must(job::write_job_spec(dir.path(), spec));
+  must(job::write_job_spec(dir.path(), spec_of("dist_async")));
   CHECK(must(job_of_log(flags_of(), dir.path())).hint.empty());
 }
 
 TEST_CASE("a run directory gives the speeds of the workers' own steps, without their waits", "[tools][plan]") {
   const TempDir dir;
   write_logs(dir);
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "dist_sync";
-  spec.flags.num_workers = 2;
-  spec.flags.num_servers = 1;
-  spec.flags.batch_size = 50;
-  must(job::write_job_spec(dir.path(), spec));
+  must(job::write_job_spec(dir.path(), spec_of("dist_sync")));
   std::string lines;
   // Both workers made 60 steps in 30 s. Worker 1 needed all of that for itself, worker 0 a third.
   for (const auto& [rank, own, wait] : {std::tuple(0, 10.0, 20.0), {1, 29.0, 1.0}}) {
@@ -103,9 +103,7 @@ TEST_CASE("the flags of a run directory are the defaults of its plan", "[tools][
   const TempDir dir;
   CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"-n", "2"});
   CHECK(with_flags_of_run({"-n", "2"}, "") == std::vector<std::string>{"-n", "2"});
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "dist_sync";
-  must(job::write_job_spec(dir.path(), spec));
+  must(job::write_job_spec(dir.path(), spec_of("dist_sync")));
   CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"--resume", dir.path(), "-n", "2"});
 }
 

@@ -157,9 +157,11 @@ class FolderWalk {
       if (entry.is_directory(broken_link)) {
         directories.push_back(entry.path());
       } else if (entry.is_regular_file(broken_link) && has_extension(entry.path(), extensions_)) {
-        const bool fits = fits_list(entry.path().lexically_relative(root_).string());
-        if (fits) files.push_back(entry.path());
-        if (!fits) found_.left_out.push_back(entry.path().string());
+        if (fits_list(entry.path().lexically_relative(root_).string())) {
+          files.push_back(entry.path());
+        } else {
+          found_.left_out.push_back(entry.path().string());
+        }
       }
     }
     if (error) return fail(Code::kNotFound, "{}: {}", path.string(), error.message());
