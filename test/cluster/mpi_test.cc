@@ -1,5 +1,6 @@
 // Jobs whose agents mpirun starts, on hosts that are network namespaces (hosts.h). Open MPI reaches them by ssh.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <sstream>
@@ -72,7 +73,7 @@ pid_t find_process(const Hosts& hosts, const std::string& words) {
   return 0;
 }
 
-// The child of a process whose command line begins with `program`.
+// The mpirun that was started in `dir`; 0 if there is none.
 pid_t find_mpirun(const TempDir& dir) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
@@ -82,6 +83,15 @@ pid_t find_mpirun(const TempDir& dir) {
     if (line.starts_with("/usr/bin/mpirun") && contains(line, dir.path())) return std::stoi(name);
   }
   return 0;
+}
+
+// Waits until that mpirun has ended, which it does after the last of its agents; returns false when the time is up.
+bool mpirun_has_ended(const TempDir& dir) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kQuietSeconds);
+  while (find_mpirun(dir) != 0) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -103,7 +113,7 @@ TEST_CASE("mpirun starts the agents of a job, whatever the scheme", "[mpi]") {
   CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + hosts->address(1)));
   CHECK(std::filesystem::exists(dir.path("run/summary.json")));
   CHECK(hosts->all_quiet(kQuietSeconds));
-  CHECK(find_mpirun(dir) == 0);
+  CHECK(mpirun_has_ended(dir));
 }
 
 TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
@@ -142,7 +152,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   INFO(end.output);
   CHECK(end.code == code);
   CHECK(contains(end.output, words));
-  CHECK(find_mpirun(dir) == 0);
+  CHECK(mpirun_has_ended(dir));
 }
 
 // As when a node loses power: nobody is told. Heartbeats and the connection to the agent notice it here, and on the host
@@ -164,7 +174,7 @@ TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") 
   const bool quiet = hosts->all_quiet(kJobSeconds);
   INFO(hosts->processes());
   CHECK(quiet);
-  CHECK(find_mpirun(dir) == 0);
+  CHECK(mpirun_has_ended(dir));
 }
 
 TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {

@@ -410,12 +410,15 @@ TEST_CASE("a label that is not a class is an error that names the record", "[dat
   CHECK(error.code == Code::kData);
   CHECK((error.message.find("record 10") != std::string::npos || error.message.find("record 21") != std::string::npos));
   CHECK(error.message.find("label 10 is not in the range 0 to 9") != std::string::npos);
+}
 
+TEST_CASE("a label that is not a whole number is an error that names the record", "[data]") {
+  auto numbers = std::make_shared<Numbers>(30);
   numbers->label_excess = 0.5F;
+  LoaderOptions options = training(30, 4);
   options.shuffle = false;
-  options.threads = 1;
-  Loader fractions(numbers, options, Log::silent());
-  CHECK(failing_epoch(fractions).message.find("record 0: label 0.5 is not a whole number") != std::string::npos);
+  Loader loader(numbers, options, Log::silent());
+  CHECK(failing_epoch(loader).message.find("record 0: label 0.5 is not a whole number") != std::string::npos);
 }
 
 TEST_CASE("an error is returned in place of its batch, whatever was prefetched", "[data]") {
