@@ -211,14 +211,20 @@ def test_a_suite_that_was_not_built_or_run_is_red():
 
 def test_what_failed_stands_before_the_total():
     with Tree() as tree:
-        catch = "../test/a_test.cc:7: FAILED:\n  CHECK( a )\ntest cases: 4 | 3 passed | 1 failed\n"
+        dashes, dots = "-" * 79 + "\n", "." * 79 + "\n\n"
+        catch = ("~" * 79 + f"\nbase_test is a Catch host application.\n\n{dashes}a sum\n  of two\n{dashes}../test/a_test.cc:5\n{dots}" +
+                 "../test/a_test.cc:7: FAILED:\n  CHECK( a )\nwith expansion:\n  false\n\n" +
+                 "test cases: 4 | 3 passed | 1 failed\n")
+        race = "SUMMARY: ThreadSanitizer: data race a.cc:3 in f\n" + PASSED_3
         tree.write("fake/log", entry(result="FAIL", text=catch) +
+                   entry("data", result="FAIL", text=race) +
                    entry("docs", result="FAIL", text="fine\nFAILED README.md:7: ls\nFAILED README.md:9: cat\n1 passed, 2 failed\n"))
         ended = tree.run("scripts/test", "fast")
-        assert ended.stdout.splitlines()[-3:] == [
-            "FAILED: base: 1 failed, first ../test/a_test.cc:7 (fail, 1.0 s)",
-            "FAILED: docs: 2 failed, first README.md:7: ls (fail, 1.0 s)",
-            "4 passed, 3 failed"], ended
+        assert ended.stdout.splitlines()[-4:] == [
+            "FAILED: fast base: 1 failed, first 'a sum / of two' at ../test/a_test.cc:7: CHECK( a ) (fail, 1.0 s)",
+            "FAILED: fast data: ended badly (fail); ThreadSanitizer: data race a.cc:3 in f (fail, 1.0 s)",
+            "FAILED: fast docs: 2 failed, first README.md:7: ls (fail, 1.0 s)",
+            "7 passed, 4 failed"], ended
         tree.write("fake/broken", "")
         assert tree.run("scripts/test", "fast").stdout.splitlines()[-2] == "FAILED: the build in build"
 
