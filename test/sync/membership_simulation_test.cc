@@ -1,0 +1,91 @@
+// Whole jobs in virtual time (simulated_members.h), from many seeds.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "simulated_members.h"
+
+namespace dtrain::sync::membership {
+namespace {
+
+// True if the workers of each set have done the same number of steps.
+bool sets_agree(const Outcome& run) {
+  return std::ranges::all_of(run.steps_of_set, [](const std::vector<uint64_t>& steps) {
+    return std::ranges::all_of(steps, [&](uint64_t count) { return count == steps.front(); });
+  });
+}
+bool workers_differ(const Outcome& run) {
+  std::set<uint64_t> counts;
+  for (const std::vector<uint64_t>& steps : run.steps_of_set) counts.insert(steps.begin(), steps.end());
+  return counts.size() > 1;
+}
+
+}  // namespace
+
+// Streams break and are reopened now and then, and nothing else happens: every worker does every step and leaves.
+TEST_CASE("an undisturbed job succeeds under any delays", "[sync][membership][sim]") {
+  uint64_t reconnects = 0;
+  for (uint64_t seed = 1; seed <= 500; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Disturbance::kCalm);
+    REQUIRE(run.ended);
+    REQUIRE_FALSE(run.failure.has_value());
+    REQUIRE(run.survivors_ended);
+    REQUIRE_FALSE(run.barrier_was_early);
+    REQUIRE(sets_agree(run));
+    REQUIRE(simulate(seed, Disturbance::kCalm).trace == run.trace);
+    reconnects += run.reconnects;
+  }
+  CHECK(reconnects > 100);  // a path that no seed took has not been tested
+}
+
+// One process dies: its connection closes, or its host goes silent. Every survivor learns which process it was within
+// the timeout (3 s here) + 2 s, and the scheduler ends.
+TEST_CASE("all processes end in time and name a lost process", "[sync][membership][sim]") {
+  uint64_t detected = 0;
+  for (const Disturbance disturbance : {Disturbance::kCrash, Disturbance::kSilence}) {
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+      INFO("seed " << seed << " disturbance " << static_cast<int>(disturbance));
+      const Outcome run = simulate(seed, disturbance);
+      REQUIRE(run.ended);
+      REQUIRE(run.survivors_ended);
+      REQUIRE(run.detection_ms <= (disturbance == Disturbance::kCrash ? 2'000 : 5'000));
+      if (!run.failure) continue;  // it died after its work, or the job was already over
+      detected++;
+      REQUIRE(run.failure->code == Code::kPeerLost);
+      REQUIRE_THAT(run.failure->message, Catch::Contains("was lost"));
+      for (const std::string& message : run.heard) REQUIRE(message == run.failure->message);
+    }
+  }
+  CHECK(detected > 100);
+}
+
+// Whenever the signal comes, the workers of each set stop before the same step. No worker waits for one that never
+// begins the step, nor at the end of an epoch for one that never arrives.
+TEST_CASE("the workers of each stop set stop before the same step", "[sync][membership][sim]") {
+  uint64_t stopped = 0, differed = 0, at_epochs_end = 0, regrouped = 0;
+  for (uint64_t seed = 1; seed <= 2'000; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Disturbance::kStop);
+    REQUIRE(run.ended);
+    if (run.failure) REQUIRE(run.failure->code == Code::kPreempted);
+    const bool before_start =
+        std::ranges::all_of(run.steps_of_set, [](const auto& of_workers) { return of_workers.empty(); });
+    if (before_start) continue;
+    REQUIRE(run.survivors_ended);
+    REQUIRE(sets_agree(run));
+    if (run.failure) REQUIRE(run.stopping_ms <= 3'000);
+    REQUIRE(simulate(seed, Disturbance::kStop).trace == run.trace);
+    if (!run.was_stopped || !run.failure) continue;
+    stopped++;
+    if (workers_differ(run)) differed++;
+    if (run.met_at_epochs_end) at_epochs_end++;
+    if (run.regrouped > 0) regrouped++;
+  }
+  CHECK(stopped > 100);
+  CHECK(differed > 50);
+  CHECK(at_epochs_end > 20);
+  CHECK(regrouped > 100);
+}
+
+}  // namespace dtrain::sync::membership

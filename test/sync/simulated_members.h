@@ -1,0 +1,402 @@
+// The machine of the membership and a whole job around it, in virtual time: processes join, train, meet, stop and leave, and
+// their messages and streams are delayed, broken and opened again. Everything is drawn from a seed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <queue>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/random.h"
+#include "sync/membership.h"
+
+namespace dtrain::sync::membership {
+
+enum class Disturbance { kCalm, kCrash, kSilence, kStop };
+
+struct Outcome {
+  bool ended = false;
+  std::optional<StopJob> failure;
+  std::vector<std::vector<uint64_t>> steps_of_set;  // by set: of the workers that ended by themselves
+  std::vector<std::string> heard;                   // messages of the StopJob notices that processes received
+  Millis detection_ms = 0;                          // from the crash until the last survivor knew of it
+  Millis stopping_ms = 0;                           // from the signal to the end
+  bool survivors_ended = true;
+  bool was_stopped = false;
+  bool barrier_was_early = false;  // a barrier was released although a live worker was not in it
+  bool met_at_epochs_end = false;  // the stop found some workers waiting at the end of an epoch
+  uint64_t reconnects = 0;
+  uint64_t regrouped = 0;  // how often
+  std::string trace;
+};
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, Disturbance disturbance)
+      : random_(seed, Use::kSimulation), disturbance_(disturbance), one_lacks_index_(seed % 3 == 0) {
+    workers_ = static_cast<uint32_t>(1 + random_.below(5));
+    servers_ = static_cast<uint32_t>(random_.below(3));
+    epochs_ = static_cast<uint64_t>(random_.below(6));
+    Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
+    settings.heartbeat_timeout_ms = 3'000;
+    stop_set_of_ = draw_sets();
+    set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(workers_, 0) : stop_set_of_;
+    waiting_.resize(workers_);
+    for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
+    machine_ = std::make_unique<Machine>(settings);
+    for (uint32_t i = 0; i < workers_ + servers_; i++) {
+      processes_.push_back({.id = i, .step_ms_max = 20 + random_.below(150)});
+    }
+  }
+
+  Outcome run() {
+    for (Process& p : processes_) at(random_.below(2'000), [this, &p] { join(p); });
+    at(50, [this] { tick(); });
+    const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
+    if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
+    if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
+    while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
+      const Timed next = queue_.top();
+      queue_.pop();
+      now_ = next.when;
+      next.what();
+    }
+    return outcome();
+  }
+
+ private:
+  static constexpr const char* kMeeting = "the end of an epoch or of the job";
+  struct Process {
+    uint32_t id = 0;
+    bool admitted = false, crashed = false, ended = false, stream = false;
+    int64_t step_ms_max = 1;
+    uint64_t begun = 0;
+    uint64_t applied = 0;  // steps of all workers, as of its last answer
+    uint64_t epoch = 0;
+    uint64_t barriers = 0;
+    std::optional<BarrierEnter> in_barrier = {};
+    bool stopping = false;               // it has said so at the meeting
+    uint64_t call = 0;                   // number of its latest call of a barrier
+    bool call_broke = false;             // the call broke with the connection
+    std::optional<uint64_t> asked = {};  // the call that the scheduler will answer
+    bool held = false;
+    bool waits_at_gate = false;
+    std::optional<uint64_t> stop_after = {};
+    bool failed = false;
+    bool prepared = false, trains = false;
+  };
+  struct Timed {
+    Millis when;
+    uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Timed& other) const { return when != other.when ? when > other.when : order > other.order; }
+  };
+
+  bool is_worker(const Process& p) const { return p.id < workers_; }
+  static Incarnation incarnation(const Process& p) { return 1'000 - p.id; }  // not in the order of ranks
+  void at(int64_t delay, std::function<void()> what) {
+    queue_.push({now_ + static_cast<Millis>(delay), order_++, std::move(what)});
+  }
+  int64_t delay() { return 1 + random_.below(20); }
+  // What a process sends arrives later. A crashed process sends nothing.
+  void send_from(Process& p, Event event) {
+    if (!p.crashed) at(delay(), [this, event = std::move(event)] { send(event); });
+  }
+
+  void join(Process& p) {
+    send_from(p, Join{.incarnation = incarnation(p),
+                      .role = is_worker(p) ? Role::kWorker : Role::kServer,
+                      .want_rank = is_worker(p) ? p.id : p.id - workers_,
+                      .job_text = "",
+                      .lacks_index = is_worker(p) && one_lacks_index_ && p.id + 1 == workers_,
+                      .prepared = p.prepared});
+  }
+
+  void tick() {
+    send(Tick{});
+    at(100, [this] { tick(); });
+  }
+
+  void heartbeat(Process& p) {
+    if (p.crashed || p.ended) return;
+    if (p.stream) send_from(p, Heartbeat{incarnation(p)});
+    if (p.stream && random_.below(40) == 0) break_stream(p);
+    at(500, [this, &p] { heartbeat(p); });
+  }
+
+  void break_stream(Process& p) {
+    p.stream = false;
+    p.call_broke = p.in_barrier.has_value();
+    reconnects_++;
+    send_from(p, StreamClosed{incarnation(p)});
+    at(100 + random_.below(400), [this, &p] { open_stream(p); });
+  }
+
+  void open_stream(Process& p) {
+    if (p.crashed || p.ended) return;
+    at(delay(), [this, &p] {
+      if (p.crashed) return;
+      p.stream = true;
+      send(StreamOpened{incarnation(p)});
+    });
+    if (std::exchange(p.call_broke, false)) ask_barrier(p);  // repeat the call
+  }
+
+  void request_stop() {
+    stop_ms_ = now_;
+    send(StopRequested{"a signal"});
+  }
+
+  void crash() {
+    Process& p = processes_[static_cast<size_t>(random_.below(static_cast<int64_t>(processes_.size())))];
+    if (!p.admitted || p.ended) return;
+    p.crashed = true;
+    crashed_ = &p;
+    crashed_ms_ = now_;
+    if (disturbance_ == Disturbance::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+  }
+
+  // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
+  std::vector<uint32_t> draw_sets() {
+    std::vector<uint32_t> sets(workers_);
+    switch (random_.below(3)) {
+      case 0: return {};
+      case 1: std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); }); break;
+      default: std::iota(sets.begin(), sets.end(), 0);
+    }
+    return sets;
+  }
+
+  // New sets that a meeting brings. Empty: the sets stay as they are. With a bound, there is one set whatever the
+  // groups.
+  std::vector<uint32_t> draw_new_sets() {
+    std::vector<uint32_t> sets(stop_set_of_.size());
+    if (random_.below(2) == 0) return {};
+    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); });
+    return sets;
+  }
+
+  // A training step begins when the gate allows it and all workers of the set have finished the step before.
+  void try_begin(Process& p) {
+    if (p.crashed || p.ended || p.in_barrier || p.failed) return;
+    if (p.epoch == epochs_) return leave(p, std::nullopt);
+    p.waits_at_gate = p.held && !p.stop_after;
+    if (p.waits_at_gate) return;
+    if (p.stop_after && p.begun >= *p.stop_after) return stop(p);
+    p.begun++;
+    at(1 + random_.below(p.step_ms_max), [this, &p] { finish_step(p); });
+  }
+
+  void finish_step(Process& p) {
+    if (p.crashed || p.ended || p.failed) return;
+    const uint32_t set = set_of_[p.id];
+    waiting_[set].push_back(&p);
+    if (waiting_[set].size() < static_cast<size_t>(std::ranges::count(set_of_, set))) return;
+    applied_ += waiting_[set].size();
+    for (Process* each : std::exchange(waiting_[set], {})) {
+      at(delay(), [this, each, applied = applied_] {
+        each->applied = applied;
+        go_on(*each);
+      });
+    }
+  }
+
+  // An epoch ends when all workers together have done its steps.
+  void go_on(Process& p) {
+    if (p.applied < (p.epoch + 1) * 10 * workers_) return try_begin(p);
+    enter_barrier(p, kMeeting);
+  }
+  // The meeting's sum says whether any worker stops; then all of them do.
+  void after_barrier(Process& p, const BarrierEnter& barrier) {
+    if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
+      if (!p.stopping) met_at_epochs_end_ = true;
+      return leave(p, Code::kPreempted);
+    }
+    if (barrier.name == kMeeting) {
+      return enter_barrier(p, fmt::format("validation {}", p.epoch), new_sets_[p.epoch]);
+    }
+    p.epoch++;
+    go_on(p);
+  }
+  void stop(Process& p) {
+    p.stopping = true;
+    stopping_meeting_ = p.barriers;
+    enter_barrier(p, kMeeting);
+  }
+
+  void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
+    if (p.crashed || p.ended || p.failed) return;
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, "1 numbers", 0, stop_set_of};
+    ask_barrier(p);
+  }
+  void ask_barrier(Process& p) {
+    p.call++;
+    at(delay(), [this, &p, call = p.call, event = *p.in_barrier] {
+      p.asked = call;
+      send(event);
+    });
+  }
+  // An answer to a call that broke is lost.
+  void answer_barrier(Process& p, const std::function<void()>& answer) {
+    const std::optional<uint64_t> call = std::exchange(p.asked, std::nullopt);
+    if (!call) return;
+    at(delay(), [&p, call, answer] {
+      if (p.call == *call && !p.call_broke && p.in_barrier && !p.crashed && !p.ended && !p.failed) answer();
+    });
+  }
+
+  void leave(Process& p, std::optional<Code> failure) {
+    p.ended = true;
+    send_from(p, Done{incarnation(p), failure, "", p.begun});
+  }
+
+  Process& of(Incarnation id) { return processes_[1'000 - id]; }
+
+  void send(const Event& event) {
+    std::vector<Effect> out;
+    machine_->on(now_, event, out);
+    for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
+  }
+
+  void carry_out(const Start&) {
+    at(0, [this] { send(Ready{stop_set_of_}); });
+  }
+  void become_member(Process& p) {
+    if (std::exchange(p.admitted, true)) return;
+    open_stream(p);
+    heartbeat(p);
+  }
+  // It opens its data, which takes a while, and joins once more.
+  void carry_out(const Prepare& e) {
+    Process& p = of(e.node.incarnation);
+    at(delay(), [this, &p] {
+      become_member(p);
+      at(random_.below(3'000), [this, &p] {
+        p.prepared = true;
+        if (!p.ended) join(p);
+      });
+    });
+  }
+  void carry_out(const Admit& e) {
+    Process& p = of(e.node.incarnation);
+    at(delay(), [this, &p] {
+      become_member(p);
+      if (is_worker(p) && !std::exchange(p.trains, true)) try_begin(p);
+    });
+  }
+  void carry_out(const Tell& e) {
+    Process& p = of(e.to);
+    if (!p.stream) return;  // lost with the stream
+    const Notice notice = e.notice;
+    at(delay(), [this, &p, notice] {
+      if (!p.crashed && !p.ended) std::visit([&](const auto& n) { hear(p, n); }, notice);
+    });
+  }
+  void hear(Process& p, const Hold&) {
+    p.held = true;
+    send_from(p, Held{incarnation(p), p.begun});
+  }
+  void hear(Process& p, const StopAfter& n) {
+    p.stop_after = n.steps;
+    if (p.waits_at_gate) try_begin(p);
+  }
+  void hear(Process& p, const StopJob& n) {
+    p.failed = true;
+    last_heard_ms_ = now_;
+    heard_.push_back(n.message);
+    leave(p, n.code);
+  }
+  void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
+  void carry_out(const ReleaseBarrier& e) {
+    const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stop_set_of.empty(); };
+    if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
+      set_of_ = one->in_barrier->stop_set_of;
+      for (const Process& p : processes_) begun_after_[e.seq] = std::max(begun_after_[e.seq], p.begun);
+      regrouped_++;
+    }
+    for (Process& p : processes_) {
+      if (!is_worker(p) || p.ended) continue;
+      if (!p.in_barrier && !p.crashed) early_ = true;
+      pass_barrier(p, e.seq);
+    }
+  }
+  void carry_out(const RepeatBarrier& e) { pass_barrier(of(e.to), e.seq); }
+  void pass_barrier(Process& p, uint64_t seq) {
+    answer_barrier(p, [this, &p, seq] {
+      if (p.barriers != seq) early_ = true;
+      p.barriers++;
+      if (const auto begun = begun_after_.find(seq); begun != begun_after_.end()) p.begun = begun->second;
+      after_barrier(p, *std::exchange(p.in_barrier, std::nullopt));
+    });
+  }
+  void carry_out(const Refuse&) {}
+  void carry_out(const Reject&) {}
+  void carry_out(const DeclareLost& e) { trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member)); }
+  void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
+  void carry_out(const End& e) {
+    failure_ = e.failure;
+    trace_ += fmt::format("{} end {}\n", now_, e.failure ? e.failure->message : "well");
+  }
+
+  Outcome outcome() const {
+    Outcome result;
+    result.ended = machine_->ended();
+    result.failure = failure_;
+    result.heard = heard_;
+    result.barrier_was_early = early_;
+    result.stopping_ms = now_ - stop_ms_;
+    result.met_at_epochs_end = met_at_epochs_end_;
+    result.reconnects = reconnects_;
+    result.regrouped = regrouped_;
+    result.steps_of_set.resize(workers_);
+    result.trace = trace_;
+    if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
+    for (const Process& p : processes_) {
+      if (!p.crashed && !p.ended) result.survivors_ended = false;
+      if (is_worker(p) && p.ended) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
+      if (p.stop_after) result.was_stopped = true;
+    }
+    return result;
+  }
+
+  RandomStream random_;
+  Disturbance disturbance_;
+  bool one_lacks_index_;  // the last worker: all are prepared before the job starts
+  uint32_t workers_ = 1, servers_ = 0;
+  uint64_t epochs_ = 0;
+  std::vector<uint32_t> stop_set_of_;            // as in Ready
+  std::vector<uint32_t> set_of_;                 // the current set of each worker; never empty
+  std::vector<std::vector<uint32_t>> new_sets_;  // by epoch; they hold from its end on
+  std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: number of steps from which all continue
+  uint64_t regrouped_ = 0;
+  std::unique_ptr<Machine> machine_;
+  std::vector<Process> processes_;
+  std::vector<std::vector<Process*>> waiting_;  // by set: workers that have finished its step
+  uint64_t applied_ = 0;                        // steps
+  std::priority_queue<Timed> queue_;
+  uint64_t order_ = 0;
+  Millis now_ = 0;
+  Process* crashed_ = nullptr;
+  Millis crashed_ms_ = 0, last_heard_ms_ = 0, stop_ms_ = 0;
+  std::vector<std::string> heard_;
+  std::optional<StopJob> failure_;
+  bool early_ = false, met_at_epochs_end_ = false;
+  std::optional<uint64_t> stopping_meeting_;  // number of the meeting
+  uint64_t reconnects_ = 0;
+  std::string trace_;
+};
+
+inline Outcome simulate(uint64_t seed, Disturbance disturbance) {
+  return Simulation(seed, disturbance).run();
+}
+
+}  // namespace dtrain::sync::membership
