@@ -7,7 +7,7 @@
 #include "data/sources/cifar_source.h"
 #include "data/sources/folder_source.h"
 #include "data/sources/survey.h"
-#include "make_images.h"
+#include "make_data_sets.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
@@ -18,56 +18,6 @@ using dtrain::test::must;
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string words(std::initializer_list<uint32_t> values) {
-  std::string text;
-  for (const uint32_t value : values) {
-    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
-  }
-  return text;
-}
-
-void write_idx(const std::string& directory, const std::string& prefix, uint32_t count, uint32_t edge,
-               uint32_t classes) {
-  std::string labels = words({0x801, count});
-  for (uint32_t i = 0; i < count; i++) labels += static_cast<char>(i % classes);
-  test::write_text(directory + "/" + prefix + "-images-idx3-ubyte",
-                   words({0x803, count, edge, edge}) + std::string(size_t{count} * edge * edge, 'p'));
-  test::write_text(directory + "/" + prefix + "-labels-idx1-ubyte", labels);
-}
-
-// `count` pictures of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of picture i are i, i + 1, ...
-std::string cifar_text(int count, int classes, bool has_coarse = false) {
-  std::string text;
-  for (int i = 0; i < count; i++) {
-    if (has_coarse) text += static_cast<char>(i % 20);
-    text += static_cast<char>(i % classes);
-    for (int k = 0; k < 3072; k++) text += static_cast<char>(i + k);
-  }
-  return text;
-}
-
-void write_cifar10(const std::string& directory) {
-  fs::create_directories(directory);
-  for (int i = 1; i <= 5; i++)
-    test::write_text(fmt::format("{}/data_batch_{}.bin", directory, i), cifar_text(3 * i, 10));
-  test::write_text(directory + "/test_batch.bin", cifar_text(4, 10));
-}
-
-// Writes pictures 0.png, 1.png, ... into a folder.
-void write_pictures(const std::string& directory, int count, int height = 6, int width = 6) {
-  fs::create_directories(directory);
-  for (int i = 0; i < count; i++) {
-    test::write_bytes(fmt::format("{}/{}.png", directory, i),
-                      must(encode_image(test::gradient_image(height, width, 3, i), ".png", 3)));
-  }
-}
-
-DataFiles directory_of(const std::string& path) {
-  DataFiles files;
-  files.data_dir = path;
-  return files;
-}
 
 // "NAME CLASSES SHAPE" of what the directory holds, or the error.
 std::string found(const DataFiles& files) {
@@ -84,7 +34,7 @@ std::string found_records(const SetShape& set, const std::string& validation = "
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), set.count, set.edge, set.edge, 3, set.classes);
   if (!validation.empty()) test::write_record_file(dir.path(validation), 1, set.edge, set.edge, 3, 1);
-  return found(directory_of(dir.path()));
+  return found(test::directory_of(dir.path()));
 }
 
 std::vector<float> pixels(const Dataset& set, int64_t index) {
@@ -99,18 +49,18 @@ std::vector<float> pixels(const Dataset& set, int64_t index) {
 
 TEST_CASE("idx files are mnist if they have its counts and size, else a data set of their own", "[data]") {
   const test::TempDir dir;
-  write_idx(dir.path(), "train", 60000, 28, 10);
-  write_idx(dir.path(), "t10k", 10000, 28, 10);
-  CHECK(found(directory_of(dir.path())) == "mnist 10 1,28,28");
-  write_idx(dir.path(), "t10k", 9999, 28, 10);
-  CHECK(found(directory_of(dir.path())) == "idx 10 1,28,28");
-  write_idx(dir.path(), "train", 94, 32, 47);
-  CHECK(found(directory_of(dir.path())) == "idx 47 1,32,32");
+  test::write_idx(dir.path(), "train", 60000, 28, 10);
+  test::write_idx(dir.path(), "t10k", 10000, 28, 10);
+  CHECK(found(test::directory_of(dir.path())) == "mnist 10 1,28,28");
+  test::write_idx(dir.path(), "t10k", 9999, 28, 10);
+  CHECK(found(test::directory_of(dir.path())) == "idx 10 1,28,28");
+  test::write_idx(dir.path(), "train", 94, 32, 47);
+  CHECK(found(test::directory_of(dir.path())) == "idx 47 1,32,32");
   DataFiles named;
   named.data_train = dir.path("train-images-idx3-ubyte");
   CHECK(found(named) == "idx 47 1,32,32");
   fs::remove(dir.path("train-labels-idx1-ubyte"));
-  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("train-labels-idx1-ubyte[.gz] is missing"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("train-labels-idx1-ubyte[.gz] is missing"));
 }
 
 TEST_CASE("record files are recognized by their labels and pictures", "[data]") {
@@ -160,15 +110,16 @@ TEST_CASE("a survey goes on behind broken records, and reports pictures of sever
 
 TEST_CASE("CIFAR's binary files are recognized in the directory and in the folder of their archive", "[data]") {
   const test::TempDir dir;
-  write_cifar10(dir.path("a"));
-  write_cifar10(dir.path("b/cifar-10-batches-bin"));
-  CHECK(found(directory_of(dir.path("a"))) == "cifar10 10 3,28,28");
-  CHECK(found(directory_of(dir.path("b"))) == "cifar10 10 3,28,28");
+  test::write_cifar10(dir.path("a"));
+  test::write_cifar10(dir.path("b/cifar-10-batches-bin"));
+  CHECK(found(test::directory_of(dir.path("a"))) == "cifar10 10 3,28,28");
+  CHECK(found(test::directory_of(dir.path("b"))) == "cifar10 10 3,28,28");
   fs::create_directories(dir.path("c"));
-  test::write_text(dir.path("c/train.bin"), cifar_text(200, 100, true));
-  CHECK_THAT(found(directory_of(dir.path("c"))), Catch::Contains("test.bin is missing for the data set cifar100"));
-  test::write_text(dir.path("c/test.bin"), cifar_text(9, 9, true));
-  CHECK(found(directory_of(dir.path("c"))) == "cifar100 100 3,28,28");
+  test::write_text(dir.path("c/train.bin"), test::cifar_text(200, 100, true));
+  CHECK_THAT(found(test::directory_of(dir.path("c"))),
+             Catch::Contains("test.bin is missing for the data set cifar100"));
+  test::write_text(dir.path("c/test.bin"), test::cifar_text(9, 9, true));
+  CHECK(found(test::directory_of(dir.path("c"))) == "cifar100 100 3,28,28");
   DataFiles named;
   named.data_dir = dir.path("a");
   named.data_train = "data_batch_1.bin;data_batch_2.bin";
@@ -177,17 +128,17 @@ TEST_CASE("CIFAR's binary files are recognized in the directory and in the folde
 
 TEST_CASE("a directory with two data sets is refused", "[data]") {
   const test::TempDir dir;
-  write_idx(dir.path(), "train", 10, 8, 10);
-  write_cifar10(dir.path());
-  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("(idx, cifar10): choose one with --data-type"));
-  DataFiles chosen = directory_of(dir.path());
+  test::write_idx(dir.path(), "train", 10, 8, 10);
+  test::write_cifar10(dir.path());
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("(idx, cifar10): choose one with --data-type"));
+  DataFiles chosen = test::directory_of(dir.path());
   chosen.data_type = "cifar10";
   CHECK(found(chosen) == "cifar10 10 3,28,28");
 }
 
 TEST_CASE("a picture of CIFAR-100 has a coarse and a fine label", "[data]") {
   const test::TempDir dir;
-  test::write_text(dir.path("train.bin"), cifar_text(200, 100, true));
+  test::write_text(dir.path("train.bin"), test::cifar_text(200, 100, true));
   const auto fine = must(open_cifar(Cifar::k100, {dir.path("train.bin")}));
   const auto both = must(open_cifar(Cifar::k100, {dir.path("train.bin")}, 2));
   ReadScratch scratch;
@@ -207,15 +158,15 @@ TEST_CASE("files of CIFAR with a wrong size or label are refused", "[data]") {
     const auto source = open_cifar(kind, {dir.path("a.bin")});
     return source ? fmt::format("{} pictures", (*source)->size()) : source.error().message;
   };
-  const std::string ten = cifar_text(12, 10);
+  const std::string ten = test::cifar_text(12, 10);
   CHECK(opened(Cifar::k10, ten) == "12 pictures");
   CHECK_THAT(opened(Cifar::k10, ten.substr(1)), Catch::Contains("36875 bytes are not a multiple of the 3073 bytes"));
   CHECK_THAT(opened(Cifar::k10, ten + "x"), Catch::Contains("the file is cut or of another kind"));
   CHECK_THAT(opened(Cifar::k10, ""), Catch::Contains("0 bytes"));
-  CHECK_THAT(opened(Cifar::k10, cifar_text(12, 11)),
+  CHECK_THAT(opened(Cifar::k10, test::cifar_text(12, 11)),
              Catch::Contains("picture 10 has the label 10; the file is not one of CIFAR-10"));
-  CHECK(opened(Cifar::k100, cifar_text(120, 100, true)) == "120 pictures");
-  CHECK_THAT(opened(Cifar::k100, cifar_text(3074, 10)), Catch::Contains("the file is not one of CIFAR-100"));
+  CHECK(opened(Cifar::k100, test::cifar_text(120, 100, true)) == "120 pictures");
+  CHECK_THAT(opened(Cifar::k100, test::cifar_text(3074, 10)), Catch::Contains("the file is not one of CIFAR-100"));
 }
 
 TEST_CASE("CIFAR's binary files give the same pictures as record files", "[data]") {
@@ -253,12 +204,12 @@ TEST_CASE("CIFAR's binary files give the same pictures as record files", "[data]
 TEST_CASE("class folders are a data set, with and without validation", "[data]") {
   const test::TempDir dir;
   for (const char* set : {"split/train/", "split/val/", "plain/"}) {
-    write_pictures(dir.path(std::string(set) + "cat"), 2);
-    write_pictures(dir.path(std::string(set) + "Dog/old"), 3);
+    test::write_pictures(dir.path(std::string(set) + "cat"), 2);
+    test::write_pictures(dir.path(std::string(set) + "Dog/old"), 3);
   }
   fs::create_directories(dir.path("plain/.hidden"));
-  CHECK(found(directory_of(dir.path("split"))) == "folder 2 3,6,6");
-  CHECK(found(directory_of(dir.path("plain"))) == "folder 2 3,6,6");
+  CHECK(found(test::directory_of(dir.path("split"))) == "folder 2 3,6,6");
+  CHECK(found(test::directory_of(dir.path("plain"))) == "folder 2 3,6,6");
 
   DataOptions options;
   options.data_dir = dir.path("split");
@@ -286,17 +237,17 @@ TEST_CASE("class folders are a data set, with and without validation", "[data]")
 
 TEST_CASE("class folders that do not fit are refused with their names", "[data]") {
   const test::TempDir dir;
-  write_pictures(dir.path("train/cat"), 1);
-  write_pictures(dir.path("train/dog"), 1, 6, 7);
-  write_pictures(dir.path("test/cat"), 1);
+  test::write_pictures(dir.path("train/cat"), 1);
+  test::write_pictures(dir.path("train/dog"), 1, 6, 7);
+  test::write_pictures(dir.path("test/cat"), 1);
   DataOptions options;
   options.data_dir = dir.path();
   CHECK(found(options) == "folder 2 ");  // two sizes
   options.image_shape = {3, 4, 4};
   const auto refusal = [&] { return open_dataset(options, Log::silent()).error().message; };
   CHECK_THAT(refusal(), Catch::Contains("test: there is no folder for the class 'dog'"));
-  write_pictures(dir.path("test/dog"), 1);
-  write_pictures(dir.path("test/emu"), 1);
+  test::write_pictures(dir.path("test/dog"), 1);
+  test::write_pictures(dir.path("test/emu"), 1);
   CHECK_THAT(refusal(), Catch::Contains("no folder for the class 'emu'"));
   fs::remove_all(dir.path("test/emu"));
   CHECK(must(open_dataset(options, Log::silent())).train->size() == 2);
@@ -308,18 +259,19 @@ TEST_CASE("class folders that do not fit are refused with their names", "[data]"
 TEST_CASE("folders without pictures are not a data set", "[data]") {
   const test::TempDir dir;
   fs::create_directories(dir.path("a/b"));
-  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("nor a folder of pictures for each class"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a folder of pictures for each class"));
   fs::create_directories(dir.path("c"));
-  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("the folders in it have no pictures"));
-  write_pictures(dir.path("d/train"), 2);
-  write_pictures(dir.path("d/test"), 2);
-  CHECK_THAT(found(directory_of(dir.path("d"))), Catch::Contains("must hold a folder of pictures for each class"));
-  CHECK(!recognize(directory_of("/nowhere/at/all")));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("the folders in it have no pictures"));
+  test::write_pictures(dir.path("d/train"), 2);
+  test::write_pictures(dir.path("d/test"), 2);
+  CHECK_THAT(found(test::directory_of(dir.path("d"))),
+             Catch::Contains("must hold a folder of pictures for each class"));
+  CHECK(!recognize(test::directory_of("/nowhere/at/all")));
 }
 
 TEST_CASE("a picture of a folder that is gone or broken is a bad record", "[data]") {
   const test::TempDir dir;
-  write_pictures(dir.path("cat"), 2);
+  test::write_pictures(dir.path("cat"), 2);
   const auto source = must(open_folder(dir.path(), {"cat"}, 3));
   test::write_text(dir.path("cat/0.png"), "no picture");
   fs::remove(dir.path("cat/1.png"));

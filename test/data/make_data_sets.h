@@ -1,0 +1,65 @@
+// Small data sets in all forms that dtrain reads, for tests. Record files: make_images.h.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+
+#include "data/sources/locate.h"
+#include "make_images.h"
+
+namespace dtrain::test {
+
+inline std::string big_endian(std::initializer_list<uint32_t> words) {
+  std::string text;
+  for (const uint32_t word : words) {
+    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(word >> shift);
+  }
+  return text;
+}
+
+// Writes PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte; picture i has the label i % classes.
+inline void write_idx(const std::string& directory, const std::string& prefix, uint32_t count, uint32_t edge,
+                      uint32_t classes) {
+  std::string labels = big_endian({0x801, count});
+  for (uint32_t i = 0; i < count; i++) labels += static_cast<char>(i % classes);
+  write_text(directory + "/" + prefix + "-images-idx3-ubyte",
+             big_endian({0x803, count, edge, edge}) + std::string(size_t{count} * edge * edge, 'p'));
+  write_text(directory + "/" + prefix + "-labels-idx1-ubyte", labels);
+}
+
+// `count` pictures of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of picture i are i, i + 1, ...
+inline std::string cifar_text(int count, int classes, bool has_coarse = false) {
+  std::string text;
+  for (int i = 0; i < count; i++) {
+    if (has_coarse) text += static_cast<char>(i % 20);
+    text += static_cast<char>(i % classes);
+    for (int k = 0; k < 3072; k++) text += static_cast<char>(i + k);
+  }
+  return text;
+}
+
+inline void write_cifar10(const std::string& directory) {
+  std::filesystem::create_directories(directory);
+  for (int i = 1; i <= 5; i++) write_text(fmt::format("{}/data_batch_{}.bin", directory, i), cifar_text(3 * i, 10));
+  write_text(directory + "/test_batch.bin", cifar_text(4, 10));
+}
+
+// Writes pictures 0.png, 1.png, ... into a folder.
+inline void write_pictures(const std::string& directory, int count, int height = 6, int width = 6) {
+  std::filesystem::create_directories(directory);
+  for (int i = 0; i < count; i++) {
+    write_bytes(fmt::format("{}/{}.png", directory, i),
+                must(data::encode_image(gradient_image(height, width, 3, i), ".png", 3)));
+  }
+}
+
+inline data::DataFiles directory_of(const std::string& path) {
+  data::DataFiles files;
+  files.data_dir = path;
+  return files;
+}
+
+}  // namespace dtrain::test
