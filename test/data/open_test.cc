@@ -193,7 +193,7 @@ TEST_CASE("files that the data directory lacks are named, and the message recomm
   std::filesystem::create_directories(absent.data_dir);
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "dtrain im2rec --recursive PREFIX " + absent.data_dir));
   absent.data_type = "cifar10";
-  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, test.rec are missing"));
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, test.rec or val.rec are missing"));
   absent.data_type = "imagenet";
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, val.rec are missing"));
 }

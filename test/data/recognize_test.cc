@@ -67,13 +67,14 @@ TEST_CASE("record files are recognized by their labels and pictures", "[data]") 
   CHECK(found_records({20, 32, 10}) == "cifar10 10 3,28,28");
   CHECK(found_records({100, 32, 100}) == "cifar100 100 3,28,28");
   CHECK(found_records({100, 32, 100}, "val.rec") == "cifar100 100 3,28,28");
+  CHECK(found_records({20, 32, 10}, "val.rec") == "cifar10 10 3,28,28");
   CHECK(found_records({5, 32, 5}) == "records 5 3,32,32");
   CHECK(found_records({20, 48, 10}) == "records 10 3,48,48");
   CHECK(found_records({7, 32, 10}) == "records 7 3,32,32");
   CHECK(found_records({6, 129, 3}) == "records 3 ");
   CHECK(found_records({1000, 4, 1000}, "val.rec") == "records 1000 3,4,4");
   CHECK(found_records({1000, 130, 1000}, "val.rec") == "imagenet 1000 3,224,224");
-  CHECK_THAT(found_records({4, 4, 2}, ""), Catch::Contains("test.rec or val.rec is missing"));
+  CHECK_THAT(found_records({4, 4, 2}, ""), Catch::Contains("val.rec or test.rec is missing"));
 }
 
 TEST_CASE("labels with a gap do not tell the number of classes", "[data]") {

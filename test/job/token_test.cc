@@ -197,6 +197,14 @@ TEST_CASE("named files that only other processes have need no looking at if flag
   CHECK(apply_own_data_set(flags, knows_nothing).error().message == "no data set");
 }
 
+TEST_CASE("a data set that was recognized is not one that the user chose", "[job]") {
+  const test::TempDir dir;
+  Flags flags = parsed({"--data-dir", dir.path().c_str(), "--data-type", "auto"});
+  REQUIRE(apply_own_data_set(flags, finds({.name = "folder", .classes = 3, .image_shape = {3, 40, 40}})));
+  CHECK(flags.job.augment.data_type == "folder");
+  CHECK_FALSE(flags.given("data-type"));
+}
+
 TEST_CASE("the form of a data set may be named, and the files still tell the rest", "[job]") {
   const test::TempDir dir;
   Flags flags = parsed({"--data-dir", dir.path().c_str(), "--data-type", "folder"});

@@ -107,6 +107,35 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");
 }
 
+// A run's data type is recorded, and later files of that run may have another form: the same pictures, packed.
+TEST_CASE("--data-type refuses files of another form only if the user gave it for this start", "[role]") {
+  const test::TempDir dir;
+  for (const char* folder : {"set/a", "set/b"}) {
+    std::filesystem::create_directories(dir.path(folder));
+    test::write_bytes(dir.path(std::string(folder) + "/1.png"),
+                      test::must(data::encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3)));
+  }
+  const auto opened = [&](const std::string& type, job::Source source) {
+    job::Flags flags =
+        test::must(job::parse_flags({"--data-train", dir.path("set"), "--data-type", type}, [](const std::string&) {
+          return std::nullopt;
+        })).flags;
+    flags.sources["data-type"] = source;
+    flags.job.network.num_classes = 2;
+    flags.job.network.image_shape = {3, 8, 8};
+    const Result<> completed = apply_own_data_set(flags);
+    if (!completed) return completed.error().message;
+    const auto sets = open_data(flags, 0, Log::silent());
+    return sets ? "opened as " + flags.job.augment.data_type : sets.error().message;
+  };
+  for (const job::Source given : {job::Source::kCommandLine, job::Source::kConfig, job::Source::kPreset}) {
+    CHECK_THAT(opened("records", given), Catch::Contains("set: this is a folder of class folders, but --data-type"));
+    CHECK(opened("folder", given) == "opened as folder");
+  }
+  CHECK(opened("records", job::Source::kResumed) == "opened as records");
+  CHECK(opened("auto", job::Source::kCommandLine) == "opened as folder");
+}
+
 TEST_CASE("keys are numbered parameters first and statistics second", "[role]") {
   job::JobFlags flags;
   flags.network.network = "3conv";

@@ -21,6 +21,7 @@ struct OpenOptions {
   size_t label_width;
   const KnownOffsets& known;
   const std::vector<std::string>& classes;  // of class folders
+  std::string type;                         // the data type that the user chose; empty: none
   std::shared_ptr<const LabelList> labels = nullptr;
 };
 
@@ -31,12 +32,16 @@ Result<> check_label_width(const std::string& files, size_t labels, size_t wante
               labels == 1 ? "" : "s");
 }
 
-Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files, size_t label_width,
-                                                          const Log& log) {
+Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files,
+                                                          const OpenOptions& options, const Log& log) {
   DT_TRY(const std::string name, recognize_cifar(files));
+  if (!options.type.empty() && options.type != name) {
+    return fail(Code::kUsage, "--data-type {}: {} is a file of {}; name files of {}, or leave out --data-type",
+                options.type, files.front(), name, options.type);
+  }
   const Cifar kind = name == "cifar10" ? Cifar::k10 : Cifar::k100;
-  DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), label_width));
-  return open_cifar(kind, files, label_width, log);
+  DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), options.label_width));
+  return open_cifar(kind, files, options.label_width, log);
 }
 
 Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
@@ -52,7 +57,7 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
       return fail(Code::kUsage, "{}: the images have 3 channels, but --image-shape has {}", files.cifar.front(),
                   channels);
     }
-    return open_cifar_set(files.cifar, options.label_width, log);
+    return open_cifar_set(files.cifar, options, log);
   }
   if (!files.folder.empty()) {
     DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
@@ -246,7 +251,8 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   OpenOptions opening{.image = image,
                       .label_width = static_cast<size_t>(options.label_width),
                       .known = options.known,
-                      .classes = sets.class_names};
+                      .classes = sets.class_names,
+                      .type = options.type_given ? options.data_type : ""};
   DT_TRY(opening.labels, training_labels(options, located.train));
   DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
   opening.labels = nullptr;

@@ -70,19 +70,25 @@ Result<Located> locate_idx(const std::string& directory, const std::string& type
   return located;
 }
 
+// The names that the validation data may have, the preferred one first.
+std::vector<std::string> validation_names(const std::string& type) {
+  if (type == "imagenet") return {"val.rec"};
+  if (type == "records") return {"val.rec", "test.rec"};
+  return {"test.rec", "val.rec"};
+}
+
 Result<Located> locate_records(const DataFiles& files, const std::string& type) {
-  std::string validation = type == "imagenet" ? "val.rec" : "test.rec";
-  if (type == "records" && is_file(join(files.data_dir, "val.rec"))) validation = "val.rec";
+  const auto has = [&](const std::string& name) { return is_file(join(files.data_dir, name)); };
+  const std::vector<std::string> names = validation_names(type);
+  const auto validation = std::ranges::find_if(names, has);
   std::vector<std::string> absent;
-  if (!is_file(join(files.data_dir, "train.rec"))) absent.emplace_back("train.rec");
-  if (!is_file(join(files.data_dir, validation))) {
-    absent.push_back(type == "records" ? "test.rec or val.rec" : validation);
-  }
-  if (!files.data_val.empty() && absent.size() == 1 && absent[0] != "train.rec") absent.clear();
+  if (!has("train.rec")) absent.emplace_back("train.rec");
+  if (validation == names.end() && files.data_val.empty())
+    absent.push_back(fmt::format("{}", fmt::join(names, " or ")));
   if (!absent.empty()) return missing(files.data_dir, absent, type);
   Located located;
   located.train.records = join(files.data_dir, "train.rec");
-  located.validation.records = join(files.data_dir, validation);
+  if (validation != names.end()) located.validation.records = join(files.data_dir, *validation);
   return located;
 }
 
@@ -192,34 +198,105 @@ Result<std::string> type_by_names(const std::string& directory) {
               directory, directory);
 }
 
-// The files that a user's name for a set stands for.
-SetFiles named_files(const std::string& directory, const std::string& name, const std::string& index) {
-  SetFiles files;
-  if (name.empty()) return files;
-  const std::vector<std::string> paths = in_directory(directory, name);
-  constexpr std::string_view kImages = "images-idx3-ubyte";
-  const size_t images = name.rfind(kImages);
-  if (images != std::string::npos) {
-    files.images = join(directory, name);
-    files.labels =
-        join(directory, std::string(name).replace(images, std::string_view("images-idx3").size(), "labels-idx1"));
-  } else if (std::ranges::all_of(paths, [](const std::string& path) { return path.ends_with(".bin"); })) {
-    files.cifar = paths;
-  } else if (paths.size() == 1 && is_folder(paths[0]) && !list_record_files(paths[0]) && has_folders(paths[0])) {
-    files.folder = paths[0];
-  } else {
-    files.records = fmt::format("{}", fmt::join(paths, ";"));
-    if (!index.empty()) files.index = join(directory, index);
+enum class Form { kRecords, kIdx, kCifar, kFolder };
+
+constexpr std::string_view kIdxImages = "images-idx3-ubyte";
+
+// The form that a user's names for a set seem to have.
+Form form_of(const std::vector<std::string>& paths) {
+  const bool is_one = paths.size() == 1;
+  if (is_one && fs::path(paths[0]).filename().string().find(kIdxImages) != std::string::npos) return Form::kIdx;
+  if (std::ranges::all_of(paths, [](const std::string& path) { return path.ends_with(".bin"); })) return Form::kCifar;
+  return is_one && has_folders(paths[0]) && !list_record_files(paths[0]) ? Form::kFolder : Form::kRecords;
+}
+
+// Whether pictures of a data set of this type may be in files of this form.
+bool may_have(const std::string& type, Form form) {
+  const bool is_cifar = type == "cifar10" || type == "cifar100";
+  switch (form) {
+    case Form::kIdx: return type == "idx" || type == "mnist";
+    case Form::kCifar: return is_cifar;
+    case Form::kRecords: return type != "idx" && type != "folder";
+    case Form::kFolder: return type != "idx" && type != "records";
   }
-  return files;
+  return false;
+}
+
+std::string_view name_of(Form form) {
+  switch (form) {
+    case Form::kIdx: return "an idx file";
+    case Form::kCifar: return "a binary file of CIFAR";
+    case Form::kRecords: return "taken for a record file";
+    case Form::kFolder: break;
+  }
+  return "a folder of class folders";
+}
+
+// What the user may name for a data set of this type.
+std::string_view forms_of(const std::string& type) {
+  if (type == "idx") return "an idx file, which has 'images-idx3-ubyte' in its name";
+  if (type == "records") return "record files";
+  if (type == "folder") return "a folder with a folder of pictures for each class";
+  if (type == "mnist") return "an idx file, record files or a folder of class folders";
+  return type == "imagenet" ? "record files or a folder of class folders"
+                            : "record files, CIFAR's binary files or a folder of class folders";
+}
+
+// The form in which names are read: the one that they seem to have, unless the given type says otherwise.
+Result<Form> form_to_read(const DataFiles& files, const char* flag, const std::string& name,
+                          const std::vector<std::string>& paths) {
+  const Form form = form_of(paths);
+  if (!files.type_given || may_have(files.data_type, form)) return form;
+  if (files.data_type == "folder" && paths.size() == 1 && is_folder(paths[0])) return Form::kFolder;
+  std::error_code ignored;
+  for (const std::string& path : paths) {
+    if (!fs::exists(path, ignored)) return fail(Code::kNotFound, "--{} {}: no such file or directory", flag, path);
+  }
+  return fail(Code::kUsage,
+              "--{} {}: this is {}, but --data-type {} stands for {}; name other data, or leave out --data-type", flag,
+              name, name_of(form), files.data_type, forms_of(files.data_type));
+}
+
+std::string labels_beside(std::string images) {
+  return images.replace(images.rfind(kIdxImages), std::string_view("images-idx3").size(), "labels-idx1");
+}
+
+// The values of the flags that name one set, and the name of the first of these flags.
+struct NamedSet {
+  const char* flag;
+  const std::string& name;
+  const std::string& index;
+};
+// The files that the names stand for; none without a name.
+Result<SetFiles> named_files(const DataFiles& files, const NamedSet& set) {
+  SetFiles named;
+  if (set.name.empty()) return named;
+  const std::vector<std::string> paths = in_directory(files.data_dir, set.name);
+  DT_TRY(const Form form, form_to_read(files, set.flag, set.name, paths));
+  switch (form) {
+    case Form::kIdx:
+      named.images = paths[0];
+      named.labels = labels_beside(paths[0]);
+      break;
+    case Form::kCifar: named.cifar = paths; break;
+    case Form::kFolder: named.folder = paths[0]; break;
+    case Form::kRecords:
+      named.records = fmt::format("{}", fmt::join(paths, ";"));
+      if (!set.index.empty()) named.index = join(files.data_dir, set.index);
+      break;
+  }
+  return named;
 }
 
 }  // namespace
 
 Result<Located> locate(const DataFiles& files) {
+  const NamedSet validation{"data-val", files.data_val, files.data_val_idx};
   if (!files.data_train.empty()) {
-    return Located{.train = named_files(files.data_dir, files.data_train, files.data_train_idx),
-                   .validation = named_files(files.data_dir, files.data_val, files.data_val_idx)};
+    Located located;
+    DT_TRY(located.train, named_files(files, {"data-train", files.data_train, files.data_train_idx}));
+    DT_TRY(located.validation, named_files(files, validation));
+    return located;
   }
   if (files.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir or --data-train");
   std::string type = files.data_type;
@@ -229,7 +306,7 @@ Result<Located> locate(const DataFiles& files) {
   DT_TRY(Located located, locate_type(files, type));
   if (!files.data_train_idx.empty()) located.train.index = join(files.data_dir, files.data_train_idx);
   if (!files.data_val.empty()) {
-    located.validation = named_files(files.data_dir, files.data_val, files.data_val_idx);
+    DT_TRY(located.validation, named_files(files, validation));
   } else if (!files.data_val_idx.empty()) {
     located.validation.index = join(files.data_dir, files.data_val_idx);
   }

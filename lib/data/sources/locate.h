@@ -13,6 +13,7 @@ namespace dtrain::data {
 struct DataFiles {
   std::string data_dir;
   std::string data_type;             // a name of find_data_type; empty: recognized from the files
+  bool type_given = false;           // the user chose data_type: named files of another form are refused
   std::string data_train, data_val;  // record files, separated by ';', a directory of them or of class folders, an idx
                                      // file or CIFAR's binary files; relative to data_dir
   std::string data_train_idx, data_val_idx;
@@ -32,7 +33,8 @@ struct Located {
 };
 
 // Finds the files of both sets by their names. Code::kNotFound names the files that are missing, or what the directory
-// holds; kUsage: no data was named, or the directory holds two data sets.
+// holds; kUsage: no data was named, the directory holds two data sets, or the files that the user named are not of a
+// form that the given data type may have.
 Result<Located> locate(const DataFiles& files);
 
 // The record files of a set; empty if it consists of other files. Code::kUsage: an index for several files.

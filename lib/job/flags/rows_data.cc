@@ -19,7 +19,8 @@ std::vector<Row> file_rows() {
       {.name = "data-type",
        .aliases = {"--dataset"},
        .value = "NAME",
-       .help = "data set: mnist, cifar10, cifar100 or imagenet; or the form of another one: idx, records or folder",
+       .help = "data set: mnist, cifar10, cifar100 or imagenet; or the form of another one: idx, records "
+               "or folder; named files of another form are refused",
        .bind = DT_FIELD(Flags, job.augment.data_type, "auto"),
        .default_text = "by preset or by the files in --data-dir",
        .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet", "idx", "records", "folder"},

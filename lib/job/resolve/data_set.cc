@@ -126,6 +126,7 @@ Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   const DataFlags& data = flags.data;
   NetworkFlags& network = flags.job.network;
   const std::string& name = flags.job.augment.data_type;
+  if (name.empty()) flags.sources.erase("data-type");  // "auto": the user does not choose what is found
   const bool is_form = !name.empty() && find_data_set(name) == nullptr;  // the files tell the rest
   if (!name.empty() && !(is_form && (network.num_classes == 0 || network.image_shape.empty()))) {
     return apply_data_set(name, flags.job);

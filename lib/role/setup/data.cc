@@ -54,6 +54,11 @@ data::Distortion distortion_of(const job::AugmentFlags& augment) {
 
 namespace {
 
+// Whether the user chose the value for this start, rather than for the run that is resumed.
+bool is_chosen(job::Source source) {
+  return source != job::Source::kDefault && source != job::Source::kResumed;
+}
+
 data::DataOptions data_options(const job::Flags& flags) {
   const job::AugmentFlags& augment = flags.job.augment;
   const auto floats = [](const std::vector<double>& values) {
@@ -62,6 +67,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   data::DataOptions options;
   options.data_dir = flags.data.data_dir;
   options.data_type = augment.data_type;
+  options.type_given = !augment.data_type.empty() && is_chosen(flags.source("data-type"));
   options.data_train = flags.data.data_train;
   options.data_val = flags.data.data_val;
   options.data_train_idx = flags.data.data_train_idx;
