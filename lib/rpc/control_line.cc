@@ -296,8 +296,10 @@ void ControlLine::on_alive(const proto::Alive& alive) {
   telemetry::Tracer& tracer = *options_.tracer;
   if (alive.sent_us() > 0) tracer.clock().add(alive.sent_us(), alive.clock_us(), now_us());
   if (alive.has_trace()) {
-    tracer.request(
-        {.number = alive.trace().number(), .first_step = alive.trace().first_step(), .steps = alive.trace().steps()});
+    const proto::Trace& trace = alive.trace();
+    tracer.request({.number = trace.number(),
+                    .first_steps = {trace.first_steps().begin(), trace.first_steps().end()},
+                    .steps = trace.steps()});
   }
   const MutexLock lock(mutex_);
   const bool is_news = alive.traced() > traced_ || alive.trace().number() > trace_;

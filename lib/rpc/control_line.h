@@ -86,7 +86,7 @@ class ControlLine {
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;   // number of the newest trace
-  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the last one that all workers have written
+  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the last one that is over
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;

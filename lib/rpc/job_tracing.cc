@@ -10,6 +10,9 @@ namespace {
 // For the word to reach all workers, on a slow network or a busy host.
 constexpr double kDeliveryS = 0.5;
 constexpr uint64_t kSpareSteps = 2;
+// How old the count of steps in a heartbeat may be: workers report theirs twice a second.
+constexpr double kReportS = 1;
+constexpr double kIdleSteps = 5;
 
 double seconds(JobTracing::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -17,8 +20,20 @@ double seconds(JobTracing::Clock::duration duration) {
 
 }  // namespace
 
+JobTracing::JobTracing(uint32_t workers, telemetry::Tracer* tracer, Log log)
+    : workers_max_(workers), tracer_(tracer), log_(std::move(log)) {
+  if (tracer_ != nullptr) trace_.number = tracer_->number();
+}
+
+void JobTracing::begin(Clock::time_point now) {
+  if (tracer_ == nullptr) return;
+  const auto began = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+  tracer_->clock().add(began, 0, began);
+  tracer_->record_messages();
+}
+
 void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now) {
-  const auto [at, is_new] = workers_.try_emplace(worker);
+  const auto [at, is_new] = workers_.try_emplace(worker.rank);
   Worker& known = at->second;
   // Beats may come so close together that no step lies between them; they say nothing about speed.
   if (is_new || step > known.step) {
@@ -27,13 +42,23 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
     known.step = step;
     known.when = now;
   }
+  known.heard = now;
   known.traced = std::max(known.traced, traced);
-  step_ = std::max(step_, step);
+  if (workers_.size() < workers_max_) return;
+  const auto by_traced = [](const auto& w) { return w.second.traced; };
+  end_trace(std::ranges::min_element(workers_, {}, by_traced)->second.traced);
+}
+
+// Servers, and this process, write theirs then.
+void JobTracing::end_trace(uint64_t number) {
+  if (number <= traced_) return;
+  traced_ = number;
+  if (tracer_ != nullptr) tracer_->close(number);
 }
 
 Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_point now) {
   if (workers_.empty()) return fail(Code::kUnavailable, "no worker trains yet");
-  if (traced(workers_.size()) < trace_.number) {
+  if (traced_ < trace_.number) {
     if (trace_.steps == 0) return fail(Code::kUnavailable, "the trace of --trace is not finished yet");
     return fail(Code::kUnavailable, "trace {}, of {}, is not finished yet", trace_.number, steps_text(trace_));
   }
@@ -41,20 +66,60 @@ Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_
     return fail(Code::kUnavailable, "the last trace was asked for less than {} s ago", kPause.count());
   }
   asked_ = now;
-  uint64_t first = 0;
-  for (const auto& [member, worker] : workers_) {
-    const double since = seconds(now - worker.when) + kDeliveryS;
-    first = std::max(first, worker.step + static_cast<uint64_t>(std::ceil(since * worker.steps_per_s)));
-  }
   trace_ = {.number = trace_.number + 1,
-            .first_step = first + kSpareSteps,
+            .first_steps = first_steps(now),
             .steps = std::min(steps == 0 ? telemetry::Tracer::kUsualSteps : steps, kStepsMax)};
+  log_.info("trace {} is of {}", trace_.number, steps_text(trace_));
+  if (tracer_ != nullptr) tracer_->request(trace_);
   return trace_;
 }
 
-uint64_t JobTracing::traced(size_t workers) const {
-  if (workers_.size() < workers || workers_.empty()) return 0;
-  return std::ranges::min_element(workers_, {}, [](const auto& w) { return w.second.traced; })->second.traced;
+// Of each group, a step that none of its workers has begun. A single number if it is the same for all groups.
+std::vector<uint64_t> JobTracing::first_steps(Clock::time_point now) const {
+  std::map<uint32_t, uint64_t> of_group;
+  for (const auto& [rank, worker] : workers_) {
+    // A worker whose count stays the same does something else, such as validation.
+    const double since = std::min(seconds(now - worker.when), seconds(now - worker.heard) + kReportS);
+    const double steps = std::ceil((since + kDeliveryS) * worker.steps_per_s);
+    const uint64_t first = worker.step + static_cast<uint64_t>(steps) + kSpareSteps;
+    uint64_t& latest = of_group[group_of(rank)];
+    latest = std::max(latest, first);
+  }
+  std::vector<uint64_t> first;
+  for (uint32_t rank = 0; rank < workers_max_; rank++) {
+    const auto group = of_group.find(group_of(rank));
+    first.push_back(group == of_group.end() ? kSpareSteps : group->second);
+  }
+  if (std::ranges::adjacent_find(first, std::ranges::not_equal_to()) == first.end()) first.resize(1);
+  return first;
+}
+
+bool JobTracing::is_idle(const Worker& worker, Clock::time_point now) const {
+  if (worker.step == 0 && !asked_) return false;  // --trace: the worker may still read its data
+  const Clock::time_point since = asked_ ? std::max(*asked_, worker.when) : worker.when;
+  const double usual_steps = seconds(now - since) * worker.steps_per_s;
+  return now - since >= kIdleMax && (worker.steps_per_s == 0 || usual_steps >= kIdleSteps);
+}
+
+void JobTracing::give_up_idle(Clock::time_point now) {
+  if (traced_ >= trace_.number || workers_.empty()) return;
+  std::string idle;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.traced >= trace_.number) continue;
+    if (!is_idle(worker, now)) return;
+    idle += fmt::format("{}{}", idle.empty() ? "" : ", ", rank);
+  }
+  if (idle.empty()) return;
+  log_.warn("trace {} ends without the workers that make no steps: {}", trace_.number, idle);
+  end_trace(trace_.number);
+}
+
+telemetry::Timeline* JobTracing::timeline() const {
+  if (tracer_ == nullptr || !tracer_->timeline().is_on()) return nullptr;
+  for (const auto& [rank, worker] : workers_) {
+    if (telemetry::Timeline* timeline = tracer_->of_step(rank, worker.step)) return timeline;
+  }
+  return nullptr;
 }
 
 }  // namespace dtrain::rpc

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "rpc/job_types.h"
 #include "telemetry/tracer.h"
 
@@ -20,33 +22,52 @@ class JobTracing {
   // Between the beginnings of two traces. A signal to a launcher reaches all processes, which all ask for a trace, but
   // not at the same moment.
   static constexpr std::chrono::seconds kPause{5};
+  // A trace does not wait for a worker that has made no step for so long, nor for five of its usual steps.
+  static constexpr std::chrono::seconds kIdleMax{120};
 
-  // `number`: of the trace that all processes make without being told (--trace); 0: none.
-  explicit JobTracing(uint64_t number = 0) { trace_.number = number; }
+  // `tracer`: of the scheduler's process, whose --trace is trace 1 of all processes; null: its own work is not traced.
+  JobTracing(uint32_t workers, telemetry::Tracer* tracer, Log log);
 
+  // The scheduler begins at `now`, where its clock is 0.
+  void begin(Clock::time_point now);
+  // By worker, the number of its group: workers of one group make the same steps, and trace the same ones. Empty: all
+  // are in one group.
+  void set_groups(std::vector<uint32_t> group_of) { group_of_ = std::move(group_of); }
   // A worker's heartbeat: the steps that it has made, and the number of the last trace that it has written.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
   // The new trace, of steps that no worker has begun when it hears of it, as far as their speed tells.
   // Code::kUnavailable says why there is none now.
   Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
+  // Ends a trace that only waits for workers which make no steps. Call it now and then.
+  void give_up_idle(Clock::time_point now);
 
   // The newest trace, if the processes have to be told of it.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
-  // All of `workers` workers have written the trace with this number and those before it.
-  [[nodiscard]] uint64_t traced(size_t workers) const;
-  // The largest number of steps that a worker has made.
-  [[nodiscard]] uint64_t step() const { return step_; }
+  // The trace with this number and those before it are over: all workers have written them, or were given up.
+  [[nodiscard]] uint64_t traced() const { return traced_; }
+  // Of the scheduler's process, if what it does now is about a step that some worker traces, else null.
+  [[nodiscard]] telemetry::Timeline* timeline() const;
 
  private:
   struct Worker {
     uint64_t step = 0;
-    Clock::time_point when;
+    Clock::time_point when;   // of the first heartbeat with this step
+    Clock::time_point heard;  // of the last heartbeat
     double steps_per_s = 0;
     uint64_t traced = 0;
   };
-  std::map<Member, Worker> workers_;
-  uint64_t step_ = 0;
+  [[nodiscard]] uint32_t group_of(uint32_t rank) const { return rank < group_of_.size() ? group_of_[rank] : 0; }
+  [[nodiscard]] std::vector<uint64_t> first_steps(Clock::time_point now) const;
+  [[nodiscard]] bool is_idle(const Worker& worker, Clock::time_point now) const;
+  void end_trace(uint64_t number);
+
+  const uint32_t workers_max_;
+  telemetry::Tracer* const tracer_;
+  Log log_;
+  std::vector<uint32_t> group_of_;
+  std::map<uint32_t, Worker> workers_;  // by rank
   telemetry::TraceRequest trace_;
+  uint64_t traced_ = 0;
   std::optional<Clock::time_point> asked_;
 };
 

@@ -39,7 +39,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
         machine_(options_.membership),
         incarnation_(make_incarnation()),
         barrier_(options_.membership.workers),
-        tracing_(options_.tracer == nullptr ? 0 : options_.tracer->number()),
+        tracing_(options_.membership.workers, options_.tracer, log_),
         service_(*this, options_.security, log_) {}
 
   ~Driver() override {
@@ -54,11 +54,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   Result<> begin() {
-    if (options_.tracer != nullptr) {
-      const auto began = std::chrono::duration_cast<std::chrono::microseconds>(since_.time_since_epoch()).count();
-      options_.tracer->clock().add(began, 0, began);
-      options_.tracer->record_messages();
-    }
+    tracing_.begin(since_);
     DT_TRY(listener_,
            listen(
                options_.listen, options_.security, Traffic::kControl, log_,
@@ -146,6 +142,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
       on(membership::Slept{static_cast<membership::Millis>(late.count())}, now);
     }
     on(membership::Tick{}, now);
+    tracing_.give_up_idle(now);
+    tell_of_traces();
   }
 
   void on(const membership::Event& event) { on(event, Clock::now()); }
@@ -220,9 +218,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
     if (outcome_reached_) return call->refuse(failure_status());
-    const telemetry::Span span(timeline(), "barrier", "scheduler");
+    const telemetry::Span span(tracing_.timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
+    const auto& new_groups = request.stop_set_of();  // empty: they stay
+    if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
     on(to_event(request));
   }
 
@@ -243,13 +243,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
     if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());  // all processes of the job may ask
     if (!up.has_heartbeat()) return;
-    const telemetry::Span span(timeline(), "heartbeat", "scheduler");
+    const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
     if (!member || !complete_) return;
     if (member->role == Role::kWorker) {
       tracing_.hear(*member, up.heartbeat().step(), up.heartbeat().traced(), Clock::now());
-      if (up.heartbeat().traced() > traced_) close_trace();
     }
     MemberPulse heard{*member, host_of(*member), to_pulse(up.heartbeat()), Clock::now()};
     const MutexLock lock(mutex_);
@@ -265,33 +264,23 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void send_alive(ControlCall& stream, int64_t sent_us = 0) const {
     const auto clock = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_);
-    stream.send(alive(sent_us, clock, traced_, tracing_.trace()));
+    stream.send(alive(sent_us, clock, tracing_.traced(), tracing_.trace()));
   }
 
   // ---- Traces.
-
-  // What this process does is recorded if it is about these steps.
-  telemetry::Timeline* timeline() const {
-    return options_.tracer == nullptr ? nullptr : options_.tracer->of_step(tracing_.step());
-  }
 
   Result<telemetry::TraceRequest> trace_now(uint64_t steps) {
     if (!complete_) return fail(Code::kUnavailable, "the job has not begun yet");
     if (outcome_reached_) return fail(Code::kUnavailable, "the job has ended");
     DT_TRY(const telemetry::TraceRequest trace, tracing_.request(steps, Clock::now()));
-    log_.info("trace {} is of {}", trace.number, steps_text(trace));
-    if (options_.tracer != nullptr) options_.tracer->request(trace);
     for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
     return trace;
   }
 
-  // Servers, and this process, write theirs when the workers have done so.
-  void close_trace() {
-    const uint64_t traced = tracing_.traced(options_.membership.workers);
-    if (traced <= traced_) return;
-    traced_ = traced;
+  // All processes write what they have of a trace that is over.
+  void tell_of_traces() {
+    if (std::exchange(told_traced_, tracing_.traced()) == tracing_.traced()) return;
     for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
-    if (options_.tracer != nullptr) options_.tracer->close(traced_);
   }
 
   bool current(Incarnation incarnation, const ControlCall* stream) const {
@@ -316,6 +305,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (options_.finish_job) job = options_.finish_job(joined_);
     if (!job) return on(membership::StartFailed{job.error().code, job.error().message});
     job_text_ = std::move(job->text);
+    tracing_.set_groups(std::move(job->group_of));
     complete_ = true;
     log_table();
     on(membership::Ready{std::move(job->stop_set_of)});
@@ -416,7 +406,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
   OpenBarrier barrier_;
   JobTracing tracing_;
-  uint64_t traced_ = 0;  // number of the last trace that all workers have written
+  uint64_t told_traced_ = 0;  // number of the last trace that all processes know to be over
   Joined joined_;
   std::string job_text_;
   bool complete_ = false;  // job_text_ is; before that nobody trains

@@ -28,6 +28,7 @@ struct Joined {
 struct CompleteJob {
   std::string text;
   std::vector<uint32_t> stop_set_of = {};  // sync::membership::Ready
+  std::vector<uint32_t> group_of = {};     // by worker: those of one group make the same steps; empty: all are in one
 };
 
 struct SchedulerOptions {

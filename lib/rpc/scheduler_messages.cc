@@ -122,7 +122,7 @@ proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t tra
   message.set_traced(traced);
   if (trace != nullptr) {
     message.mutable_trace()->set_number(trace->number);
-    message.mutable_trace()->set_first_step(trace->first_step);
+    message.mutable_trace()->mutable_first_steps()->Assign(trace->first_steps.begin(), trace->first_steps.end());
     message.mutable_trace()->set_steps(trace->steps);
   }
   return down;

@@ -23,7 +23,7 @@ Pulse to_pulse(const proto::Heartbeat& beat);
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);
 proto::Down to_down(const sync::membership::Notice& notice);
 // The answer to a heartbeat. `sent_us`: of the heartbeat, by its sender's clock; 0: answers none. `clock`: since this
-// scheduler began. `traced`: the last trace that all workers have written. `trace`: the newest; null: none.
+// scheduler began. `traced`: the last trace that is over. `trace`: the newest; null: none.
 proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
                   const telemetry::TraceRequest* trace);
 

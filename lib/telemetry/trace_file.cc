@@ -42,6 +42,12 @@ std::string_view phase_of(ArrowPoint point) {
   return kPhases[static_cast<size_t>(point)];
 }
 
+// A number; a list by worker if the workers' first steps differ; null if no step was made.
+nlohmann::ordered_json first_step_json(const TraceRequest& request) {
+  if (request.first_steps.size() > 1) return request.first_steps;
+  return request.first_steps.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(request.first_steps.front());
+}
+
 // Writes the lines of one file.
 class Writer {
  public:
@@ -199,7 +205,7 @@ Result<> write_trace(const std::string& path, const TraceOrigin& origin, const s
   nlohmann::ordered_json about{{"role", origin.role},
                                {"rank", origin.rank},
                                {"trace", origin.request.number},
-                               {"first_step", origin.request.first_step},
+                               {"first_step", first_step_json(origin.request)},
                                {"steps", origin.request.steps},
                                {"clock_error_us", nullptr},
                                {"dropped_events", dropped}};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "telemetry/trace_file.h"
@@ -9,7 +10,10 @@
 namespace dtrain::telemetry {
 
 std::string steps_text(const TraceRequest& request) {
-  return fmt::format("the steps {} to {}", request.first_step, request.first_step + request.steps - 1);
+  const auto [least, most] = std::ranges::minmax_element(request.first_steps);
+  if (least == request.first_steps.end()) return fmt::format("{} steps", request.steps);
+  if (*least == *most) return fmt::format("the steps {} to {}", *least, *least + request.steps - 1);
+  return fmt::format("{} steps of each worker, the first of them numbered {} to {}", request.steps, *least, *most);
 }
 
 void Tracer::set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) {
@@ -24,12 +28,12 @@ void Tracer::request_at_start(uint64_t steps) {
   const MutexLock lock(mutex_);
   skip_ = kWarmUpSteps;
   first_is_known_ = false;
-  start({.number = 1, .first_step = 0, .steps = steps});
+  start({.number = 1, .first_steps = {}, .steps = steps});
 }
 
 void Tracer::request(const TraceRequest& request) {
   const MutexLock lock(mutex_);
-  if (request.number <= request_.number || request.steps == 0) return;
+  if (request.number <= request_.number || request.steps == 0 || request.first_steps.empty()) return;
   first_is_known_ = true;
   start(request);
 }
@@ -39,7 +43,7 @@ Result<> Tracer::request_next(uint64_t steps) {
   if (is_wanted()) return fail(Code::kUnavailable, "trace {} is not finished yet", request_.number);
   skip_ = 0;
   first_is_known_ = false;
-  start({.number = request_.number + 1, .first_step = 0, .steps = steps});
+  start({.number = request_.number + 1, .first_steps = {}, .steps = steps});
   return {};
 }
 
@@ -62,39 +66,49 @@ uint64_t Tracer::number() const {
   return request_.number;
 }
 
+void Tracer::note_first(uint64_t step) {
+  if (first_is_known_) return;
+  request_.first_steps = {step + skip_};
+  first_is_known_ = true;
+}
+
 void Tracer::begin_wanted_step(uint64_t step) {
   const MutexLock lock(mutex_);
   if (!is_wanted() || timeline_.is_on()) return;
-  if (!first_is_known_) {
-    request_.first_step = step + skip_;
-    first_is_known_ = true;
-  }
-  if (step < request_.first_step) return;
-  if (step < request_.first_step + request_.steps) return timeline_.begin();
-  log_.warn("trace {} is of {}, but this process had begun step {} when it heard of it: it writes none",
-            request_.number, steps_text(request_), step);
+  note_first(step);
+  const std::optional<uint64_t> first = request_.first_of(rank_);
+  if (first && step < *first) return;
+  if (first && step < *first + request_.steps) return timeline_.begin();
+  give_up();
+  if (!first) return log_.warn("trace {} is of other workers: this process writes none", request_.number);
+  log_.warn("trace {} is of the steps {} to {}, but step {} comes next: this process writes none", request_.number,
+            *first, *first + request_.steps - 1, step);
+}
+
+void Tracer::give_up() {
   is_wanted_ = false;
   written_ = request_.number;
 }
 
 void Tracer::end_after(uint64_t step) {
   const MutexLock lock(mutex_);
-  if (records_messages_ || !timeline_.is_on() || step < request_.first_step + request_.steps) return;
-  write();
+  if (records_messages_ || !timeline_.is_on()) return;
+  if (step >= request_.first_of(rank_).value_or(0) + request_.steps) write();
 }
 
-bool Tracer::covers(uint64_t step) {
+bool Tracer::covers(uint32_t worker, uint64_t step) {
   const MutexLock lock(mutex_);
-  if (!first_is_known_) {
-    request_.first_step = step + skip_;
-    first_is_known_ = true;
-  }
-  return request_.first_step <= step && step < request_.first_step + request_.steps;
+  note_first(step);
+  const std::optional<uint64_t> first = request_.first_of(worker);
+  return first && *first <= step && step < *first + request_.steps;
 }
 
 void Tracer::close(uint64_t number) {
   const MutexLock lock(mutex_);
-  if (records_messages_ && timeline_.is_on() && number >= request_.number) write();
+  if (number < request_.number || !is_wanted()) return;
+  if (timeline_.is_on()) return write();
+  give_up();
+  log_.warn("trace {} is over, and this process has made none of its steps: it writes none", request_.number);
 }
 
 void Tracer::finish() {
@@ -112,6 +126,7 @@ void Tracer::write() {
   written_ = request_.number;
   if (directory_.empty()) return;
   const std::string path = directory_ + "/" + trace_file_name(role_, rank_);
+  if (!records_messages_) request_.first_steps = {request_.first_of(rank_).value_or(0)};
   const TraceOrigin origin{.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()};
   const Result<> written = write_trace(path, origin, timeline_.lanes(), timeline_.dropped());
   if (!written) return log_.warn("the trace cannot be written: {}", written.error().line());

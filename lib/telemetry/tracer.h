@@ -1,14 +1,16 @@
 // When a process records its timeline, and the file that it writes then: --trace, SIGUSR2, the scheduler's request.
 //
-// A trace is of some steps. A worker records from the beginning of the first one until the weights of the last one have
-// come, which is in the forward pass after it. A server records what belongs to these steps until the scheduler says
-// that all workers have written theirs. The scheduler numbers the traces of a job from 1.
+// A trace is of some steps of each worker. Workers that wait for each other trace the same steps. A worker records from
+// the beginning of the first one until the weights of the last one have come, which is in the forward pass after it. A
+// server records what belongs to these steps until the scheduler says that the trace is over, because all workers have
+// written theirs or because it waits no longer for some. The scheduler numbers the traces of a job from 1.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,12 +21,18 @@
 namespace dtrain::telemetry {
 
 struct TraceRequest {
-  uint64_t number = 0;      // of the trace; 0: no trace
-  uint64_t first_step = 0;  // as gradients are numbered
+  uint64_t number = 0;                // of the trace; 0: no trace
+  std::vector<uint64_t> first_steps;  // by worker, as gradients are numbered; a single one is that of all workers
   uint64_t steps = 0;
+
+  // nullopt: the trace has no steps of this worker.
+  [[nodiscard]] std::optional<uint64_t> first_of(uint32_t worker) const {
+    if (first_steps.size() == 1) return first_steps.front();
+    return worker < first_steps.size() ? std::optional(first_steps[worker]) : std::nullopt;
+  }
 };
 
-// "the steps 20 to 29"
+// "the steps 20 to 29"; "10 steps of each worker, the first of them numbered 7 to 24" if the workers' steps differ.
 std::string steps_text(const TraceRequest& request);
 
 // Any thread may call it, but only one takes steps.
@@ -57,8 +65,10 @@ class Tracer {
   void forward_done(uint64_t step) {
     if (timeline_.is_on()) end_after(step);
   }
-  // A server or the scheduler: the timeline if something that belongs to this step is to be recorded, else null.
-  Timeline* of_step(uint64_t step) { return timeline_.is_on() && covers(step) ? &timeline_ : nullptr; }
+  // A server or the scheduler: the timeline if something that belongs to this worker's step is to be recorded, else null.
+  Timeline* of_step(uint32_t worker, uint64_t step) {
+    return timeline_.is_on() && covers(worker, step) ? &timeline_ : nullptr;
+  }
   // A server or the scheduler: from now on, what belongs to the steps of a trace is recorded.
   void record_messages() DT_EXCLUDES(mutex_);
 
@@ -68,7 +78,7 @@ class Tracer {
   [[nodiscard]] uint64_t written() const { return written_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t number() const DT_EXCLUDES(mutex_);
 
-  // All workers have written the trace with this number. Servers write theirs.
+  // The trace with this number is over. Writes what this process has of it, if it has not done so.
   void close(uint64_t number) DT_EXCLUDES(mutex_);
   // The process ends: writes what it has of a trace in progress, and says so if a trace did not come about.
   void finish() DT_EXCLUDES(mutex_);
@@ -76,7 +86,9 @@ class Tracer {
  private:
   void begin_wanted_step(uint64_t step) DT_EXCLUDES(mutex_);
   void end_after(uint64_t step) DT_EXCLUDES(mutex_);
-  bool covers(uint64_t step) DT_EXCLUDES(mutex_);
+  bool covers(uint32_t worker, uint64_t step) DT_EXCLUDES(mutex_);
+  void note_first(uint64_t step) DT_REQUIRES(mutex_);
+  void give_up() DT_REQUIRES(mutex_);
   void start(const TraceRequest& request) DT_REQUIRES(mutex_);
   void write() DT_REQUIRES(mutex_);
 

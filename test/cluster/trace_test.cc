@@ -185,3 +185,31 @@ TEST_CASE("a process alone writes its trace, and another one after SIGUSR2", "[t
   CHECK(trace.steps_in("worker 0", "step").size() == 2);
   CHECK(*trace.steps_in("worker 0", "step").begin() > 6);
 }
+
+// Worker 1 is four times slower, and nobody waits for it, so the steps that worker 0 makes next are far beyond its own.
+TEST_CASE("in a job whose workers run free, a trace is of the next steps of each worker", "[trace]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), pictures(240));
+  Process job(lenet_command(dir, {"-n", "2", "-s", "1", "--kv-store", "dist_async", "--num-epochs", "1000", "--inject",
+                                  "step-ms=10,step-ms=40@worker:1", "--heartbeat-interval", "100ms", "--all-logs"}),
+              {.directory = dir.path(), .environment = {}});
+  const bool began = job.wait_for_output("Epoch[5] ", 60);
+  job.signal(SIGUSR2);
+  bool traced = began;
+  for (const char* file : {"trace-worker-0.json", "trace-worker-1.json", "trace-server-0.json"}) {
+    traced = traced && job.wait_for_output(file, 60);
+  }
+  job.signal(SIGTERM);
+  const Ended end = job.wait(60);
+  INFO(end.output);
+  REQUIRE(traced);
+  CHECK(end.code == 75);
+  const ReadTrace trace(dir.path("run/trace.json"));
+  const std::set<int64_t> fast = trace.steps_in("worker 0", "step"), slow = trace.steps_in("worker 1", "step");
+  REQUIRE(fast.size() == 10);
+  REQUIRE(slow.size() == 10);
+  CHECK(*slow.rbegin() < *fast.begin());
+  std::set<int64_t> all = fast;
+  all.insert(slow.begin(), slow.end());
+  CHECK(trace.steps_in("server 0", "add") == all);
+}

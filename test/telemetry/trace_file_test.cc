@@ -18,7 +18,7 @@ namespace {
 TraceOrigin origin_of(const std::string& role, uint32_t rank, uint64_t number = 1) {
   return {.role = role,
           .rank = rank,
-          .request = {.number = number, .first_step = 5, .steps = 3},
+          .request = {.number = number, .first_steps = {5}, .steps = 3},
           .clock = ClockOffset::Estimate{.offset_us = 1'000'000, .error_us = 20}};
 }
 

@@ -57,15 +57,15 @@ TEST_CASE("a worker that hears of a trace too late writes none, and says that it
   Tracer tracer(Log::silent());
   tracer.set_place("worker", 0, dir.path(), Log::silent());
   make_steps(tracer, 0, 10);
-  tracer.request({.number = 1, .first_step = 3, .steps = 4});
+  tracer.request({.number = 1, .first_steps = {3}, .steps = 4});
   make_steps(tracer, 10, 11);
   CHECK(tracer.written() == 1);
   CHECK(std::filesystem::is_empty(dir.path()));
-  tracer.request({.number = 2, .first_step = 9, .steps = 4});  // it can still record two of them
+  tracer.request({.number = 2, .first_steps = {9}, .steps = 4});  // it can still record two of them
   make_steps(tracer, 11, 20);
   CHECK(tracer.written() == 2);
   CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{11, 12});
-  tracer.request({.number = 2, .first_step = 30, .steps = 4});
+  tracer.request({.number = 2, .first_steps = {30}, .steps = 4});
   CHECK_FALSE(tracer.is_wanted());
 }
 
@@ -74,19 +74,19 @@ TEST_CASE("a server records the messages of the steps until it is told that the 
   Tracer tracer(Log::silent());
   tracer.set_place("server", 1, dir.path(), Log::silent());
   tracer.record_messages();
-  CHECK(tracer.of_step(7) == nullptr);
-  tracer.request({.number = 1, .first_step = 6, .steps = 2});
-  CHECK(tracer.of_step(5) == nullptr);
-  CHECK(tracer.of_step(6) != nullptr);
-  CHECK(tracer.of_step(7) != nullptr);
-  CHECK(tracer.of_step(8) == nullptr);
-  { Span(tracer.of_step(7), "step", "server").with("step", 7); }
+  CHECK(tracer.of_step(0, 7) == nullptr);
+  tracer.request({.number = 1, .first_steps = {6}, .steps = 2});
+  CHECK(tracer.of_step(0, 5) == nullptr);
+  CHECK(tracer.of_step(0, 6) != nullptr);
+  CHECK(tracer.of_step(0, 7) != nullptr);
+  CHECK(tracer.of_step(0, 8) == nullptr);
+  { Span(tracer.of_step(0, 7), "step", "server").with("step", 7); }
   tracer.forward_done(9);
   tracer.close(0);
   CHECK(tracer.written() == 0);
   tracer.close(1);
   CHECK(tracer.written() == 1);
-  CHECK(tracer.of_step(7) == nullptr);
+  CHECK(tracer.of_step(0, 7) == nullptr);
   CHECK(traced_steps(dir.path("trace-server-1.json")) == std::vector<int64_t>{7});
 }
 
@@ -101,4 +101,49 @@ TEST_CASE("the end of a process writes a trace that is in progress", "[tracer]")
   CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{3, 4});
   tracer.finish();
   CHECK(tracer.written() == 1);
+}
+
+TEST_CASE("workers that run free trace steps of their own, and a server those of each", "[tracer]") {
+  const TempDir dir;
+  const TraceRequest request{.number = 1, .first_steps = {40, 10}, .steps = 2};
+  CHECK(steps_text(request) == "2 steps of each worker, the first of them numbered 10 to 40");
+  CHECK(steps_text({.number = 1, .first_steps = {10, 10}, .steps = 2}) == "the steps 10 to 11");
+  Tracer server(Log::silent());
+  server.set_place("server", 0, dir.path(), Log::silent());
+  server.record_messages();
+  server.request(request);
+  CHECK(server.of_step(0, 10) == nullptr);
+  CHECK(server.of_step(0, 41) != nullptr);
+  CHECK(server.of_step(1, 11) != nullptr);
+  CHECK(server.of_step(1, 40) == nullptr);
+  CHECK(server.of_step(2, 10) == nullptr);
+  server.close(1);
+  const auto first_step = [&](const std::string& file) {
+    return parse_json(must(read_file(dir.path(file))))["otherData"]["first_step"];
+  };
+  CHECK(first_step("trace-server-0.json") == nlohmann::json({40, 10}));
+  Tracer worker(Log::silent());
+  worker.set_place("worker", 1, dir.path(), Log::silent());
+  worker.request(request);
+  make_steps(worker, 8, 50);
+  CHECK(traced_steps(dir.path("trace-worker-1.json")) == std::vector<int64_t>{10, 11});
+  CHECK(first_step("trace-worker-1.json") == 10);
+}
+
+TEST_CASE("a worker writes what it has of a trace that is over, and is done with one that it has not begun",
+          "[tracer]") {
+  const TempDir dir;
+  Tracer tracer(Log::silent());
+  tracer.set_place("worker", 0, dir.path(), Log::silent());
+  tracer.request({.number = 1, .first_steps = {5}, .steps = 10});
+  make_steps(tracer, 4, 7);
+  tracer.close(1);
+  CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{5, 6});
+  tracer.request({.number = 2, .first_steps = {20}, .steps = 10});
+  make_steps(tracer, 7, 9);
+  tracer.close(2);
+  CHECK(tracer.written() == 2);
+  CHECK_FALSE(tracer.is_wanted());
+  make_steps(tracer, 9, 40);
+  CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{5, 6});
 }

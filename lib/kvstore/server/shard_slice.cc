@@ -205,7 +205,7 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
 // Only gradients are numbered by the steps of training.
 telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
   const bool is_gradient = header.kind == Kind::kPush && slice_.key < options_.parameters.size();
-  return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.step);
+  return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.rank, header.step);
 }
 
 // The arrows of the requests that this update answers pass through it.

@@ -180,7 +180,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
     for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
-    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of};
+    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of, .group_of = plan.policy.group_of};
   };
   if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
