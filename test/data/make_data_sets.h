@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <initializer_list>
@@ -9,6 +10,7 @@
 
 #include "data/sources/locate.h"
 #include "make_images.h"
+#include "support/temp_dir.h"
 
 namespace dtrain::test {
 
@@ -20,14 +22,38 @@ inline std::string big_endian(std::initializer_list<uint32_t> words) {
   return text;
 }
 
-// Writes PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte; picture i has the label i % classes.
+// An idx file of images; image i has all pixels i.
+inline std::string idx_images(uint32_t count, uint32_t rows = 2, uint32_t columns = 3) {
+  std::string text = big_endian({0x803, count, rows, columns});
+  for (uint32_t i = 0; i < count; i++) text.append(rows * columns, static_cast<char>(i));
+  return text;
+}
+// An idx file of labels; label i is i % classes.
+inline std::string idx_labels(uint32_t count, uint32_t classes = 10) {
+  std::string text = big_endian({0x801, count});
+  for (uint32_t i = 0; i < count; i++) text += static_cast<char>(i % classes);
+  return text;
+}
+
+// Writes PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte.
 inline void write_idx(const std::string& directory, const std::string& prefix, uint32_t count, uint32_t edge,
                       uint32_t classes) {
-  std::string labels = big_endian({0x801, count});
-  for (uint32_t i = 0; i < count; i++) labels += static_cast<char>(i % classes);
-  write_text(directory + "/" + prefix + "-images-idx3-ubyte",
-             big_endian({0x803, count, edge, edge}) + std::string(size_t{count} * edge * edge, 'p'));
-  write_text(directory + "/" + prefix + "-labels-idx1-ubyte", labels);
+  write_text(directory + "/" + prefix + "-images-idx3-ubyte", idx_images(count, edge, edge));
+  write_text(directory + "/" + prefix + "-labels-idx1-ubyte", idx_labels(count, classes));
+}
+
+inline void write_gzip(const std::string& path, const std::string& text) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+}
+
+// MNIST's four files, two of them compressed, of 20 and 5 images.
+inline void write_mnist(const TempDir& dir) {
+  write_text(dir.path("train-images-idx3-ubyte"), idx_images(20, 28, 28));
+  write_gzip(dir.path("train-labels-idx1-ubyte.gz"), idx_labels(20));
+  write_gzip(dir.path("t10k-images-idx3-ubyte.gz"), idx_images(5, 28, 28));
+  write_text(dir.path("t10k-labels-idx1-ubyte"), idx_labels(5));
 }
 
 // `count` pictures of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of picture i are i, i + 1, ...
