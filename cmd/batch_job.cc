@@ -94,6 +94,7 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(const Submission submission, submission_of(call, flags, run_dir.path()));
   DT_TRY_VOID(write_script(submission.script_file, submission.script));
+  run_dir.unlock();  // the launcher in the job claims the directory while this process waits for its end
   Console console = Console::to_stderr(flags.launch.terminal);
   Result<int> code = launch::run_in_background(
       console, [&](launch::Screen& screen) { return launch::run_batch_job(*submission.system, {}, screen); });

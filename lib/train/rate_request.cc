@@ -29,6 +29,11 @@ bool is_locked(const UniqueFd& file) {
 
 }  // namespace
 
+bool is_training(const std::string& metrics_path) {
+  const UniqueFd metrics(::open(metrics_path.c_str(), O_RDWR | O_CLOEXEC));
+  return metrics.open() && is_locked(metrics);
+}
+
 Result<RateRequest> parse_rate_request(std::string_view text) {
   const bool is_factor = text.starts_with('x');
   double value = 0;

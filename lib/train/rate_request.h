@@ -21,11 +21,15 @@ struct RateRequest {
 Result<RateRequest> parse_rate_request(std::string_view text);
 std::string to_string(const RateRequest& request);
 
+// Whether worker 0 of a run trains in the directory of this metrics.jsonl, on this host or, if the file system has locks
+// for all hosts, on another one.
+bool is_training(const std::string& metrics_path);
+
 // Leaves a request for the run. `metrics_path`: of its metrics.jsonl, beside which the request is written.
 // Code::kUsage: no worker 0 trains in this directory on this host.
 Result<> request_rate(const std::string& metrics_path, const RateRequest& request);
 
-// Worker 0's side. While it exists, request_rate() finds that the run trains.
+// Worker 0's side. While it exists, is_training() is true.
 class RateRequests {
  public:
   RateRequests() = default;  // takes no requests

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "role/runs.h"
+#include "train/rate_request.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
@@ -27,8 +28,8 @@ void begin(const RunDir& dir) {
   write(dir.path() + "/metrics.jsonl");
 }
 
-std::string refused(const job::Flags& flags) {
-  const Result<RunDir> dir = RunDir::claim(flags, std::nullopt);
+std::string refused(const job::Flags& flags, const std::optional<Resumed>& resumed = std::nullopt) {
+  const Result<RunDir> dir = RunDir::claim(flags, resumed);
   REQUIRE_FALSE(dir);
   CHECK(dir.error().code == Code::kUsage);
   return dir.error().text();
@@ -119,6 +120,45 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
   // --load-epoch continues from a checkpoint in that directory.
   test::leave_run("b", test::lenet({}), 7);
   CHECK(RunDir::claim(test::lenet({"--run-dir", "b", "--load-epoch", "7"}), std::nullopt));
+}
+
+// Two jobs in one directory would replace each other's checkpoints.
+TEST_CASE("the directory of a running job is refused, also with --overwrite and to resume it", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("a", test::lenet({}), 1);
+  const Resumed run{"a", must(job::read_job_spec("a"))};
+  {
+    const RunDir first = must(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
+    test::leave_run("a", test::lenet({}), 7);
+    CHECK_THAT(refused(test::lenet({"--run-dir", "a", "--overwrite"})), Contains("--run-dir a: the job in that"));
+    CHECK_THAT(refused(test::lenet({"--run-dir", "a"}), run), Contains("--resume a: the job in that"));
+    CHECK(fs::exists("a/lenet-0007.params"));
+    write("a/metrics.jsonl");
+  }
+  CHECK(RunDir::claim(test::lenet({"--run-dir", "a"}), run));
+  {
+    // The launcher of this run is on another host, so that only the lock of worker 0 tells of it.
+    const train::RateRequests worker_0 = train::RateRequests::open("a/metrics.jsonl");
+    CHECK_THAT(refused(test::lenet({"--run-dir", "a", "--overwrite"})), Contains("still running"));
+    CHECK(fs::exists("a/lenet-0007.params"));
+  }
+  CHECK(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
+}
+
+TEST_CASE("a directory that is handed over can be claimed by another process", "[role]") {
+  const test::InTempDir here;
+  RunDir submitting = must(RunDir::claim(test::lenet({"--run-dir", "a"}), std::nullopt));
+  CHECK_FALSE(RunDir::claim(test::lenet({"--run-dir", "a"}), std::nullopt));
+  submitting.unlock();
+  CHECK(RunDir::claim(test::lenet({"--run-dir", "a"}), std::nullopt));
+}
+
+TEST_CASE("a run directory that is a file is refused as such", "[role]") {
+  const test::InTempDir here;
+  write("a");
+  const std::string error = refused(test::lenet({"--run-dir", "a", "--overwrite"}));
+  CHECK_THAT(error, Contains("'a'") && Contains("a directory") && !Contains("holds a run"));
+  CHECK(must(read_file("a")) == "x");
 }
 
 TEST_CASE("a resumed run keeps its JobSpec if the start fails", "[role]") {

@@ -1,8 +1,11 @@
 #include "role/process/run_dir.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <tuple>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "job/resolve/network_file.h"
 #include "telemetry/trace_file.h"
 #include "train/checkpoint.h"
+#include "train/rate_request.h"
 
 namespace dtrain::role {
 namespace {
@@ -142,6 +146,19 @@ Result<> RunDir::make(const std::string& directory) {
   return {};
 }
 
+// The lock is that of the directory itself, because a run has no file that stays the same from its start to its end. It
+// ends with the process however that ends. On a file system that cannot lock directories, such as NFS, a job is known by
+// the lock that its worker 0 has on the metrics file.
+Result<> RunDir::lock(const std::optional<Resumed>& resumed) {
+  lock_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool is_taken = lock_.open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!is_taken && !train::is_training(path_ + "/" + kMetricsFile)) return {};
+  return fail(Code::kUsage,
+              "--{} {}: the job in that directory is still running; wait for its end or stop it, or give another "
+              "--run-dir to train beside it",
+              resumed ? "resume" : "run-dir", path_);
+}
+
 Result<> RunDir::write_early_spec(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   job::JobSpec spec = resumed && is_same(resumed->directory, path_) ? resumed->spec : job::requested(flags);
   spec.remembered = job::remember(flags, fs::current_path().string());
@@ -176,9 +193,11 @@ Result<RunDir> RunDir::claim(const job::Flags& flags, const std::optional<Resume
     DT_TRY_VOID(dir.make(parent_of(dir.path_)), "making the run directory");
     DT_TRY(dir.path_, make_new(dir.path_), "making the run directory");
     dir.made_.push_back(dir.path_);
+    DT_TRY_VOID(dir.lock(resumed));
   } else {
-    DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
     DT_TRY_VOID(dir.make(dir.path_), "making the run directory");
+    DT_TRY_VOID(dir.lock(resumed));
+    DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
   }
   DT_TRY_VOID(dir.write_early_spec(flags, resumed), "trying to write in the run directory");
   if (dir.is_remote_) return dir;
@@ -197,6 +216,7 @@ Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resume
 
 RunDir::RunDir(RunDir&& other) noexcept
     : path_(std::exchange(other.path_, "")),
+      lock_(std::move(other.lock_)),
       is_remote_(other.is_remote_),
       is_claimed_(other.is_claimed_),
       made_(std::move(other.made_)),

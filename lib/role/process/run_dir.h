@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "job/spec/job_spec.h"
 #include "role/process/resume.h"
 
@@ -37,8 +38,9 @@ class RunDir {
  public:
   // For a launcher or a process that trains alone: nobody else chose its directory. Creates the directory (no two
   // processes get the same new one), writes the JobSpec as far as it is known, creates the checkpoint directory and
-  // checks that it is writable. Code::kUsage: the directory contains another run (--overwrite removes that run
-  // instead), or cannot be written.
+  // checks that it is writable. No other process can claim the directory while this object exists. Code::kUsage: the
+  // directory contains another run (--overwrite removes that run instead), is that of a job that is still running, or
+  // cannot be written.
   static Result<RunDir> claim(const job::Flags& flags, const std::optional<Resumed>& resumed);
   // For a process of a job: the directory may exist already, and other processes may use it too. The scheduler refuses
   // a directory with another run, as claim does.
@@ -53,16 +55,20 @@ class RunDir {
   [[nodiscard]] bool has_begun() const;
   // The directory stays as it is, because another process has taken it over.
   void keep() { path_.clear(); }
+  // Another process may claim the directory from now on.
+  void unlock() { lock_ = UniqueFd(); }
   // Registers the log file of this process, so that a failed start removes it.
   void owns_log(const std::string& file) { logs_.push_back(file); }
 
  private:
   RunDir(std::string path, bool is_remote) : path_(std::move(path)), is_remote_(is_remote) {}
   Result<> make(const std::string& directory);
+  Result<> lock(const std::optional<Resumed>& resumed);
   Result<> write_early_spec(const job::Flags& flags, const std::optional<Resumed>& resumed);
   void give_back();
 
   std::string path_;
+  UniqueFd lock_;                  // the directory, locked by claim; not open if its file system has no locks
   bool is_remote_ = false;         // the job trains on other hosts, and their files are there
   bool is_claimed_ = false;        // made by claim: this process starts the whole run
   std::vector<std::string> made_;  // directories that were created, outermost first
