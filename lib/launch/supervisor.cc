@@ -412,9 +412,7 @@ std::string Supervisor::running_names() const {
 }
 
 JobEnd Supervisor::report() {
-  if (!start_error_ && progress_ && job_code(ended_) == job::kExitOk) {
-    screen_.live(job::live_progress(job::completed(*progress_)));
-  }
+  if (!start_error_ && progress_) screen_.live(job::live_progress(job::at_end(*progress_)));
   screen_.finish();
   JobHistory history{.start_error = start_error_, .ended = ended_, .processes = {}};
   for (const Member& member : members_) history.processes.push_back({&member.command, &member.first_error});

@@ -292,6 +292,7 @@ class Client final : public ControlClient {
     request.set_incarnation(options_.incarnation);
     request.set_steps_begun(gate_.steps_begun());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
+    *request.mutable_last() = line_.heartbeat();
     const Waits::Wait wait(waits_, [] { return std::string("the scheduler to hear the goodbye"); });
     const auto began = Clock::now();
     while (true) {

@@ -177,10 +177,9 @@ void ControlLine::open_stream() {
   opened->send(std::move(hello));
 }
 
-void ControlLine::beat() {
+proto::Heartbeat ControlLine::heartbeat() const {
   const std::vector<OpenWait> open = waits_.open();
-  proto::Up up;
-  proto::Heartbeat& beat = *up.mutable_heartbeat();
+  proto::Heartbeat beat;
   if (!open.empty()) {
     beat.set_wait(open.front().name.substr(0, kWaitNameMax));
     beat.set_wait_s(open.front().seconds);
@@ -189,21 +188,23 @@ void ControlLine::beat() {
     options_.registry->set(telemetry::Metric::kOpenWaitSeconds, beat.wait_s());
     add_metrics(options_.registry->snapshot(), beat);
   }
-  std::shared_ptr<Stream> out;
-  {
-    const MutexLock lock(mutex_);
-    beat.set_step(progress_.step);
-    beat.set_samples_per_s(progress_.samples_per_s);
-    beat.set_wait_data_share(progress_.wait_data_share);
-    beat.set_wait_network_share(progress_.wait_network_share);
-    beat.set_checkpoint_s(progress_.checkpoint_s);
-    beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
-    if (progress_.validated) beat.set_validated(*progress_.validated);
-    out = stream_;
-  }
   if (options_.tracer != nullptr) beat.set_traced(options_.tracer->written());
-  beat.set_sent_us(now_us());
-  if (out) out->send(std::move(up));
+  const MutexLock lock(mutex_);
+  beat.set_step(progress_.step);
+  beat.set_samples_per_s(progress_.samples_per_s);
+  beat.set_wait_data_share(progress_.wait_data_share);
+  beat.set_wait_network_share(progress_.wait_network_share);
+  beat.set_checkpoint_s(progress_.checkpoint_s);
+  beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
+  if (progress_.validated) beat.set_validated(*progress_.validated);
+  return beat;
+}
+
+void ControlLine::beat() {
+  proto::Up up;
+  *up.mutable_heartbeat() = heartbeat();
+  up.mutable_heartbeat()->set_sent_us(now_us());
+  if (const std::shared_ptr<Stream> out = stream()) out->send(std::move(up));
 }
 
 std::chrono::milliseconds ControlLine::beat_interval() const {

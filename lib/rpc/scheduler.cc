@@ -177,6 +177,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
   void on_done(DoneCall* call, const proto::DoneRequest& request) override {
     post([this, call, request] {
+      if (request.has_last()) note(request.incarnation(), request.last());
       on(to_event(request));
       call->answer({});
     });
@@ -246,11 +247,15 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
+    note(incarnation, up.heartbeat());
+  }
+
+  // What a process reports of itself.
+  void note(Incarnation incarnation, const proto::Heartbeat& beat) {
+    const auto member = machine_.member(incarnation);
     if (!member || !complete_) return;
-    if (member->role == Role::kWorker) {
-      tracing_.hear(*member, up.heartbeat().step(), up.heartbeat().traced(), Clock::now());
-    }
-    MemberPulse heard{*member, host_of(*member), to_pulse(up.heartbeat()), Clock::now()};
+    if (member->role == Role::kWorker) tracing_.hear(*member, beat.step(), beat.traced(), Clock::now());
+    MemberPulse heard{*member, host_of(*member), to_pulse(beat), Clock::now()};
     const MutexLock lock(mutex_);
     pulses_[*member] = std::move(heard);
   }

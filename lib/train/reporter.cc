@@ -313,6 +313,9 @@ double Reporter::own_speed() const {
 }
 
 void Reporter::show_run() {
+  progress_.step = parts_.clock.own_steps();
+  progress_.validated.reset();
+  parts_.coordinator.report(progress_);
   telemetry::Registry& to = parts_.registry;
   const PaceTotals& totals = pace_.totals();
   const auto samples = static_cast<double>(parts_.clock.samples_in_this_process());

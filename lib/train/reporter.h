@@ -82,7 +82,7 @@ class Reporter {
   [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }
   // This worker's speed in the current epoch, in samples per second, without the time spent waiting for the network.
   [[nodiscard]] double own_speed() const;
-  // Brings the metrics of the run up to date. Call when it has ended, in whatever way.
+  // Brings the metrics of the run and the progress up to date. Call when the run has ended, in whatever way.
   void show_run();
 
  private:

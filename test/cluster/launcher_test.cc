@@ -89,6 +89,12 @@ std::vector<std::string> lines_after(const std::string& text, const std::string&
   return lines;
 }
 
+// The number behind the last `words` in the text, or -1.
+int64_t last_number_behind(const std::string& text, const std::string& words) {
+  const size_t at = text.rfind(words);
+  return at == std::string::npos ? -1 : std::strtoll(text.c_str() + at + words.size(), nullptr, 10);
+}
+
 }  // namespace
 
 TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running", "[launcher]") {
@@ -107,6 +113,9 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   CHECK_FALSE(end.timed_out);
   CHECK(end.code == 75);
   CHECK(contains(end.output, "--resume"));
+  CHECK(last_number_behind(end.output, "  step ") ==
+        last_number_behind(end.output, "stopped after "));  // the live line
+  CHECK_FALSE(contains(end.output.substr(end.output.rfind("  step ")), "ETA"));
   CHECK(all_gone(pids, 0));
   CHECK(job.record_is_gone());
   CHECK(checkpoint_count(job.run_dir()) > 0);

@@ -442,6 +442,20 @@ TEST_CASE("heartbeats report progress and the oldest wait to the scheduler", "[r
   CHECK(pulse.wait == "key 12 on server 1");
 }
 
+// No heartbeat comes between the last report and the end.
+TEST_CASE("the goodbye of a process has its last report", "[rpc]") {
+  Job job(settings(1, 0));
+  Process& worker = job.add(Role::kWorker);
+  worker.options.heartbeat_interval = 1h;
+  worker.create();
+  REQUIRE(within(worker.join()).has_value());
+  worker.client->report({.step = 419});
+  worker.client->done({});
+  REQUIRE(job.scheduler->wait(5s).has_value());
+  REQUIRE(job.scheduler->pulses().size() == 1);
+  CHECK(job.scheduler->pulses().front().pulse.progress.step == 419);
+}
+
 TEST_CASE("a port in use is a startup error that names the port and a remedy", "[rpc]") {
   Job job(settings(1, 0));
   SchedulerOptions options;

@@ -157,6 +157,7 @@ TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted ru
     REQUIRE(stopped);
     CHECK(stopped->stopped);
     CHECK(stopped->position == Position{static_cast<int64_t>(stop_at / 8), static_cast<int64_t>(stop_at % 8)});
+    CHECK(coordinator.reported().value().step == stop_at);
     ToyRun rest(resuming(parts, 3));
     REQUIRE(rest.run());
     check_same_checkpoint(whole, parts, 3);

@@ -92,8 +92,11 @@ class StoppingCoordinator : public LocalCoordinator {
     if (how_ == How::kFail) return fail(Code::kPeerLost, "killed");
     return false;
   }
+  void report(const job::WorkerProgress& progress) override { reported_ = progress; }
+  [[nodiscard]] const std::optional<job::WorkerProgress>& reported() const { return reported_; }  // last
 
  private:
+  std::optional<job::WorkerProgress> reported_;
   uint64_t stop_at_;
   How how_;
 };

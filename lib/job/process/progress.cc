@@ -146,9 +146,7 @@ void set_workers(std::vector<WorkerProgress> all, Progress& progress) {
   progress.workers = std::move(all);
 }
 
-Progress completed(Progress progress) {
-  progress.step = progress.steps;
-  progress.epoch = std::max(progress.epoch, progress.epochs);
+Progress at_end(Progress progress) {
   progress.eta_s = -1;
   progress.validated.reset();
   return progress;

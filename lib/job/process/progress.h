@@ -35,8 +35,8 @@ struct Progress {
 std::string machine_line(const Progress& progress);
 // Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
-// The progress after a successful end, made from the last report, which was sent before the end.
-Progress completed(Progress progress);
+// The last report of a run, as it is shown after the end: nothing is left to wait for.
+Progress at_end(Progress progress);
 // Sets validated, worker_count and workers from what all workers have reported.
 void set_workers(std::vector<WorkerProgress> all, Progress& progress);
 

@@ -118,19 +118,20 @@ void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
 
-// Waits for the end of the job and prints its progress every kProgressInterval.
+// Waits for the end of the job and prints its progress every kProgressInterval, and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, JobView& view,
                KillSwitch kill) {
   while (true) {
-    if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) {
+    const std::optional<Result<>> end = scheduler.wait(kProgressInterval);
+    std::vector<rpc::MemberPulse> members = scheduler.pulses();
+    const std::vector<job::WorkerProgress> workers = worker_progress(members);
+    const job::Progress progress = job_progress(flags, plan, workers);
+    if (!workers.empty()) print_line(job::machine_line(progress));
+    if (end) {
       print_finding(view.end());
       return *end;
     }
-    std::vector<rpc::MemberPulse> members = scheduler.pulses();
-    const std::vector<job::WorkerProgress> workers = worker_progress(members);
     if (workers.empty()) continue;
-    const job::Progress progress = job_progress(flags, plan, workers);
-    print_line(job::machine_line(progress));
     for (const observe::Slow& slow : view.update(progress, std::move(members))) print_finding(slow);
     kill.reached(static_cast<uint64_t>(progress.step));
   }

@@ -67,7 +67,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
              [&] { return job_state(progress.get(), started, {own_state(*process.registry, waits, "worker", 0)}); },
              [&] { return trace_next_steps(process); }));
   const auto end = [&](const Result<train::TrainOutcome>& outcome, const observe::Conclusion& conclusion) {
-    if (outcome && !outcome->stopped) show(job::completed(progress.get()));
+    show(job::at_end(progress.get()));
     Result<int> code = report_end(process, spec, outcome, started, conclusion);
     if (observer != nullptr) observer->end(outcome ? Result<>{} : tl::unexpected(outcome.error()));
     return code;
