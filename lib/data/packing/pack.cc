@@ -126,6 +126,10 @@ Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& wi
 // A window large enough for the slowest picture of a hundred ordinary ones, on many threads.
 constexpr size_t kWindowItems = 4096;
 constexpr size_t kWindowBytes = size_t{256} << 20;
+// Files that are only copied all take about the same time per byte. With the large window, the threads would only run ahead of
+// the disk, into memory that the system has to clear and that no cache holds: this took 1.2 times the CPU time. 4 MiB
+// instead of 8 gain 2 % more, but would hold only a few large files.
+constexpr size_t kCopyWindowBytes = size_t{8} << 20;
 
 }  // namespace
 
@@ -141,7 +145,8 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
              records.records(), total, records.left_out());
   }
   {
-    ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems, kWindowBytes);
+    ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems,
+                         options.copies_files() ? kCopyWindowBytes : kWindowBytes);
     const PictureFolder folder{.root = root, .read = run.read, .calls = run.calls};
     const PackThreads threads(entries, folder, options, window, log);
     ProgressBar progress({std::filesystem::path(out).filename().string(), "images", total}, log);

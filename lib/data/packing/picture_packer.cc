@@ -158,8 +158,7 @@ Result<> PicturePacker::pack(const ListEntry& entry, size_t place, std::vector<u
   const std::span<const float> labels(entry.labels.data(), options_.pack_label ? entry.labels.size() : 1);
   append_image_record(payload, entry.id, labels, {});
   if (labels.size() > 1 && !options_.label_in_header) store_u32(payload.data() + 4, 0);
-  if (!source_.read && options_.pass_through && options_.restart_interval == 0)
-    return append_file(path, source_.calls, log_, payload);
+  if (!source_.read && options_.copies_files()) return append_file(path, source_.calls, log_, payload);
   if (source_.read) {
     DT_TRY(const std::string file, source_.read(entry));
     if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);

@@ -29,6 +29,8 @@ struct PackOptions {
   int threads = 1;
 
   [[nodiscard]] std::string encoding_or_default() const { return encoding.value_or(".jpg"); }
+  // No picture is decoded, not even to add restart markers.
+  [[nodiscard]] bool copies_files() const { return pass_through && restart_interval == 0; }
 };
 // Code::kUsage if a value is out of range, or has no effect together with another.
 Result<> check(const PackOptions& options);
