@@ -158,6 +158,25 @@ TEST_CASE("unknown and abbreviated flags are refused with the nearest name", "[j
   CHECK_THAT(refused({"-x", "3"}), Contains("unknown flag '-x'"));
 }
 
+// Each replacement that is named exists, and none of the names is a flag here.
+TEST_CASE("flags that torchvision and GluonCV spell differently are refused with the name here", "[job]") {
+  CHECK_THAT(refused({"--epochs", "3"}), Contains("--epochs is not a flag of dtrain; use --num-epochs"));
+  CHECK_THAT(refused({"--learning-rate=0.1"}), Contains("use --lr"));
+  CHECK_THAT(refused({"--weight-decay", "0.1"}), Contains("use --wd"));
+  CHECK_THAT(refused({"-j", "4"}), Contains("use --data-nthreads, and -n"));
+  CHECK_THAT(refused({"--path-imgrec", "a.rec"}), Contains("use --data-train"));
+  CHECK_THAT(refused({"--amp"}), Contains("use --dtype"));
+  const std::regex flag("(--?[a-z][a-z-]*)");
+  for (const RefusedFlag& refused : refused_flags()) {
+    for (const std::string& spelling : refused.spellings) CHECK_FALSE(training_flags().find(spelling));
+    for (std::sregex_iterator name(refused.message.begin(), refused.message.end(), flag), end; name != end; ++name) {
+      INFO(refused.message);
+      if (refused.message.find("is not a flag of dtrain") != std::string::npos)
+        CHECK(training_flags().find(name->str()));
+    }
+  }
+}
+
 TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with their replacement", "[job]") {
   CHECK_THAT(refused({"-p", "2"}), Contains("--placement"));
   CHECK_THAT(refused({"--parameter-partition-num=2"}), Contains("--placement"));

@@ -38,6 +38,49 @@ std::vector<RefusedFlag> of_the_originals() {
   };
 }
 
+// Flags of the training scripts of torchvision and GluonCV, and parameters of MXNet's iterators, that have another name
+// here.
+std::vector<RefusedFlag> with_other_names() {
+  struct OtherName {
+    std::vector<std::string> spellings;
+    const char* here;
+  };
+  const OtherName names[] = {
+      {{"--epochs"}, "--num-epochs"},
+      {{"-b"}, "--batch-size"},
+      {{"-j", "--workers", "--preprocess-threads"}, "--data-nthreads, and -n for the workers of a job"},
+      {{"--learning-rate"}, "--lr"},
+      {{"--weight-decay"}, "--wd"},
+      {{"--opt"}, "--optimizer"},
+      {{"--lr-gamma", "--lr-decay"}, "--lr-factor"},
+      {{"--lr-step-size", "--lr-milestones", "--lr-decay-epoch"}, "--lr-step-epochs"},
+      {{"--label-smoothing"}, "--smooth-alpha"},
+      {{"-a", "--arch"}, "--network"},
+      {{"--weights", "--pretrained", "--use-pretrained"}, "--pretrained-model"},
+      {{"--start-epoch"}, "--load-epoch, or --resume to continue a run"},
+      {{"--data-path"}, "--data-dir"},
+      {{"--path-imgrec", "--rec-train"}, "--data-train"},
+      {{"--rec-val"}, "--data-val"},
+      {{"--path-imgidx", "--rec-train-idx"}, "--data-train-idx"},
+      {{"--rec-val-idx"}, "--data-val-idx"},
+      {{"--train-crop-size", "--val-crop-size", "--input-size"}, "--image-shape"},
+      {{"--val-resize-size"}, "--val-resize"},
+      {{"--rand-crop"}, "--random-crop"},
+      {{"--rand-mirror"}, "--random-mirror"},
+      {{"--print-freq", "--log-interval"}, "--disp-batches"},
+      {{"--save-frequency"}, "--save-period"},
+      {{"--output-dir", "--save-dir"}, "--run-dir"},
+      {{"--device"}, "--gpus or --cpus"},
+      {{"--amp"}, "--dtype"},
+      {{"--world-size"}, "-n"},
+  };
+  std::vector<RefusedFlag> flags;
+  for (const OtherName& name : names) {
+    flags.push_back({name.spellings, fmt::format("is not a flag of dtrain; use {}", name.here)});
+  }
+  return flags;
+}
+
 // Flags of later versions. Their accepted values ask for what this version does anyway.
 std::vector<RefusedFlag> later_with_values() {
   const auto later = [](std::vector<std::string> spellings, std::vector<std::string> accepted, bool boolean = false) {
@@ -63,6 +106,7 @@ std::vector<std::string> later_spellings() {
 
 std::vector<RefusedFlag> refused_flags() {
   std::vector<RefusedFlag> all = of_the_originals();
+  for (RefusedFlag& flag : with_other_names()) all.push_back(std::move(flag));
   for (RefusedFlag& flag : later_with_values()) all.push_back(std::move(flag));
   all.push_back({later_spellings(), kNotYet});
   return all;
