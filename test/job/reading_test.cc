@@ -34,6 +34,19 @@ TEST_CASE("--test-io reads one epoch and excludes flags that only training uses"
   CHECK_THAT(refused({"--test-io", "--data-nthreads", "auto"}), Contains("give a number"));
 }
 
+TEST_CASE("a note names flags about the order of records that have no effect", "[job]") {
+  const auto notes = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--benchmark", "1"});
+    const Result<Parsed> parsed = parse_flags(arguments, variables({}));
+    REQUIRE(parsed);
+    return fmt::format("{}", fmt::join(parsed->notes, "\n"));
+  };
+  CHECK_THAT(notes({"--shuffle", "0", "--shuffle-chunk-size", "64"}),
+             Contains("--shuffle-chunk-size 64 has no effect with --shuffle 0"));
+  CHECK_THAT(notes({"--resplit-every", "2"}), Contains("--resplit-every 2 has no effect with one worker"));
+  CHECK(notes({"-n", "2", "--resplit-every", "2", "--shuffle-chunk-size", "64"}).empty());
+}
+
 TEST_CASE("--synthetic-on gpu needs --benchmark and a GPU", "[job]") {
   CHECK(parsed({"--benchmark", "1", "--gpus", "0", "--synthetic-on", "gpu"}).device.synthetic_on_device);
   CHECK_FALSE(parsed({"--synthetic-on", "cpu"}).device.synthetic_on_device);

@@ -13,6 +13,7 @@
 #include "job/flags/toml_file.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/network_file.h"
+#include "job/resolve/reading.h"
 #include "job/resolve/resolve.h"
 #include "job/spec/job_spec.h"
 #include "job/spec/resume.h"
@@ -163,8 +164,9 @@ std::vector<std::string> notes_on(const Flags& flags, const Environment& environ
         "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
         flags.device.count()));
   }
-  const std::vector<std::string> more = augmentation_notes(flags.job.augment);
-  notes.insert(notes.end(), more.begin(), more.end());
+  for (const std::vector<std::string>& more : {augmentation_notes(flags.job.augment), reading_notes(flags)}) {
+    notes.insert(notes.end(), more.begin(), more.end());
+  }
   return notes;
 }
 

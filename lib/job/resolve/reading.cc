@@ -43,6 +43,20 @@ Result<> resolve_test_io(Flags& flags) {
 
 }  // namespace
 
+std::vector<std::string> reading_notes(const Flags& flags) {
+  std::vector<std::string> notes;
+  if (flags.job.augment.shuffle_chunk > 0 && !flags.job.augment.shuffle) {
+    notes.push_back(fmt::format("--shuffle-chunk-size {} has no effect with --shuffle 0, which reads records by number",
+                                flags.job.augment.shuffle_chunk));
+  }
+  if (flags.job.scheme.resplit_every > 0 && flags.job.num_workers == 1) {
+    notes.push_back(
+        fmt::format("--resplit-every {} has no effect with one worker, which reads all records in each epoch",
+                    flags.job.scheme.resplit_every));
+  }
+  return notes;
+}
+
 Result<> resolve_reading(Flags& flags) {
   DT_TRY_VOID(check_synthetic(flags));
   return resolve_test_io(flags);
