@@ -57,7 +57,7 @@ Result<std::vector<tools::CommandHelp>> command_helps();
 
 // Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
 // name none. Code::kUsage for a sub-command that does not exist.
-Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
+Result<int> dispatch(const std::vector<std::string>& arguments, const job::Environment& environment);
 
 // True if the sub-command may train or run inference in this process; false if it only prints something.
 bool computes(const std::vector<std::string>& arguments);

@@ -5,6 +5,8 @@
 #include "cluster_files.h"
 #include "command.h"
 #include "job/flags/command_line.h"
+#include "job/process/exit_code.h"
+#include "output.h"
 
 namespace dtrain::cmd {
 
@@ -134,7 +136,9 @@ Result<std::vector<tools::CommandHelp>> command_helps() {
   return helps;
 }
 
-Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment) {
+namespace {
+
+Result<int> run(std::vector<std::string> arguments, const job::Environment& environment) {
   if (const SubCommand* command = named_by(arguments)) {
     arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
     return command->run({std::move(arguments), environment, nullptr});
@@ -151,6 +155,17 @@ Result<int> dispatch(std::vector<std::string> arguments, const job::Environment&
     DT_TRY_VOID(check_first_word(arguments[0]));
   }
   return train({std::move(arguments), environment, nullptr});
+}
+
+}  // namespace
+
+Result<int> dispatch(const std::vector<std::string>& arguments, const job::Environment& environment) {
+  DT_TRY(const int code, run(arguments, environment));
+  const SubCommand* command = named_by(arguments);
+  const bool trains = computes(arguments) && (command == nullptr || command->words[0] == "train");
+  // A training leaves files. What any other command prints is its result, so losing it is an error.
+  if (!trains && code == job::kExitOk) DT_TRY_VOID(flush_output());
+  return code;
 }
 
 }  // namespace dtrain::cmd

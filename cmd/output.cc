@@ -14,6 +14,12 @@ tl::unexpected<Error> cannot_write() {
 
 }  // namespace
 
+Result<> flush_output() {
+  if (std::fflush(stdout) != 0) return cannot_write();
+  if (std::ferror(stdout) != 0) return fail(Code::kUsage, "a part of standard output could not be written");
+  return {};
+}
+
 Result<OutputFile> OutputFile::open(const std::string& path) {
   OutputFile output;
   if (path.empty()) return output;
@@ -29,9 +35,7 @@ Result<> OutputFile::write(std::string_view piece) {
 }
 
 Result<> OutputFile::finish() {
-  if (file_) return file_->commit();
-  if (std::fflush(stdout) != 0) return cannot_write();
-  return {};
+  return file_ ? file_->commit() : flush_output();
 }
 
 }  // namespace dtrain::cmd

@@ -9,6 +9,10 @@
 
 namespace dtrain::cmd {
 
+// Writes what standard output has buffered. Code::kUsage: that, or something printed before, cannot be written, for
+// example because the disk is full.
+Result<> flush_output();
+
 class OutputFile {
  public:
   // An empty path: standard output.

@@ -44,6 +44,17 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
+// /dev/full fails every write, as a full disk does.
+TEST_CASE("a result that cannot be printed is an error", "[cmd]") {
+  for (const char* words : {"man", "--help", "data stat --help", "completion bash"}) {
+    INFO(words);
+    const std::string command = fmt::format("{} {} > /dev/full", DTRAIN_EXE, words);
+    const Ended ended = test::run({"/bin/sh", "-c", command}, {.deadline_s = 30, .directory = {}, .environment = {}});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.output, Catch::Contains("standard output"));
+  }
+}
+
 TEST_CASE("wrong flags are refused with the documented exit code and a helpful message", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"--num-epoc", "3", "--benchmark", "1"}, 2, {"unknown flag '--num-epoc'", "did you mean '--num-epoch'?"}},
