@@ -180,7 +180,10 @@ Result<int> plan(const Call& call) {
     return 0;
   }
   DT_TRY(const MixedLine<Options> asked, read_mixed_line(table, call.arguments));
-  const std::vector<std::string> of_job = tools::with_flags_of_run(asked.job, asked.options.from_log);
+  std::vector<std::string> of_job = asked.job;
+  if (const std::string& log = asked.options.from_log; !log.empty()) {
+    DT_TRY(of_job, tools::with_flags_of_run(asked.job, log), "taking the speeds from --from-log {}", log);
+  }
   DT_TRY(const job::Parsed parsed, job::parse_flags(of_job, call.environment));
   const job::Flags& flags = parsed.flags;
   const Options& options = asked.options;

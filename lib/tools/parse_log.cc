@@ -63,6 +63,12 @@ class LogTable::Family {
   }
 
   [[nodiscard]] size_t epochs() const { return rows_.size(); }
+  // Whether any epoch has a value with this prefix, such as "Train-accuracy".
+  [[nodiscard]] bool has(const std::string& prefix) const {
+    const auto column = std::ranges::find(columns_, prefix, &Column::prefix) - columns_.begin();
+    return std::ranges::any_of(rows_,
+                               [&](const EpochRow& row) { return row.means[static_cast<size_t>(column)].count > 0; });
+  }
 
   [[nodiscard]] std::string text(ParseLogOptions::Format format) const {
     const bool markdown = format == ParseLogOptions::Format::kMarkdown;
@@ -105,12 +111,6 @@ LogTable::~LogTable() = default;
 
 Result<> LogTable::add(std::string_view line) {
   if (line.find("Epoch[") == std::string_view::npos) return {};  // most lines of a chatty program
-  if (!names_metrics_) {
-    names_metrics_ = std::ranges::any_of(options_.metric_names, [&](const std::string& name) {
-      return line.find("] Train-" + name) != std::string_view::npos ||
-             line.find("] Validation-" + name) != std::string_view::npos;
-    });
-  }
   up_to_11_->add(line);
   from_12_->add(line);
   if (std::max(up_to_11_->epochs(), from_12_->epochs()) <= kEpochsMax) return {};
@@ -118,12 +118,16 @@ Result<> LogTable::add(std::string_view line) {
 }
 
 Result<std::string> LogTable::text() const {
-  // Lines with times match both families. The newer one is meant only if a metric is named as it was asked for.
-  if (names_metrics_) return text(LogFamily::kFrom12);
-  // The older one shows all metrics of a set in one column, whatever their names: not what was asked for by a name.
+  std::vector<std::string> missing;
+  for (const std::string& name : options_.metric_names) {
+    if (!from_12_->has("Train-" + name) && !from_12_->has("Validation-" + name)) missing.push_back(name);
+  }
+  if (missing.empty()) return text(LogFamily::kFrom12);
+  // Lines with times match both families. The older one shows all metrics of a set in one column, whatever their names:
+  // not what was asked for by a name.
   if (up_to_11_->epochs() > 0 && options_.metric_names != ParseLogOptions{}.metric_names) {
     return fail(Code::kData, "the log has no metric {} at the end of an epoch (\"Epoch[0] Train-{}=...\")",
-                fmt::join(options_.metric_names, " or "), options_.metric_names.front());
+                fmt::join(missing, " or "), missing.front());
   }
   return text(LogFamily::kUpTo11);
 }

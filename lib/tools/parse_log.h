@@ -44,7 +44,6 @@ class LogTable {
  private:
   class Family;
   const ParseLogOptions options_;
-  bool names_metrics_ = false;  // as the newer family expects
   std::unique_ptr<Family> up_to_11_, from_12_;
 };
 

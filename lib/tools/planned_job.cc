@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/line_reader.h"
 #include "data/loading/open.h"
 #include "job/spec/job_spec.h"
 #include "observe/runs/run.h"
@@ -101,8 +102,13 @@ Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string
   return job;
 }
 
-std::vector<std::string> with_flags_of_run(std::vector<std::string> arguments, const std::string& path) {
-  if (job::read_job_spec(path)) arguments.insert(arguments.begin(), {"--resume", path});
+Result<std::vector<std::string>> with_flags_of_run(std::vector<std::string> arguments, const std::string& path) {
+  if (job::read_job_spec(path)) {
+    arguments.insert(arguments.begin(), {"--resume", path});
+  } else {
+    DT_TRY(const std::vector<std::string> logs, logs_at(path));
+    DT_TRY_VOID(LineReader::open(logs.front()));
+  }
   return arguments;
 }
 

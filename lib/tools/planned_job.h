@@ -26,8 +26,8 @@ std::string calibration_dir(const job::Flags& flags);
 Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string& run_dir, int64_t batches);
 
 // `arguments`, the flags of a job; if `path` is a run directory with a JobSpec, the flags of that run fill in what they
-// do not say.
-std::vector<std::string> with_flags_of_run(std::vector<std::string> arguments, const std::string& path);
+// do not say. An Error: `path` is neither a run directory nor a log.
+Result<std::vector<std::string>> with_flags_of_run(std::vector<std::string> arguments, const std::string& path);
 
 // Takes the speeds from the log of a run, or from a run directory: from the time of the workers' own steps, or from their
 // logs if that is not there. The job has as many workers as the flags say, or as the log has if the flags do not say it.

@@ -67,6 +67,9 @@ TEST_CASE("a log without the metric's name is read by the older expressions", "[
 TEST_CASE("a metric that was asked for and that the log lacks is an error, not another metric's table", "[tools]") {
   CHECK_THAT(parse_log(kTwoNodes, {.metric_names = {"f1", "rmse"}}).error().text(),
              Catch::Contains("the log has no metric f1 or rmse at the end of an epoch"));
+  // One of several that is missing is enough.
+  CHECK_THAT(parse_log(kTwoNodes, {.metric_names = {"accuracy", "f1"}}).error().text(),
+             Catch::Contains("the log has no metric f1 at the end"));
   CHECK_THAT(parse_log("nothing\n", {.metric_names = {"f1"}}).error().text(), Catch::Contains("no line from the end"));
 }
 

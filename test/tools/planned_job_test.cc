@@ -101,10 +101,16 @@ TEST_CASE("a run directory gives the speeds of the workers' own steps, without t
 
 TEST_CASE("the flags of a run directory are the defaults of its plan", "[tools][plan]") {
   const TempDir dir;
-  CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"-n", "2"});
-  CHECK(with_flags_of_run({"-n", "2"}, "") == std::vector<std::string>{"-n", "2"});
+  // A folder of runs has no flags either, but the missing flags of a job are not what is wrong with it.
+  const Result<std::vector<std::string>> no_run = with_flags_of_run({}, dir.path());
+  REQUIRE_FALSE(no_run);
+  CHECK_THAT(no_run.error().text(), Contains(dir.path()) && Contains("no logs of workers"));
+  CHECK_FALSE(with_flags_of_run({}, dir.path("no-such.log")));
+  write_logs(dir);
+  CHECK(must(with_flags_of_run({"-n", "2"}, dir.path())) == std::vector<std::string>{"-n", "2"});
   must(job::write_job_spec(dir.path(), spec_of("dist_sync")));
-  CHECK(with_flags_of_run({"-n", "2"}, dir.path()) == std::vector<std::string>{"--resume", dir.path(), "-n", "2"});
+  CHECK(must(with_flags_of_run({"-n", "2"}, dir.path())) ==
+        std::vector<std::string>{"--resume", dir.path(), "-n", "2"});
 }
 
 TEST_CASE("a calibration gives the speeds and the number of records", "[tools][plan]") {
