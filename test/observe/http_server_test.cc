@@ -234,6 +234,26 @@ TEST_CASE("clients that stop reading or sending hold nothing up", "[observe]") {
   CHECK(status_of(http_get(site.port(), "/metrics")) == 200);
 }
 
+// The patience is longer than a client of this test waits for an answer. There are more silent clients than threads, and
+// in the end more than the server keeps.
+TEST_CASE("clients that have not sent a whole request keep no other waiting", "[observe]") {
+  HttpOptions options;
+  options.patience = std::chrono::minutes(10);
+  options.streams_max = 1;
+  Site site(std::move(options));
+  std::vector<UniqueFd> stalled;
+  for (const char* beginning : {"", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"}) {
+    for (int i = 0; i < 50; i++) {
+      stalled.push_back(connect_to_port(site.port()));
+      send_text(stalled.back(), beginning);
+      if (i % 10 == 9) CHECK(status_of(http_get(site.port(), "/metrics")) == 200);
+    }
+  }
+  send_text(stalled.back(), "\r\n");  // the newest of them completes its request
+  CHECK(status_of(read_answer(stalled.back())) == 200);
+  CHECK(read_answer(stalled.front(), 10).empty());  // the oldest was closed, without an answer
+}
+
 TEST_CASE("streams are bounded, and end with the server", "[observe]") {
   HttpOptions options;
   options.streams_max = 2;

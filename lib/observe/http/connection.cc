@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/poll_until.h"
 
@@ -11,6 +12,7 @@ namespace dtrain::observe {
 namespace {
 
 constexpr size_t kRequestBytesMax = 32 << 10;
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 // Whether the socket is ready for `events` in time.
 bool is_ready(const UniqueFd& socket, short events, std::chrono::steady_clock::time_point until) {
@@ -30,22 +32,42 @@ Connection::Connection(UniqueFd socket, std::chrono::milliseconds patience, cons
       patience_(patience),
       request_until_(Clock::now() + patience) {}
 
-ssize_t Connection::read(char* to, size_t size) {
-  while (begin_ == end_) {
-    if (received_ >= kRequestBytesMax) return -1;
-    const Moved moved = bytes_->receive(buffer_.data(), buffer_.size());
-    if (moved.wait_for != 0) {
-      if (!is_ready(socket_, moved.wait_for, request_until_)) return -1;
-      continue;
-    }
-    if (moved.bytes <= 0) return moved.bytes;
-    received_ += static_cast<size_t>(moved.bytes);
-    begin_ = 0;
-    end_ = static_cast<size_t>(moved.bytes);
+// Receives once, unless nothing more can be received. Returns what to wait for if nothing has come.
+short Connection::receive() {
+  if (received_ >= kRequestBytesMax) end_ = -1;
+  if (end_) return 0;
+  std::array<char, 4096> bytes;
+  const Moved moved = bytes_->receive(bytes.data(), bytes.size());
+  if (moved.wait_for != 0) return moved.wait_for;
+  if (moved.bytes <= 0) {
+    end_ = moved.bytes;
+    return 0;
   }
-  const size_t some = std::min(size, end_ - begin_);
-  std::memcpy(to, buffer_.data() + begin_, some);
-  begin_ += some;
+  request_.append(bytes.data(), static_cast<size_t>(moved.bytes));
+  received_ += static_cast<size_t>(moved.bytes);
+  return 0;
+}
+
+short Connection::gather() {
+  size_t searched = 0;
+  while (!end_ && request_.find(kHeadEnd, searched) == std::string::npos) {
+    searched = request_.size() - std::min(request_.size(), kHeadEnd.size() - 1);
+    if (const short wait_for = receive(); wait_for != 0) return wait_for;
+  }
+  return 0;
+}
+
+ssize_t Connection::read(char* to, size_t size) {
+  while (read_ == request_.size()) {
+    if (end_) return *end_;
+    request_.clear();
+    read_ = 0;
+    const short wait_for = receive();
+    if (wait_for != 0 && !is_ready(socket_, wait_for, request_until_)) return -1;
+  }
+  const size_t some = std::min(size, request_.size() - read_);
+  std::memcpy(to, request_.data() + read_, some);
+  read_ += some;
   return static_cast<ssize_t>(some);
 }
 

@@ -3,9 +3,9 @@
 
 #include <httplib.h>
 
-#include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -18,6 +18,13 @@ class Connection final : public httplib::Stream {
  public:
   // tls: null for HTTP; it must outlive the connection.
   Connection(UniqueFd socket, std::chrono::milliseconds patience, const TlsContext* tls);
+
+  // Takes what the client has sent. Returns 0 if the head of the request has arrived or no more of it will come: the
+  // request can be served. Else POLLIN or POLLOUT: call it again when the socket is ready for this.
+  short gather();
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
+  // When the whole request must have arrived.
+  [[nodiscard]] std::chrono::steady_clock::time_point request_until() const { return request_until_; }
 
   // -1 if the whole request has not arrived within the patience, or is longer than kRequestBytesMax.
   ssize_t read(char* to, size_t size) override;
@@ -33,14 +40,16 @@ class Connection final : public httplib::Stream {
 
  private:
   using Clock = std::chrono::steady_clock;
+  short receive();
 
   UniqueFd socket_;
   const std::unique_ptr<ByteStream> bytes_;
   const std::chrono::milliseconds patience_;
   const Clock::time_point request_until_;
-  std::array<char, 4096> buffer_{};
-  size_t begin_ = 0, end_ = 0;  // of what is in the buffer
+  std::string request_;  // what has been received and not forgotten
+  size_t read_ = 0;      // bytes of it that httplib has read
   size_t received_ = 0;
+  std::optional<ssize_t> end_;  // no more can be received: what read() returns then
   bool is_broken_ = false;
 };
 

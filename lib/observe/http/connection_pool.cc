@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
@@ -23,13 +24,14 @@ constexpr std::chrono::milliseconds kNoDescriptor{200};
 
 }  // namespace
 
-ConnectionPool::ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, std::function<void(UniqueFd)> serve)
+ConnectionPool::ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, Open open, Serve serve)
     : listeners_(std::move(listeners)),
       limits_(limits),
+      open_(std::move(open)),
       serve_(std::move(serve)),
-      end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  DT_CHECK(end_.open(), "no event descriptor");
-  threads_.emplace_back([this] { accept_all(); });
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  DT_CHECK(wake_.open(), "no event descriptor");
+  threads_.emplace_back([this] { watch(); });
   for (size_t i = 0; i < limits_.threads; i++) threads_.emplace_back([this] { serve_waiting(); });
 }
 
@@ -40,30 +42,73 @@ ConnectionPool::~ConnectionPool() {
     waiting_.clear();
     changed_.notify_all();
   }
-  (void)eventfd_write(end_.get(), 1);
+  (void)eventfd_write(wake_.get(), 1);
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ConnectionPool::accept_all() {
+void ConnectionPool::watch() {
   name_thread("http accept");
-  std::vector<pollfd> watched{{.fd = end_.get(), .events = POLLIN, .revents = 0}};
-  for (const UniqueFd& listener : listeners_) watched.push_back({.fd = listener.get(), .events = POLLIN, .revents = 0});
   while (true) {
-    if (poll_until(watched, std::nullopt) < 0) continue;
-    if (watched[0].revents != 0) return;
+    std::vector<pollfd> watched{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    for (const UniqueFd& listener : listeners_) {
+      watched.push_back({.fd = listener.get(), .events = POLLIN, .revents = 0});
+    }
+    const size_t first_silent = watched.size();
+    std::optional<std::chrono::steady_clock::time_point> until;
+    for (const Silent& one : silent_) {
+      watched.push_back({.fd = one.connection->descriptor(), .events = one.wait_for, .revents = 0});
+      until = std::min(until.value_or(one.connection->request_until()), one.connection->request_until());
+    }
+    if (poll_until(watched, until) < 0) continue;
+    sort_silent(std::span(watched).subspan(first_silent));
+    if (watched[0].revents != 0 && !take_returned()) return;
     for (size_t i = 0; i < listeners_.size(); i++) {
       if (watched[i + 1].revents != 0) accept_from(listeners_[i]);
     }
   }
 }
 
+// Of the silent connections, those with news go to the threads, and those whose time is over are closed.
+void ConnectionPool::sort_silent(std::span<const pollfd> watched) {
+  const auto now = std::chrono::steady_clock::now();
+  std::deque<Silent> still;
+  for (size_t i = 0; i < watched.size(); i++) {
+    if (watched[i].revents != 0) {
+      enqueue(std::move(silent_[i].connection));
+    } else if (now < silent_[i].connection->request_until()) {
+      still.push_back(std::move(silent_[i]));
+    }
+  }
+  silent_ = std::move(still);
+}
+
+// Returns false if the pool ends.
+bool ConnectionPool::take_returned() {
+  eventfd_t ignored = 0;
+  (void)eventfd_read(wake_.get(), &ignored);
+  std::vector<Silent> returned;
+  {
+    const MutexLock lock(mutex_);
+    if (stop_) return false;
+    returned.swap(returned_);
+  }
+  for (Silent& one : returned) add_silent(std::move(one));
+  return true;
+}
+
+void ConnectionPool::add_silent(Silent silent) {
+  if (silent_.size() >= limits_.silent) silent_.pop_front();
+  silent_.push_back(std::move(silent));
+}
+
 void ConnectionPool::accept_from(const UniqueFd& listener) {
   UniqueFd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!connection.open()) {
-    std::vector<pollfd> end{{.fd = end_.get(), .events = POLLIN, .revents = 0}};
-    if (errno == EMFILE || errno == ENFILE) poll_until(end, std::chrono::steady_clock::now() + kNoDescriptor);
-    return;
-  }
+  if (connection.open()) return add_silent({open_(std::move(connection)), POLLIN});
+  std::vector<pollfd> end{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  if (errno == EMFILE || errno == ENFILE) poll_until(end, std::chrono::steady_clock::now() + kNoDescriptor);
+}
+
+void ConnectionPool::enqueue(std::unique_ptr<Connection> connection) {
   {
     const MutexLock lock(mutex_);
     if (waiting_.size() < limits_.waiting) {
@@ -72,13 +117,13 @@ void ConnectionPool::accept_from(const UniqueFd& listener) {
       return;
     }
   }
-  (void)::send(connection.get(), kAllBusy.data(), kAllBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)::send(connection->descriptor(), kAllBusy.data(), kAllBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void ConnectionPool::serve_waiting() {
   name_thread("http");
   while (true) {
-    UniqueFd connection;
+    std::unique_ptr<Connection> connection;
     {
       const MutexLock lock(mutex_);
       changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return stop_ || !waiting_.empty(); });
@@ -86,8 +131,18 @@ void ConnectionPool::serve_waiting() {
       connection = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    serve_(std::move(connection));
+    read_and_serve(std::move(connection));
   }
+}
+
+void ConnectionPool::read_and_serve(std::unique_ptr<Connection> connection) {
+  const short wait_for = connection->gather();
+  if (wait_for == 0) return serve_(*connection);
+  {
+    const MutexLock lock(mutex_);
+    returned_.push_back({std::move(connection), wait_for});
+  }
+  (void)eventfd_write(wake_.get(), 1);
 }
 
 }  // namespace dtrain::observe

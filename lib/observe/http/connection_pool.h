@@ -1,13 +1,19 @@
-// Accepts connections and hands them to a fixed number of threads.
+// Accepts connections and has a fixed number of threads serve them. A client occupies no thread before its request has
+// arrived, so clients that send nothing, or a part of a request, keep nobody else waiting.
 #pragma once
+
+#include <poll.h>
 
 #include <deque>
 #include <functional>
+#include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/unique_fd.h"
+#include "observe/http/connection.h"
 
 namespace dtrain::observe {
 
@@ -15,27 +21,42 @@ class ConnectionPool {
  public:
   struct Limits {
     size_t threads = 8;
-    size_t waiting = 64;  // accepted connections that no thread has taken yet; more are closed at once
+    // Connections whose request has not arrived. Beyond this, the one that has waited longest is closed.
+    size_t silent = 64;
+    size_t waiting = 64;  // connections with bytes that no thread has taken yet; more are closed at once
   };
-  // `serve` is called by any of the threads with a connection that does not block.
-  ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, std::function<void(UniqueFd)> serve);
-  // Waits for the connections that are being served; those that wait are closed.
+  using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // of a socket that does not block
+  using Serve = std::function<void(Connection&)>;                     // called by any of the threads
+  ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, Open open, Serve serve);
+  // Waits for the connections that are being served; the others are closed.
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
  private:
-  void accept_all();
+  struct Silent {
+    std::unique_ptr<Connection> connection;
+    short wait_for = 0;  // POLLIN or POLLOUT
+  };
+  void watch();
+  bool take_returned();
+  void sort_silent(std::span<const pollfd> watched);
   void accept_from(const UniqueFd& listener);
+  void add_silent(Silent silent);
+  void enqueue(std::unique_ptr<Connection> connection);
   void serve_waiting();
+  void read_and_serve(std::unique_ptr<Connection> connection);
 
   const std::vector<UniqueFd> listeners_;
   const Limits limits_;
-  const std::function<void(UniqueFd)> serve_;
-  const UniqueFd end_;
+  const Open open_;
+  const Serve serve_;
+  const UniqueFd wake_;
+  std::deque<Silent> silent_;  // of the watching thread; the longest waiting first
   Mutex mutex_;
   ConditionVariable changed_;
-  std::deque<UniqueFd> waiting_ DT_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<Connection>> waiting_ DT_GUARDED_BY(mutex_);
+  std::vector<Silent> returned_ DT_GUARDED_BY(mutex_);  // to the watching thread: their requests are not whole
   bool stop_ DT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -25,6 +25,7 @@ using Handled = httplib::Server::HandlerResponse;
 constexpr std::chrono::milliseconds kAnswerAge{200};
 constexpr std::chrono::milliseconds kStreamInterval{1000};
 constexpr size_t kThreads = 8;  // besides those that streams occupy
+constexpr size_t kSilent = 64;
 constexpr size_t kWaiting = 64;
 constexpr unsigned kUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
@@ -110,9 +111,13 @@ class Site final : public HttpServer, private httplib::Server {
     port_ = opened->port;
     // httplib ends streams when it has no listening socket.
     svr_sock_ = opened->sockets.front().get();
-    pool_.emplace(std::move(opened->sockets),
-                  ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .waiting = kWaiting},
-                  [this](UniqueFd socket) { serve(std::move(socket)); });
+    pool_.emplace(
+        std::move(opened->sockets),
+        ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .silent = kSilent, .waiting = kWaiting},
+        [this](UniqueFd socket) {
+          return std::make_unique<Connection>(std::move(socket), options_.patience, tls_.get());
+        },
+        [this](Connection& connection) { serve(connection); });
     return {};
   }
 
@@ -139,8 +144,7 @@ class Site final : public HttpServer, private httplib::Server {
         Code::kStartup, fmt::format("cannot listen on {} {}: {}", options_.flag, address, std::strerror(error)), {}};
   }
 
-  void serve(UniqueFd socket) {
-    Connection connection(std::move(socket), options_.patience, tls_.get());
+  void serve(Connection& connection) {
     const auto done = catching([&]() -> Result<> {
       bool closed = false;
       // No ranges and no compression: an answer is short, and both cost memory or time that a client could choose.

@@ -2,9 +2,9 @@
 // and nothing else: it knows no file of the disk.
 //
 // Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
-// threads, of waiting connections and of open streams is bounded; and each connection has a deadline, so a client that
-// sends or reads slowly occupies a thread for a few seconds only. An answer is made at most once in 200 ms, however many
-// clients ask for it. The process must ignore SIGPIPE.
+// threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request has
+// arrived, and one that reads slowly for a few seconds at most, so neither keeps others from being served. An answer is
+// made at most once in 200 ms, however many clients ask for it. The process must ignore SIGPIPE.
 #pragma once
 
 #include <chrono>
