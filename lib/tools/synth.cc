@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
 
 #include "base/file.h"
@@ -62,6 +63,16 @@ Result<> check(const SynthOptions& options) {
   return {};
 }
 
+// The pictures of another data set may exist only once, so they are not written over.
+Result<> refuse_other_set(const std::string& directory) {
+  for (const char* name : {"/train.rec", "/test.rec"}) {
+    std::error_code none;
+    if (!std::filesystem::exists(directory + name, none)) continue;
+    return fail(Code::kUsage, "{}{} is there already: remove it, or give another folder with --out", directory, name);
+  }
+  return {};
+}
+
 // Writes one set. `set` is a number that keeps the random draws of training and test set apart.
 Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count, const Log& log) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
@@ -102,6 +113,7 @@ data::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStrea
 
 Result<> synthesize(const SynthOptions& options, const Log& log) {
   DT_TRY_VOID(check(options));
+  DT_TRY_VOID(refuse_other_set(options.out));
   DT_TRY_VOID(make_directories(options.out));
   const int64_t test_count = options.count / 4;
   DT_TRY_VOID(write_set(options, 1, options.out + "/train.rec", options.count, log));

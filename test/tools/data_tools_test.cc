@@ -309,6 +309,20 @@ TEST_CASE("data synth makes the same files from the same seed", "[tools][data]")
   CHECK(sets.validation->size() == 3);
 }
 
+TEST_CASE("data synth does not write over a data set", "[tools][data]") {
+  const test::TempDir dir;
+  for (const char* name : {"train.rec", "test.rec"}) {
+    const std::string folder = dir.path(name) + "-is-there";
+    std::filesystem::create_directories(folder);
+    must(write_file_atomic(folder + "/" + name, "pictures"));
+    const Result<> made = synthesize({.out = folder, .count = 8}, Log::silent());
+    REQUIRE_FALSE(made);
+    CHECK(made.error().code == Code::kUsage);
+    CHECK_THAT(made.error().text(), Catch::Contains(name) && Catch::Contains("--out"));
+    CHECK(must(read_file(folder + "/" + name)) == "pictures");
+  }
+}
+
 TEST_CASE("data synth refuses numbers out of range", "[tools][data]") {
   const test::TempDir dir;
   const auto refused = [](const SynthOptions& options) {
