@@ -26,8 +26,11 @@ Result<int> report(const Call& call) {
   DT_TRY(const ToolLine<ReportOptions> line,
          read_tool_line(table, "dtrain report RUN-DIRECTORY|LOG... [FLAGS]", call, 1, kRunsMax));
   if (line.help) return 0;
-  DT_TRY(const std::vector<observe::Run> runs, observe::read_runs(line.positionals));
   std::string out = line.options.out;
+  if (!out.empty() && !out.ends_with(".html") && !out.ends_with(".htm")) {
+    return fail(Code::kUsage, "--out {}: the name must end in .html", out);
+  }
+  DT_TRY(const std::vector<observe::Run> runs, observe::read_runs(line.positionals));
   if (out.empty()) out = runs.size() == 1 && runs[0].is_directory ? runs[0].path + "/report.html" : "report.html";
   DT_TRY_VOID(write_file_atomic(out, observe::report_page(runs, fmt::format("dtrain {}", job::build_id()))));
   fmt::print("wrote {}\n", out);

@@ -209,6 +209,12 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"data", "stat", "a.rec", "--out", "x"}, 2, {"--out has a use only with --sheet N or --npy N"}},
       {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for the statistics", "leave out --npy"}},
       {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for the statistics"}},
+      // A PNG in a file that is called a JPEG would be opened by the wrong program.
+      {{"data", "stat", "a.rec", "--sheet", "1", "--out", "x.jpg"}, 2, {"--out x.jpg: the name must end in .png"}},
+      {{"data", "stat", "a.rec", "--npy", "1", "--out", "x.png"}, 2, {"--out x.png: the name must end in .npy"}},
+      {{"report", "runs/a", "--out", "x.pdf"}, 2, {"--out x.pdf: the name must end in .html"}},
+      {{"bench", "input", "a.rec"}, 2, {"'a.rec' is neither a flag", "--data-train a.rec"}},
+      {{"lenet.py"}, 2, {"neither a flag nor a sub-command"}},
       {{"plan"}, 2, {"no training data"}},
       {{"plan", "--benchmark", "1", "--network", "lenet"}, 2, {"the number of workers to measure is missing", "-n"}},
       {{"plan", "-n", "2", "--benchmark", "1", "--network", "lenet", "--probe-batches", "1G"}, 2, {"more than 100000"}},

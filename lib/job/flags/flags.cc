@@ -1,6 +1,7 @@
 #include "job/flags/flags.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 
 #include "base/file.h"
@@ -133,12 +134,17 @@ Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
   return {};
 }
 
+// The word may be training data that a user gave without a flag, or a script that a launcher of MXNet would have run.
 Error no_positionals(const std::string& first) {
-  return {Code::kUsage,
-          fmt::format("'{}' is neither a flag nor a sub-command, and dtrain does not run other programs. For MXNet's "
-                      "scripts, see the table \"Coming from MXNet\" in README.md",
-                      first),
-          {}};
+  std::error_code none;
+  const bool is_script = first.ends_with(".py") || first.ends_with(".sh");
+  const bool is_data = !is_script && (first.ends_with(".rec") || std::filesystem::exists(first, none));
+  const std::string advice =
+      is_data ? fmt::format("; if it is training data, give --data-{} {}",
+                            std::filesystem::is_directory(first, none) ? "dir" : "train", first)
+              : ", and dtrain does not run other programs. For MXNet's scripts, see the table \"Coming from MXNet\" in "
+                "README.md";
+  return {Code::kUsage, fmt::format("'{}' is neither a flag nor a sub-command{}", first, advice), {}};
 }
 
 // The user's directory for data that can be computed again.
