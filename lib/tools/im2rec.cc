@@ -64,9 +64,22 @@ Result<> write_lists(const std::string& prefix, const std::string& root, const s
   return {};
 }
 
+// A file's extension is compared in lower case, with its dot.
+Result<> check_extensions(const std::vector<std::string>& extensions) {
+  for (const std::string& extension : extensions) {
+    const bool has_capitals = std::ranges::any_of(extension, [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (extension.starts_with('.') && !has_capitals) continue;
+    return fail(Code::kUsage,
+                "--exts {}: give each extension with its dot and in lower case, as in .jpg, which also takes .JPG",
+                extension);
+  }
+  return {};
+}
+
 // Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
+  DT_TRY_VOID(check_extensions(options.extensions));
   DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
   for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
   for (const std::string& path : folder.left_out) {

@@ -274,6 +274,14 @@ TEST_CASE("im2rec without images says what it looked for", "[tools][data]") {
   const auto refused = im2rec_prefix(dir.path("set"), dir.path("images"), {}, Log::silent());
   REQUIRE(!refused);
   CHECK(refused.error().message.find("--recursive") != std::string::npos);
+  for (const char* extension : {"jpg", ".JPG"}) {
+    Im2recOptions options;
+    options.extensions = {".png", extension};
+    const auto no_extension = im2rec_prefix(dir.path("set"), dir.path("images/cat"), options, Log::silent());
+    REQUIRE(!no_extension);
+    CHECK(no_extension.error().code == Code::kUsage);
+    CHECK_THAT(no_extension.error().message, Catch::Contains(fmt::format("--exts {}: ", extension)));
+  }
   CHECK(im2rec_list(dir.path("absent.lst"), "", dir.path("out.rec"), {}, Log::silent()).error().code ==
         Code::kNotFound);
 }
