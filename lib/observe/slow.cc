@@ -204,21 +204,21 @@ std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm&
   const char* const cache = form.has_data_cache ? "a larger --data-cache" : "--data-cache";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
-        "{}, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.1f} ms and decoding it "
-        "{:.1f} (disk {})",
+        "{}, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.3g} ms and decoding it "
+        "{:.3g} (disk {})",
         cache, worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
   const bool lacks_cores = worker.cores_missing > kCoresMissing;
   if (lacks_cores || form.decoders_are_tuned) {
     return fmt::format(
-        "smaller pictures (dtrain im2rec --resize) or {}, because decoding takes {:.1f} ms a picture{}", cache,
+        "smaller pictures (dtrain im2rec --resize) or {}, because decoding takes {:.3g} ms a picture{}", cache,
         worker.decode_ms,
         lacks_cores ? fmt::format(" and the process lacks cores ({:.1f} threads wait for one)", worker.cores_missing)
                     : fmt::format(", and --data-nthreads auto found no faster number of threads than {:.0f}",
                                   worker.decode_threads));
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
-  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.1f} ms for each picture",
+  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.3g} ms for each picture",
                      std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
 }
 

@@ -180,7 +180,7 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   };
   WorkerPeriod period = worker(1, 50, 99, 1);  // a third of the step, so 4 threads are too few
   CHECK(advice_for(period) ==
-        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3.0 ms for each picture");
+        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3 ms for each picture");
   form.decoders_are_tuned = true;
   CHECK_THAT(advice_for(period), Catch::Contains("--data-nthreads auto found no faster number of threads than 4"));
   form.decoders_are_tuned = false;
@@ -188,11 +188,13 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   CHECK_THAT(advice_for(period), Catch::Contains("smaller pictures (dtrain im2rec --resize) or --data-cache") &&
                                      Catch::Contains("1.5 threads wait for one"));
   period.read_ms = 20;
-  CHECK_THAT(advice_for(period),
-             Catch::Contains("--data-cache, or smaller pictures") &&
-                 Catch::Contains("reading a picture takes 20.0 ms and decoding it 3.0 (disk 12 MB/s)"));
+  CHECK_THAT(advice_for(period), Catch::Contains("--data-cache, or smaller pictures") &&
+                                     Catch::Contains("reading a picture takes 20 ms and decoding it 3 (disk 12 MB/s)"));
   form.has_data_cache = true;
   CHECK_THAT(advice_for(period), Catch::Contains(": a larger --data-cache, or smaller pictures"));
+  period.read_ms = 0;
+  period.decode_ms = 0.042;  // small pictures
+  CHECK_THAT(advice_for(period), Catch::Contains("decoding takes 0.042 ms a picture"));
   period.decode_ms = 0;  // rows of numbers
   CHECK(advice_for(period).empty());
   period.read_ms = period.decode_ms = 0.001;  // pictures in memory
