@@ -165,29 +165,13 @@ std::string mean_image_path(const DataOptions& options) {
   return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
 }
 
-}  // namespace
-
-Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
-  DT_TRY(const Located located, locate(options));
-  std::vector<IndexedFile> all;
-  for (const SetFiles* set : {&located.train, &located.validation}) {
-    DT_TRY(const std::vector<IndexedFile> files, records_of(*set));
-    for (const IndexedFile& file : files) {
-      if (std::ranges::find(all, file.path, &IndexedFile::path) == all.end()) all.push_back(file);
-    }
-  }
-  return all;
-}
-
-namespace {
-
 // The names of the classes, if the training set is one of class folders. Those of the validation set must be the same.
 Result<std::vector<std::string>> common_classes(const Located& located) {
   std::vector<std::string> classes;
   if (located.train.folder.empty()) return classes;
-  DT_TRY(classes, class_names(located.train));
+  DT_TRY(classes, folders_in(located.train.folder));
   if (located.validation.folder.empty()) return classes;
-  DT_TRY(const std::vector<std::string> others, class_names(located.validation));
+  DT_TRY(const std::vector<std::string> others, folders_in(located.validation.folder));
   for (const std::string& name : others) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
     return fail(Code::kData,
@@ -239,14 +223,25 @@ Result<std::optional<DataType>> given_type(const DataOptions& options) {
 
 }  // namespace
 
+Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
+  DT_TRY(const Located located, locate(options));
+  std::vector<IndexedFile> all;
+  for (const SetFiles* set : {&located.train, &located.validation}) {
+    DT_TRY(const std::vector<IndexedFile> files, records_of(*set));
+    for (const IndexedFile& file : files) {
+      if (std::ranges::find(all, file.path, &IndexedFile::path) == all.end()) all.push_back(file);
+    }
+  }
+  return all;
+}
+
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   use_own_threads_only();
   DT_TRY(const std::optional<DataType> type, given_type(options));
   DT_TRY(const Located located, locate(options));
   const Shape image = !options.image_shape.empty() ? options.image_shape : type ? type->image : Shape();
   DT_TRY_VOID(check_options(options, image));
-  DataSets sets{
-      .train = nullptr, .validation = nullptr, .type = type ? type->name : "", .classes = type ? type->classes : 0};
+  DataSets sets{.train = nullptr, .validation = nullptr, .classes = type ? type->classes : 0};
   DT_TRY(sets.class_names, common_classes(located), "opening the data");
   OpenOptions opening{.image = image,
                       .label_width = static_cast<size_t>(options.label_width),

@@ -34,8 +34,7 @@ struct DataOptions : DataFiles {
 struct DataSets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
-  std::string type;                           // as in DataFiles::data_type; empty if unknown
-  int64_t classes = 0;                        // classes of the type; 0 if unknown
+  int64_t classes = 0;                        // 0: unknown
   std::vector<std::string> class_names = {};  // by label; only of class folders
 };
 

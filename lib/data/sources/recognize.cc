@@ -72,7 +72,7 @@ Result<Recognized> recognize_records(const Located& located) {
 }
 
 Result<Recognized> recognize_folder(const Located& located) {
-  DT_TRY(const std::vector<std::string> classes, class_names(located.train));
+  DT_TRY(const std::vector<std::string> classes, folders_in(located.train.folder));
   const std::string& where = located.train.folder;
   DT_TRY(const Survey survey, survey_folder(where, classes));
   if (classes.size() < 2 || survey.sizes.empty()) {
@@ -96,10 +96,6 @@ std::string data_type_names() {
   std::string names;
   for (const DataType& type : data_types()) names += (names.empty() ? "" : ", ") + type.name;
   return names;
-}
-
-Result<std::vector<std::string>> class_names(const SetFiles& files) {
-  return folders_in(files.folder);
 }
 
 Result<std::string> recognize_cifar(const std::vector<std::string>& paths) {

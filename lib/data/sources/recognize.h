@@ -37,9 +37,6 @@ struct Recognized {
 Result<Recognized> recognize(const DataFiles& files);
 constexpr int64_t kWholePictureMax = 128;
 
-// The names of the classes of a set of class folders.
-Result<std::vector<std::string>> class_names(const SetFiles& files);
-
 // Which of CIFAR's data sets the first of its binary files belongs to. Code::kData: to neither.
 Result<std::string> recognize_cifar(const std::vector<std::string>& paths);
 

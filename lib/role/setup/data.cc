@@ -157,7 +157,7 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
       .seed = flags.job.seed.value_or(0),
       .rank = rank};
   return data::DataSets{
-      .train = data::synthetic(options), .validation = nullptr, .type = {}, .classes = flags.job.network.num_classes};
+      .train = data::synthetic(options), .validation = nullptr, .classes = flags.job.network.num_classes};
 }
 
 Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,

@@ -134,8 +134,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
   std::ranges::fill(spec.batches, kEndless);
   const job::JobPlan plan = job::plan_of(spec);
   // No validation, because no epoch ends.
-  const data::DataSets data{
-      .train = joined.data.train, .validation = nullptr, .type = joined.data.type, .classes = joined.data.classes};
+  const data::DataSets data{.train = joined.data.train, .validation = nullptr, .classes = joined.data.classes};
   DT_TRY(const Network network, build_network(spec.flags));
   Probe probe(*connection.control, setting, process.signals);
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, joined.reply.rank).step_ms),
