@@ -40,7 +40,7 @@ class ImageDataset : public Dataset {
     return with_scratch([&](Scratch& scratch) -> Result<> {
       DT_TRY_VOID(read(index, scratch, labels));
       const telemetry::Span span(timeline_, "decode", "data");
-      return place_named(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
+      return with_place(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
     });
   }
 
@@ -49,7 +49,7 @@ class ImageDataset : public Dataset {
     return with_scratch([&](Scratch& scratch) -> Result<bool> {
       DT_TRY_VOID(read(index, scratch, labels));
       const telemetry::Span span(timeline_, "decode", "data");
-      return place_named(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
+      return with_place(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
     });
   }
 
@@ -79,8 +79,9 @@ class ImageDataset : public Dataset {
     return read;
   }
 
+  // Says in an error where the picture is.
   template <class T>
-  Result<T> place_named(int64_t index, Result<T> result) const {
+  Result<T> with_place(int64_t index, Result<T> result) const {
     if (!result) return fail(result.error().code, "{}: {}", describe(index), result.error().message);
     return result;
   }

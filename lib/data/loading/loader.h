@@ -79,8 +79,7 @@ struct LoaderOptions {
   bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of numbers
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
-  int64_t shuffle_chunk_bytes =
-      0;  // shuffle chunks of about this size, and the records in each (epoch_order.h); 0: all
+  int64_t shuffle_chunk_bytes = 0;            // as EpochOrder::chunk_bytes
   uint64_t seed = 0;
   int threads = 1;                          // decoder threads
   int threads_max = 0;                      // what set_threads() may choose; 0: `threads`

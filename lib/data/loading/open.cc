@@ -34,12 +34,11 @@ Result<> check_label_width(const std::string& files, size_t labels, size_t wante
 
 Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files,
                                                           const OpenOptions& options, const Log& log) {
-  DT_TRY(const std::string name, recognize_cifar(files));
-  if (!options.type.empty() && options.type != name) {
+  DT_TRY(const Cifar kind, recognize_cifar(files));
+  if (!options.type.empty() && options.type != name_of(kind)) {
     return fail(Code::kUsage, "--data-type {}: {} is a file of {}; name files of {}, or leave out --data-type",
-                options.type, files.front(), name, options.type);
+                options.type, files.front(), name_of(kind), options.type);
   }
-  const Cifar kind = name == "cifar10" ? Cifar::k10 : Cifar::k100;
   DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), options.label_width));
   return open_cifar(kind, files, options.label_width, log);
 }
@@ -208,7 +207,8 @@ std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource>
                 log);
 }
 
-Result<std::optional<DataType>> given_type(const DataOptions& options) {
+// The type that the flags name, or the one of the files in --data-dir. nullopt: the flags name files.
+Result<std::optional<DataType>> type_of(const DataOptions& options) {
   if (!options.data_type.empty()) {
     std::optional<DataType> type = find_data_type(options.data_type);
     if (!type) {
@@ -237,7 +237,7 @@ Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
 
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   use_own_threads_only();
-  DT_TRY(const std::optional<DataType> type, given_type(options));
+  DT_TRY(const std::optional<DataType> type, type_of(options));
   DT_TRY(const Located located, locate(options));
   const Shape image = !options.image_shape.empty() ? options.image_shape : type ? type->image : Shape();
   DT_TRY_VOID(check_options(options, image));

@@ -14,6 +14,9 @@ namespace dtrain::data {
 
 // CIFAR-10 has one label for each picture. CIFAR-100 has two: the coarse one, from 0 to 19, and the fine one, from 0 to 99.
 enum class Cifar { k10, k100 };
+constexpr const char* name_of(Cifar kind) {  // as --data-type has it
+  return kind == Cifar::k10 ? "cifar10" : "cifar100";
+}
 constexpr size_t cifar_labels(Cifar kind) {
   return kind == Cifar::k10 ? 1 : 2;
 }

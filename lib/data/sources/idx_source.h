@@ -21,8 +21,9 @@ struct IdxFacts {
 // Reads the header of the images and the whole file of the labels. Fails as open_idx, but reads no pixels.
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
 
-// Without a file of labels (""), all labels are 0. Reads both files into memory, and takes no more memory than their headers announce. Code::kNotFound; kData if a magic
-// number or a size is wrong, a header announces more than kIdxBytesMax, or the counts differ.
+// Reads both files into memory, and takes no more memory than their headers announce. Without a file of labels (""), all
+// labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than kIdxBytesMax, or
+// the counts differ.
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
 
 }  // namespace dtrain::data

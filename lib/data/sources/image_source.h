@@ -23,11 +23,13 @@ class ReadScratch : public OpenPicture {
   std::vector<float> labels;    // of a source that reads from another one
   Stages* stages = nullptr;     // if not null, the times of `header` and `decode` are added there
 
-  // Called by a source. The first one reads the header of a picture's file, which stays where it is until the next
-  // picture: Code::kData as ImageDecoder::open. The second one returns an image for the source to fill.
+  // A source calls one of these for each picture.
+  // Reads the header of a picture's file, whose bytes must stay unchanged until the next picture. Code::kData as
+  // ImageDecoder::open.
   Result<> open(Bytes encoded, int channels);
+  // Returns an image that the source fills.
   Image& open_pixels(int height, int width, int channels);
-  // Called by a source that keeps whole pictures. `image` must stay unchanged until the next picture.
+  // Shows an image that the source keeps; it must stay unchanged until the next picture.
   void open_image(const Image& image);
 
   [[nodiscard]] ImageSize size() const override { return size_; }

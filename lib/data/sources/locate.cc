@@ -26,14 +26,10 @@ std::string join(const std::string& directory, const std::string& name) {
   return directory.empty() ? name : (fs::path(directory) / name).string();
 }
 
-// The names of a list "a.rec;b.rec", each with the directory before it.
+// The paths of a list "a.rec;b.rec" of names in the directory.
 std::vector<std::string> in_directory(const std::string& directory, const std::string& names) {
-  std::vector<std::string> paths;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(';', begin), names.size());
-    if (end > begin) paths.push_back(join(directory, names.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  std::vector<std::string> paths = split_names(names);
+  for (std::string& path : paths) path = join(directory, path);
   return paths;
 }
 

@@ -95,13 +95,9 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
                 is_idx ? "1 channel" : "3 channels", channels);
   }
   if (is_idx) return open_idx(name, "");
-  DT_TRY(const std::string kind, recognize_cifar({name}));
-  return open_cifar(kind == "cifar10" ? Cifar::k10 : Cifar::k100, {name}, 1, log);
+  DT_TRY(const Cifar kind, recognize_cifar({name}));
+  return open_cifar(kind, {name}, 1, log);
 }
-
-}  // namespace
-
-namespace {
 
 // A file that is missing or too large is a broken picture. A fault of the disk is not.
 Result<> read_picture_file(const std::string& path, std::string& bytes) {

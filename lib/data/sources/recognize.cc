@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/sources/cifar_source.h"
 #include "data/sources/folder_source.h"
 #include "data/sources/idx_source.h"
 #include "data/sources/record_source.h"
@@ -98,11 +97,11 @@ std::string data_type_names() {
   return names;
 }
 
-Result<std::string> recognize_cifar(const std::vector<std::string>& paths) {
+Result<Cifar> recognize_cifar(const std::vector<std::string>& paths) {
   const Result<std::shared_ptr<const ImageSource>> ten = open_cifar(Cifar::k10, paths);
-  if (ten) return "cifar10";
+  if (ten) return Cifar::k10;
   const Result<std::shared_ptr<const ImageSource>> hundred = open_cifar(Cifar::k100, paths);
-  if (hundred) return "cifar100";
+  if (hundred) return Cifar::k100;
   const bool named_hundred = std::filesystem::path(paths.front()).filename() == "train.bin";
   return tl::unexpected((named_hundred ? hundred : ten).error());
 }
@@ -112,7 +111,8 @@ Result<Recognized> recognize(const DataFiles& files) {
   if (!located.train.images.empty()) return recognize_idx(located);
   if (!located.train.folder.empty()) return recognize_folder(located);
   if (located.train.cifar.empty()) return recognize_records(located);
-  DT_TRY(const std::string name, recognize_cifar(located.train.cifar));
+  DT_TRY(const Cifar kind, recognize_cifar(located.train.cifar));
+  const char* name = name_of(kind);
   return Recognized{*find_data_type(name), fmt::format("{} is a file of {}", located.train.cifar.front(), name)};
 }
 

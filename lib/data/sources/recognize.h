@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/sources/cifar_source.h"
 #include "data/sources/locate.h"
 #include "tensor/shape.h"
 
@@ -37,7 +38,7 @@ struct Recognized {
 Result<Recognized> recognize(const DataFiles& files);
 constexpr int64_t kWholePictureMax = 128;
 
-// Which of CIFAR's data sets the first of its binary files belongs to. Code::kData: to neither.
-Result<std::string> recognize_cifar(const std::vector<std::string>& paths);
+// Which of CIFAR's data sets its binary files belong to. Code::kData: to neither.
+Result<Cifar> recognize_cifar(const std::vector<std::string>& paths);
 
 }  // namespace dtrain::data

@@ -19,7 +19,7 @@ class RecordSource : public ImageSource {
       const int64_t end = i + 1 < offsets.size() ? offsets[i + 1] : file.size();
       places_.push_back({files_.size(), offsets[i], end});
     }
-    first_.push_back(size());
+    end_.push_back(size());
     files_.push_back(std::move(file));
   }
 
@@ -60,7 +60,7 @@ class RecordSource : public ImageSource {
 
   [[nodiscard]] std::string describe(int64_t index) const override {
     const Place& place = places_[static_cast<size_t>(index)];
-    const int64_t before = place.file == 0 ? 0 : first_[place.file - 1];
+    const int64_t before = place.file == 0 ? 0 : end_[place.file - 1];
     return fmt::format("{}: record {} at offset {}", files_[place.file].path(), index - before, place.offset);
   }
 
@@ -100,7 +100,7 @@ class RecordSource : public ImageSource {
   size_t label_width_;
   std::shared_ptr<const LabelList> list_;
   std::vector<RecordFile> files_;
-  std::vector<int64_t> first_;  // by file: the number of records up to its end
+  std::vector<int64_t> end_;  // by file: the number of records up to its end
   std::vector<Place> places_;
 };
 
@@ -145,18 +145,24 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
 
 }  // namespace
 
+std::vector<std::string> split_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(';', begin), list.size());
+    if (end > begin) names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 Result<std::vector<std::string>> list_record_files(const std::string& name) {
   std::vector<std::string> paths;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find(';', begin), name.size());
-    const std::string path = name.substr(begin, end - begin);
-    begin = end + 1;
-    if (path.empty()) continue;
+  for (std::string& path : split_names(name)) {
     if (std::filesystem::is_directory(path)) {
       DT_TRY(const std::vector<std::string> inside, record_files_in(path));
       paths.insert(paths.end(), inside.begin(), inside.end());
     } else {
-      paths.push_back(path);
+      paths.push_back(std::move(path));
     }
   }
   return paths;

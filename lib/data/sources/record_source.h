@@ -26,6 +26,8 @@ struct RecordSourceOptions {
 // Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);
 
+// The names in a list "a.rec;b.rec".
+std::vector<std::string> split_names(const std::string& list);
 // The files that a user's name for a data set stands for: one file, several separated by ';', or all .rec files of a
 // directory, by name.
 Result<std::vector<std::string>> list_record_files(const std::string& name);

@@ -18,8 +18,9 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
-constexpr int64_t kPlaces = 1024;         // of a larger file
-constexpr int64_t kPicturesPerFile = 64;  // that are decoded for their size
+constexpr int64_t kPlaces = 1024;                       // of a larger file
+constexpr int64_t kPicturesPerFile = 64;                // that are decoded for their size
+constexpr int64_t kClasses = 8, kPicturesPerClass = 8;  // of class folders, likewise
 
 // `count` numbers spread evenly over [0, n).
 std::vector<int64_t> spread(int64_t n, int64_t count) {
@@ -176,10 +177,10 @@ Result<Survey> survey_folder(const std::string& root, const std::vector<std::str
   Survey survey;
   for (int64_t i = 0; i < std::ssize(classes); i++) survey.labels.insert(i);
   Sizes sizes;
-  for (const int64_t i : spread(std::ssize(classes), 8)) {
+  for (const int64_t i : spread(std::ssize(classes), kClasses)) {
     const std::string folder = (std::filesystem::path(root) / classes[static_cast<size_t>(i)]).string();
     DT_TRY(const ImageFolder found, list_folder(folder, true, picture_extensions()));
-    for (const int64_t k : spread(std::ssize(found.entries), 8)) {
+    for (const int64_t k : spread(std::ssize(found.entries), kPicturesPerClass)) {
       const std::string path = (std::filesystem::path(folder) / found.entries[static_cast<size_t>(k)].path).string();
       if (const Result<std::string> file = read_file(path, kDataBytesMax)) sizes.look_at(as_bytes(*file));
     }

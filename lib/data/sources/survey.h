@@ -16,13 +16,13 @@ struct Survey {
   bool complete = true;      // every label was read; else those of records all over the file
   bool are_classes = true;   // the labels that were read are whole numbers from 0 to kLabelMax
   std::set<int64_t> labels;  // different ones
-  std::optional<Shape>
-      image;          // [c, h, w] of the pictures that were looked at; nullopt if they differ, or there are none
+  // [c, h, w] of the pictures that were looked at; nullopt if they differ, or there are none.
+  std::optional<Shape> image;
   std::string sizes;  // of these pictures, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
 
   // The number of classes k if all labels were read and they are 0 .. k-1, each of them.
   [[nodiscard]] std::optional<int64_t> classes() const;
-  // "the 10 labels 0 to 9 and pictures of 32 x 32".
+  // "10 labels from 0 to 9 and pictures of 32 x 32".
   [[nodiscard]] std::string text() const;
 };
 constexpr int64_t kLabelMax = (int64_t{1} << 20) - 1;
