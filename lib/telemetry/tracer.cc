@@ -74,11 +74,18 @@ void Tracer::note_first(uint64_t step) {
 
 void Tracer::begin_wanted_step(uint64_t step) {
   const MutexLock lock(mutex_);
-  if (!is_wanted() || timeline_.is_on()) return;
+  if (!is_wanted()) return;
+  if (timeline_.is_on()) {
+    begun_++;
+    return;
+  }
   note_first(step);
   const std::optional<uint64_t> first = request_.first_of(rank_);
   if (first && step < *first) return;
-  if (first && step < *first + request_.steps) return timeline_.begin();
+  if (first && step < *first + request_.steps) {
+    begun_ = 1;
+    return timeline_.begin();
+  }
   give_up();
   if (!first) return log_.warn("trace {} is of other workers: this process writes none", request_.number);
   log_.warn("trace {} is of the steps {} to {}, but step {} comes next: this process writes none", request_.number,
@@ -92,8 +99,12 @@ void Tracer::give_up() {
 
 void Tracer::end_after(uint64_t step) {
   const MutexLock lock(mutex_);
-  if (records_messages_ || !timeline_.is_on()) return;
-  if (step >= request_.first_of(rank_).value_or(0) + request_.steps) write();
+  if (!records_messages_ && timeline_.is_on() && is_after(step)) write();
+}
+
+// Numbers may be passed over, and they may be repeated: see the top of tracer.h.
+bool Tracer::is_after(uint64_t step) const {
+  return begun_ > request_.steps || step >= request_.first_of(rank_).value_or(0) + request_.steps;
 }
 
 bool Tracer::covers(uint32_t worker, uint64_t step) {

@@ -1,6 +1,7 @@
 // When a process records its timeline, and the file that it writes then: --trace, SIGUSR2, the scheduler's request.
 //
-// A trace is of some steps of each worker. Workers that wait for each other trace the same steps. A worker records from
+// A trace is of some steps of each worker, also those whose update was left out, which count although the next step of a
+// job with one worker has their number again. Workers that wait for each other trace the same steps. A worker records from
 // the beginning of the first one until the weights of the last one have come, which is in the forward pass after it. A
 // server records what belongs to these steps until the scheduler says that the trace is over, because all workers have
 // written theirs or because it waits no longer for some. The scheduler numbers the traces of a job from 1.
@@ -88,6 +89,7 @@ class Tracer {
   void end_after(uint64_t step) DT_EXCLUDES(mutex_);
   bool covers(uint32_t worker, uint64_t step) DT_EXCLUDES(mutex_);
   void note_first(uint64_t step) DT_REQUIRES(mutex_);
+  [[nodiscard]] bool is_after(uint64_t step) const DT_REQUIRES(mutex_);
   void give_up() DT_REQUIRES(mutex_);
   void start(const TraceRequest& request) DT_REQUIRES(mutex_);
   void write() DT_REQUIRES(mutex_);
@@ -102,6 +104,7 @@ class Tracer {
   TraceRequest request_ DT_GUARDED_BY(mutex_);
   bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // else it follows from the first step that comes
   uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // steps from that one to the first one of the trace
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // a worker's steps since the timeline began, the open one included
   bool records_messages_ DT_GUARDED_BY(mutex_) = false;
   std::string role_ DT_GUARDED_BY(mutex_), directory_ DT_GUARDED_BY(mutex_);
   uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;

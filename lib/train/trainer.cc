@@ -233,6 +233,7 @@ Result<> Trainer::Impl::step() {
   reporter_.note_rate();
   show_first(*batch);
   DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
+  if (!applied) span.with("left_out", 1);
   clock_.step_done(applied, batch->count);
   if (applied) {
     const Span metrics(timeline(), "metrics", "step");

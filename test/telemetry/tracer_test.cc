@@ -52,6 +52,17 @@ TEST_CASE("--trace records the steps after the first five, whichever number they
   CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{105, 106});
 }
 
+// As in a job of one worker, whose next step has the number of the one that was left out.
+TEST_CASE("a step whose update was left out counts as one of the trace", "[tracer]") {
+  const TempDir dir;
+  Tracer tracer(Log::silent());
+  tracer.set_place("worker", 0, dir.path(), Log::silent());
+  REQUIRE(tracer.request_next(3));
+  for (const uint64_t step : {7, 7, 7, 8, 9}) make_steps(tracer, step, step + 1);
+  CHECK(tracer.written() == 1);
+  CHECK(traced_steps(dir.path("trace-worker-0.json")) == std::vector<int64_t>{7, 7, 7});
+}
+
 TEST_CASE("a worker that hears of a trace too late writes none, and says that it is done with it", "[tracer]") {
   const TempDir dir;
   Tracer tracer(Log::silent());

@@ -119,6 +119,7 @@ struct ToyOptions {
   bool validates = true;
   bool keep_all = false;  // in the training executor
   Views views = {};
+  telemetry::Tracer* tracer = nullptr;
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -177,6 +178,7 @@ class ToyRun {
                                                            .validation_data = validation_data_.get(),
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
+                                                           .tracer = options_.tracer,
                                                            .views = options_.views,
                                                            .registry = registry_,
                                                            .log = log_});

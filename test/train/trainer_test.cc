@@ -5,8 +5,10 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
+#include "base/json.h"
 #include "toy_run.h"
 #include "train/run_metrics.h"
 
@@ -277,6 +279,35 @@ TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
   }
   CHECK(*run.metric(Metric::kRunValidationAccuracy) > 0.5);  // no moving statistic kept a NaN
   CHECK_THAT(run.log_text(), Catch::Contains("is not finite: left out"));
+}
+
+// Record 11 comes at least once in the eight batches of an epoch. A worker that is alone makes no update of its step, so
+// the next step has the same number.
+TEST_CASE("a step that is left out is traced, says so, and counts as one of the steps of the trace", "[train]") {
+  const auto spoil = [](int64_t index, std::span<float> image) {
+    if (index == 11) image[7] = kInf;
+  };
+  const TempDir dir;
+  telemetry::Tracer tracer(Log::silent());
+  tracer.set_place("worker", 0, dir.path(), Log::silent());
+  REQUIRE(tracer.request_next(8));
+  TrainSpec spec = toy_spec("", 2);
+  spec.on_nan = job::OnNan::kSkip;
+  ToyRun run(spec, {.change = spoil, .tracer = &tracer});
+  REQUIRE(run.run());
+  REQUIRE(tracer.written() == 1);
+  std::set<int64_t> numbers;
+  int64_t steps = 0, left_out = 0;
+  const nlohmann::json trace = parse_json(must(read_file(dir.path("trace-worker-0.json"))));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["name"] != "step") continue;
+    steps++;
+    left_out += event["args"].value("left_out", 0);
+    numbers.insert(event["args"]["step"].get<int64_t>());
+  }
+  CHECK(steps == 8);
+  CHECK(left_out >= 1);
+  CHECK(static_cast<int64_t>(numbers.size()) >= steps - left_out);
 }
 
 // With skip, gradients go to the store after backward instead of during it. The results must be the same.
