@@ -191,9 +191,9 @@ TEST_CASE("in a job whose workers run free, a trace is of the next steps of each
   const TempDir dir;
   write_mnist(dir.path("data"), pictures(240));
   Process job(lenet_command(dir, {"-n", "2", "-s", "1", "--kv-store", "dist_async", "--num-epochs", "1000", "--inject",
-                                  "step-ms=10,step-ms=40@worker:1", "--heartbeat-interval", "100ms", "--all-logs"}),
+                                  "step-ms=100,step-ms=400@worker:1", "--heartbeat-interval", "100ms", "--all-logs"}),
               {.directory = dir.path(), .environment = {}});
-  const bool began = job.wait_for_output("Epoch[5] ", 60);
+  const bool began = job.wait_for_output("Epoch[2] ", 60);
   job.signal(SIGUSR2);
   bool traced = began;
   for (const char* file : {"trace-worker-0.json", "trace-worker-1.json", "trace-server-0.json"}) {
