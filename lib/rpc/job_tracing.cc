@@ -8,7 +8,7 @@ namespace dtrain::rpc {
 namespace {
 
 // For the word to reach all workers, on a slow network or a busy host.
-constexpr double kDeliveryS = 0.5;
+constexpr double kDeliveryS = 1.5;
 constexpr uint64_t kSpareSteps = 2;
 // How old the count of steps in a heartbeat may be: workers report theirs twice a second.
 constexpr double kReportS = 1;
