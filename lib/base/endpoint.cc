@@ -98,7 +98,8 @@ Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min) {
   const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (host.empty() || plain_v6 || error != std::errc() || end != digits.data() + digits.size() || port < port_min) {
-    return fail(Code::kUsage, "'{}' is not HOST:PORT (write an IPv6 address in brackets)", text);
+    return fail(Code::kUsage, "'{}' is not HOST:PORT with a port from {} to 65535 (write an IPv6 address in brackets)",
+                text, port_min);
   }
   return Endpoint{std::string(host), port};
 }

@@ -84,7 +84,7 @@ TEST_CASE("a job is submitted to Grid Engine and followed to its end", "[sge]") 
   const Ended end = engine->command(sge_job(flags));
   INFO(end.output);
   CHECK(end.code == 0);
-  CHECK(contains(end.output, "Finished after 1 epochs"));
+  CHECK(contains(end.output, "Finished after 1 epoch"));
   CHECK(std::filesystem::exists(engine->path("run/summary.json")));
   CHECK(engine->is_quiet(kSgeSeconds));
 }
@@ -132,7 +132,7 @@ TEST_CASE("the script that is printed for qsub runs a job in the tasks of an arr
   const Ended end = engine->command({"qsub", "-sync", "y", "job.sh"});
   INFO(end.output);
   CHECK(end.code == 0);
-  CHECK(contains(must(read_file(engine->path("sge-1.1.out"))), "Finished after 1 epochs"));
+  CHECK(contains(must(read_file(engine->path("sge-1.1.out"))), "Finished after 1 epoch"));
   CHECK(std::filesystem::exists(engine->path("run/summary.json")));
   CHECK(engine->is_quiet(kSgeSeconds));
 }

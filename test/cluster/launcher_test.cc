@@ -228,5 +228,5 @@ TEST_CASE("a job whose standard streams are closed trains to the end", "[launche
   while (!std::filesystem::exists(job.run_dir()) && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 10);
   for (const int fd : {0, 1, 2}) CHECK(stream(fd) == "/dev/null");
   CHECK(job.launcher().wait(kStartSeconds).code == 0);
-  CHECK(contains(read_file(job.run_dir() + "/worker-0.log").value_or(""), "Finished after 1 epochs"));
+  CHECK(contains(read_file(job.run_dir() + "/worker-0.log").value_or(""), "Finished after 1 epoch"));
 }

@@ -185,7 +185,7 @@ TEST_CASE("a job in Kubernetes runs in its pods and is deleted at its end", "[ku
   REQUIRE(end.code == 0);
   CHECK(contains(end.output, "-1] "));
   CHECK_FALSE(contains(end.output, "] finding "));
-  CHECK(contains(end.output, "Finished after 1 epochs"));
+  CHECK(contains(end.output, "Finished after 1 epoch"));
   CHECK(std::filesystem::exists(cluster.path("run/summary.json")));
   CHECK(cluster.is_empty());
 }

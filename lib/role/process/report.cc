@@ -98,8 +98,9 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
   DT_TRY_VOID(write_file_atomic(summary_path(process.run_dir.path()), to_json(summary)), "writing the summary");
   if (!outcome) return tl::unexpected(outcome.error());
   const std::string& run_dir = process.run_dir.path();
-  process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
-                   outcome->position.epoch, summary.seconds, run_dir);
+  const int64_t epochs = outcome->position.epoch;
+  process.log.info("{} after {} epoch{} and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
+                   epochs, epochs == 1 ? "" : "s", summary.seconds, run_dir);
   // In a job of several processes the launcher logs this.
   if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
     process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
