@@ -130,7 +130,6 @@ data::DataSets some_classes(const data::DataSets& data, int64_t first_class, siz
   constexpr int64_t kHalf = kClasses / 2;
   return {.train = std::make_shared<SomeClasses>(data.train, first_class, kHalf, most),
           .validation = std::make_shared<SomeClasses>(data.validation, first_class, kHalf, 100000),
-          .type = {},
           .classes = kHalf};
 }
 
