@@ -8,10 +8,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <fstream>
-#include <optional>
-#include <string>
 #include <thread>
 
 #include "base/file.h"
@@ -26,22 +23,6 @@ using Catch::Matchers::Contains;
 using dtrain::test::must;
 
 namespace {
-
-// A variable of the environment that has another value while the object exists. No other thread runs then.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    setenv(name, value, 1);
-  }
-  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
 
 struct ServerHabits {
   bool knows_ranges = true;
@@ -195,20 +176,6 @@ TEST_CASE("a download that cannot succeed ends with the reason", "[launch]") {
   DownloadOptions stopped = options_for(sound.url(), path);
   stopped.stop = &stop;
   CHECK(download(stopped, Log::silent()).error().code == Code::kPreempted);
-}
-
-TEST_CASE("a download that cannot connect names the variable with the proxy, which may be wrong", "[launch]") {
-  const dtrain::test::TempDir dir;
-  DownloadOptions options = options_for("http://no-such-host.invalid/a", dir.path("a.part"));
-  options.attempts = 1;
-  const auto message = [&] { return download(options, Log::silent()).error().message; };
-  const Variable all("all_proxy", ""), same("ALL_PROXY", "");
-  {
-    const Variable none("http_proxy", "");
-    CHECK_THAT(message(), !Contains("proxy"));
-  }
-  const Variable wrong("http_proxy", "http://me:secret@127.0.0.1:9");
-  CHECK_THAT(message(), Contains("(the variable http_proxy names a proxy)") && !Contains("secret"));
 }
 
 TEST_CASE("a full disk ends a download and is named", "[launch]") {

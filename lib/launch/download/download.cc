@@ -7,14 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/unique_fd.h"
 
@@ -172,23 +170,6 @@ bool is_absent(CURLcode code, long status) {
   return status == 404 || status == 410 || code == CURLE_FILE_COULDNT_READ_FILE;
 }
 
-// " (the variable https_proxy names a proxy)" if libcurl takes one for this address from the environment. The proxy's
-// address may have a password.
-std::string proxy_note(const std::string& url) {
-  std::vector<const char*> names = {"http_proxy"};
-  if (url.starts_with("https:")) names = {"https_proxy", "HTTPS_PROXY"};
-  names.insert(names.end(), {"all_proxy", "ALL_PROXY"});
-  for (const char* name : names) {
-    const char* proxy = std::getenv(name);
-    if (proxy != nullptr && *proxy != '\0') return fmt::format(" (the variable {} names a proxy)", name);
-  }
-  return "";
-}
-
-bool is_about_connecting(CURLcode code) {
-  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT;
-}
-
 Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode code, long status, const char* reason) {
   constexpr long kRangeNotSatisfiable = 416;
   if (code == CURLE_OK) return {};
@@ -202,9 +183,8 @@ Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode c
   // The server has no byte beyond those that are there. Whether they are the right ones, the checksum will tell.
   if (status == kRangeNotSatisfiable || code == CURLE_BAD_DOWNLOAD_RESUME) return {};
   const Code kind = is_absent(code, status) ? Code::kNotFound : Code::kUnavailable;
-  const std::string proxy = is_about_connecting(code) ? proxy_note(options.url) : "";
   const Error error{
-      kind, fmt::format("{}: {}{}", options.url, reason[0] != '\0' ? reason : curl_easy_strerror(code), proxy), {}};
+      kind, fmt::format("{}: {}", options.url, reason[0] != '\0' ? reason : curl_easy_strerror(code)), {}};
   if (code == CURLE_RANGE_ERROR) return {Outcome::kAnew, error};
   return {may_pass(code, status) ? Outcome::kAgain : Outcome::kFailed, error};
 }
