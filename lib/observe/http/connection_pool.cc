@@ -104,8 +104,8 @@ void ConnectionPool::add_silent(Silent silent) {
 void ConnectionPool::accept_from(const UniqueFd& listener) {
   UniqueFd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (connection.open()) return add_silent({open_(std::move(connection)), POLLIN});
-  std::vector<pollfd> end{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  if (errno == EMFILE || errno == ENFILE) poll_until(end, std::chrono::steady_clock::now() + kNoDescriptor);
+  std::vector<pollfd> wake{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  if (errno == EMFILE || errno == ENFILE) poll_until(wake, std::chrono::steady_clock::now() + kNoDescriptor);
 }
 
 void ConnectionPool::enqueue(std::unique_ptr<Connection> connection) {
