@@ -1,4 +1,6 @@
 // How dtrain doctor gathers its facts on a host, and how hosts connect to each other.
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -69,6 +71,23 @@ TEST_CASE("a stranger's connection does not count, whoever it comes from", "[doc
   const ListeningSockets other = must(listen_at({}));
   const std::vector<Contact> silent = contact_all({{1, {"127.0.0.1", other.port}}}, "key", 200ms);
   CHECK(contains(silent[0].error, "connected, but no answer within"));
+}
+
+// The close reaches the other end as a reset if bytes were unread, and as the end of the stream if not.
+TEST_CASE("a peer that closes is told in the same words, whenever it closes", "[doctor]") {
+  const ListeningSockets listening = must(listen_at({}));
+  const bool reads_all = GENERATE(false, true);
+  std::thread peer([&] {
+    pollfd caller{.fd = listening.sockets[0].get(), .events = POLLIN, .revents = 0};
+    ::poll(&caller, 1, 10'000);
+    const UniqueFd connection(::accept4(caller.fd, nullptr, nullptr, SOCK_CLOEXEC));
+    const std::string all = "dtrain-doctor guess\nping\n";
+    std::string heard(all.size(), ' ');
+    ::recv(connection.get(), heard.data(), heard.size(), MSG_WAITALL | (reads_all ? 0 : MSG_PEEK));
+  });
+  const PathSpeed speed = measure_path({"127.0.0.1", listening.port}, "guess", 20ms);
+  peer.join();
+  CHECK(speed.error == "the peer closed the connection");
 }
 
 TEST_CASE("a port at which nobody listens is an error with its cause", "[doctor]") {

@@ -32,6 +32,14 @@ bool would_block() {
   return errno == EAGAIN || errno == EINTR;
 }
 
+// A peer that closes while bytes for it are still on their way answers them with a reset: which of the three the other
+// end sees (the end of the stream, a reset, a broken pipe) depends on when it looks.
+tl::unexpected<Error> lost_peer(int error) {
+  if (error == 0 || error == ECONNRESET || error == EPIPE)
+    return fail(Code::kStartup, "the peer closed the connection");
+  return fail(Code::kStartup, "the connection broke: {}", std::strerror(error));
+}
+
 // The serving end of one connection. Nothing blocks.
 class Served {
  public:
@@ -139,7 +147,7 @@ class Peer {
       } else if (put < 0 && would_block()) {
         DT_TRY_VOID(wait_for(POLLOUT));
       } else {
-        return fail(Code::kStartup, "the connection broke: {}", std::strerror(errno));
+        return lost_peer(errno);
       }
     }
     return {};
@@ -186,8 +194,7 @@ class Peer {
     while ((got = ::recv(connection_.get(), buffer_.data(), buffer_.size(), 0)) < 0 && would_block()) {
       DT_TRY_VOID(wait_for(POLLIN));
     }
-    if (got == 0) return fail(Code::kStartup, "the peer closed the connection");
-    if (got < 0) return fail(Code::kStartup, "the connection broke: {}", std::strerror(errno));
+    if (got <= 0) return lost_peer(got == 0 ? 0 : errno);
     inbox_.append(buffer_.data(), static_cast<size_t>(got));
     return {};
   }
