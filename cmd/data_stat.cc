@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "data/sources/record_source.h"
+#include "output.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -90,9 +91,7 @@ Result<int> write_pictures(const std::vector<std::string>& names, const MixedLin
   for (const std::string& text : parsed.notes) fmt::print(stderr, "note: {}\n", text);
   const bool draws = options.sheet > 0;
   const std::string out = !options.out.empty() ? options.out : draws ? "sheet.png" : "images.npy";
-  if (const std::string_view end = draws ? ".png" : ".npy"; !out.ends_with(end)) {
-    return fail(Code::kUsage, "--out {}: the name must end in {}", out, end);
-  }
+  DT_TRY_VOID(check_ending(out, {draws ? ".png" : ".npy"}));
   DT_TRY_VOID(draws ? tools::write_sheet(parsed.flags, options.sheet, out, log)
                     : tools::write_array(parsed.flags, options.npy, out, log));
   fmt::print("{}\n", out);

@@ -1,5 +1,6 @@
 #include "output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +19,11 @@ Result<> flush_output() {
   if (std::fflush(stdout) != 0) return cannot_write();
   if (std::ferror(stdout) != 0) return fail(Code::kUsage, "a part of standard output could not be written");
   return {};
+}
+
+Result<> check_ending(std::string_view out, std::initializer_list<std::string_view> endings) {
+  if (std::ranges::any_of(endings, [&](std::string_view ending) { return out.ends_with(ending); })) return {};
+  return fail(Code::kUsage, "--out {}: the name must end in {}", out, fmt::join(endings, " or "));
 }
 
 Result<OutputFile> OutputFile::open(const std::string& path) {

@@ -1,6 +1,7 @@
 // Where a command writes its results: a file that is there as a whole or not at all, or standard output.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace dtrain::cmd {
 // Writes what standard output has buffered. Code::kUsage: that, or something printed before, cannot be written, for
 // example because the disk is full.
 Result<> flush_output();
+
+// Refuses a name for --out that has none of these endings, such as ".png". Code::kUsage.
+Result<> check_ending(std::string_view out, std::initializer_list<std::string_view> endings);
 
 class OutputFile {
  public:

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "observe/charts/draw.h"
+#include "output.h"
 #include "tool.h"
 
 namespace dtrain::observe {
@@ -30,13 +31,11 @@ struct PlotFlags {
   std::string out = "plot.png";
 };
 
-bool is_svg(const std::string& out) {
-  return out.ends_with(".svg");
-}
+constexpr std::string_view kPng = ".png", kSvg = ".svg";
 
 Result<std::string> picture_of(const std::vector<observe::Chart>& charts, const std::string& out) {
   const observe::PanelSize size{.width = 860, .plot_height = 300};
-  if (is_svg(out)) return observe::svg_of(charts, size);
+  if (out.ends_with(kSvg)) return observe::svg_of(charts, size);
   return observe::png_of(charts, size);
 }
 
@@ -65,9 +64,7 @@ Result<int> plot(const Call& call) {
          read_tool_line(table, "dtrain plot RUN-DIRECTORY|LOG... [FLAGS]", call, 1, kRunsMax));
   if (line.help) return 0;
   const PlotFlags& flags = line.options;
-  if (!is_svg(flags.out) && !flags.out.ends_with(".png")) {
-    return fail(Code::kUsage, "--out {}: the name must end in .png or .svg", flags.out);
-  }
+  DT_TRY_VOID(check_ending(flags.out, {kPng, kSvg}));
   DT_TRY(const std::vector<observe::Run> runs, observe::read_runs(line.positionals));
   DT_TRY(const std::vector<observe::Chart> charts,
          observe::plots(runs, {.metrics = flags.metric, .over = flags.x, .y_scale = flags.y_scale}));

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "job/process/build_id.h"
+#include "output.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -27,9 +28,7 @@ Result<int> report(const Call& call) {
          read_tool_line(table, "dtrain report RUN-DIRECTORY|LOG... [FLAGS]", call, 1, kRunsMax));
   if (line.help) return 0;
   std::string out = line.options.out;
-  if (!out.empty() && !out.ends_with(".html") && !out.ends_with(".htm")) {
-    return fail(Code::kUsage, "--out {}: the name must end in .html", out);
-  }
+  if (!out.empty()) DT_TRY_VOID(check_ending(out, {".html", ".htm"}));
   DT_TRY(const std::vector<observe::Run> runs, observe::read_runs(line.positionals));
   if (out.empty()) out = runs.size() == 1 && runs[0].is_directory ? runs[0].path + "/report.html" : "report.html";
   DT_TRY_VOID(write_file_atomic(out, observe::report_page(runs, fmt::format("dtrain {}", job::build_id()))));

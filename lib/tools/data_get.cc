@@ -392,22 +392,7 @@ Result<> check_folder(const std::string& out) {
   return fail(Code::kData, "--out {}: {}", out, std::strerror(errno));
 }
 
-}  // namespace
-
-Result<PublishedSet> published_set(const std::string& name) {
-  std::vector<std::string> names;
-  for (const PublishedSet& set : published_sets()) {
-    if (set.name == name) return set;
-    names.push_back(set.name);
-  }
-  return fail(Code::kUsage, "dtrain data get {}: there is no such data set; choose from: {}", name,
-              fmt::join(names, ", "));
-}
-
-Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
-  DT_TRY_VOID(check_address(set, options));
-  DT_TRY_VOID(check_encoding(set, options));
-  DT_TRY_VOID(check_folder(options.out));
+Result<> get_into_folder(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
   if (set.name == "imagenet") {
     const auto fetch = [&](const PublishedFile& file) -> Result<std::string> {
       Fetch one(set, file, options, log);
@@ -423,6 +408,29 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   for (const PublishedFile& file : set.files) DT_TRY_VOID(Fetch(set, file, options, log).run());
   if (set.name == "mnist" && !options.checks) DT_TRY_VOID(check_idx(options.out));
   return {};
+}
+
+}  // namespace
+
+Result<PublishedSet> published_set(const std::string& name) {
+  std::vector<std::string> names;
+  for (const PublishedSet& set : published_sets()) {
+    if (set.name == name) return set;
+    names.push_back(set.name);
+  }
+  return fail(Code::kUsage, "dtrain data get {}: there is no such data set; choose from: {}", name,
+              fmt::join(names, ", "));
+}
+
+Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
+  DT_TRY_VOID(check_address(set, options));
+  DT_TRY_VOID(check_encoding(set, options));
+  std::error_code error;
+  const bool is_new = !fs::exists(options.out, error);
+  DT_TRY_VOID(check_folder(options.out));
+  Result<> got = get_into_folder(set, options, log);
+  if (!got && is_new) fs::remove(options.out, error);  // unless a part has arrived, with which another try begins
+  return got;
 }
 
 }  // namespace dtrain::tools

@@ -212,7 +212,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       // A PNG in a file that is called a JPEG would be opened by the wrong program.
       {{"data", "stat", "a.rec", "--sheet", "1", "--out", "x.jpg"}, 2, {"--out x.jpg: the name must end in .png"}},
       {{"data", "stat", "a.rec", "--npy", "1", "--out", "x.png"}, 2, {"--out x.png: the name must end in .npy"}},
-      {{"report", "runs/a", "--out", "x.pdf"}, 2, {"--out x.pdf: the name must end in .html"}},
+      {{"report", "runs/a", "--out", "x.pdf"}, 2, {"--out x.pdf: the name must end in .html or .htm"}},
       {{"bench", "input", "a.rec"}, 2, {"'a.rec' is neither a flag", "--data-train a.rec"}},
       {{"lenet.py"}, 2, {"neither a flag nor a sub-command"}},
       {{"plan"}, 2, {"no training data"}},

@@ -47,6 +47,18 @@ TEST_CASE("a note names flags about the order of records that have no effect", "
   CHECK(notes({"-n", "2", "--resplit-every", "2", "--shuffle-chunk-size", "64"}).empty());
 }
 
+TEST_CASE("a note names the files that --benchmark 1 does not read", "[job]") {
+  const auto notes = [](const std::vector<std::string>& arguments) {
+    const Result<Parsed> parsed = parse_flags(arguments, variables({}));
+    REQUIRE(parsed);
+    return fmt::format("{}", fmt::join(parsed->notes, "\n"));
+  };
+  CHECK(notes({"--benchmark", "1", "--data-train", "a.rec", "--data-val", "b.rec"}) ==
+        "--benchmark 1 trains on synthetic data, not on the files of --data-train, --data-val");
+  CHECK(notes({"--benchmark", "0", "--data-train", "a.rec"}).empty());
+  CHECK(notes({"--benchmark", "1", "--preset", "cifar10"}).empty());
+}
+
 TEST_CASE("--synthetic-on gpu needs --benchmark and a GPU", "[job]") {
   CHECK(parsed({"--benchmark", "1", "--gpus", "0", "--synthetic-on", "gpu"}).device.synthetic_on_device);
   CHECK_FALSE(parsed({"--synthetic-on", "cpu"}).device.synthetic_on_device);

@@ -186,12 +186,19 @@ Result<std::string> type_by_names(const std::string& directory) {
   if (!found.empty()) return found.front();
   DT_TRY(const std::vector<std::string> folders, folders_in(directory));
   if (folders.size() >= 2 || has_folders(join(directory, "train"))) return "folder";
+  const std::string hint =
+      folders.size() == 1
+          ? fmt::format(
+                ". The directory has one folder, {}: if the data set is in it, give --data-dir {}; folders of "
+                "classes must be two at least",
+                folders[0], join(directory, folders[0]))
+          : "";
   return fail(Code::kNotFound,
               "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
               "binary files of CIFAR-10 or CIFAR-100, nor a folder of pictures for each class. Name other files with "
               "--data-train and --data-val, or pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive "
-              "PREFIX {}'",
-              directory, directory);
+              "PREFIX {}'{}",
+              directory, directory, hint);
 }
 
 enum class Form { kRecords, kIdx, kCifar, kFolder };

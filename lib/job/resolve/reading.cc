@@ -41,10 +41,22 @@ Result<> resolve_test_io(Flags& flags) {
   return {};
 }
 
+// A user who names files expects to train on them.
+void note_unread_files(const Flags& flags, std::vector<std::string>& notes) {
+  if (!flags.job.augment.benchmark) return;
+  std::string unread;
+  for (const char* flag : {"data-dir", "data-train", "data-val", "data-train-idx", "data-val-idx", "mean-img"}) {
+    if (flags.source(flag) == Source::kCommandLine) unread += fmt::format("{}--{}", unread.empty() ? "" : ", ", flag);
+  }
+  if (unread.empty()) return;
+  notes.push_back(fmt::format("--benchmark 1 trains on synthetic data, not on the files of {}", unread));
+}
+
 }  // namespace
 
 std::vector<std::string> reading_notes(const Flags& flags) {
   std::vector<std::string> notes;
+  note_unread_files(flags, notes);
   if (flags.job.augment.shuffle_chunk > 0 && !flags.job.augment.shuffle) {
     notes.push_back(fmt::format("--shuffle-chunk-size {} has no effect with --shuffle 0, which reads records by number",
                                 flags.job.augment.shuffle_chunk));

@@ -13,7 +13,7 @@ namespace dtrain::job {
 // would have no effect beside another one.
 Result<> resolve_reading(Flags& flags);
 
-// Flags about the order of records that have no effect beside others: a sentence for each.
+// Flags about the files and the order of records that have no effect beside others: a sentence for each.
 std::vector<std::string> reading_notes(const Flags& flags);
 
 }  // namespace dtrain::job
