@@ -3,9 +3,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "base/file.h"
+#include "base/host_limits.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/process/token.h"
@@ -222,7 +222,7 @@ Result<Ran> train_here(const Planned& planned) {
 Result<tools::DlbsTimes> infer_here(const Planned& planned) {
   tools::BenchTrainOptions options = tools::inference_of(planned.benchmark);
   const int64_t threads = planned.flags.launch.threads;
-  options.threads = static_cast<int>(threads > 0 ? threads : std::thread::hardware_concurrency());
+  options.threads = threads > 0 ? static_cast<int>(threads) : usable_cores();
   note_threads(options.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options));
   return tools::dlbs_times_of(result);

@@ -1,7 +1,6 @@
 #include "tools/bench_train.h"
 
-#include <thread>
-
+#include "base/host_limits.h"
 #include "notes.h"
 #include "role/setup/device_loader.h"
 #include "role/setup/devices.h"
@@ -79,7 +78,7 @@ Result<int> bench_train(const Call& call) {
          read_tool_line(job::FlagTable<Options>(rows()), "dtrain bench train [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   Options& options = line.options;
-  options.bench.threads = static_cast<int>(options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  options.bench.threads = options.threads > 0 ? static_cast<int>(options.threads) : usable_cores();
   DT_TRY_VOID(choose_device(options));
   if (!options.bench.gpu) note_threads(options.bench.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));

@@ -1,7 +1,6 @@
 #include "tools/data_get.h"
 
-#include <thread>
-
+#include "base/host_limits.h"
 #include "signal_thread.h"
 #include "tool.h"
 
@@ -77,7 +76,7 @@ Result<int> data_get(const Call& call) {
   Options& options = line.options;
   DT_TRY(const tools::PublishedSet set, tools::published_set(name));
   if (options.out.empty()) options.out = "data/" + name;
-  if (options.threads == 0) options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (options.threads == 0) options.threads = usable_cores();
   const SignalThread signals;
   options.stop = &signals.signals().stop;
   DT_TRY_VOID(tools::get_data(set, options, tool_log("data", call)));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
+#include "base/host_limits.h"
 #include "data/sources/record_source.h"
 #include "output.h"
 #include "tool.h"
@@ -69,7 +69,7 @@ Result<int> print_stat(const std::vector<std::string>& names, Options options, c
     DT_TRY(const std::vector<std::string> found, data::list_record_files(name));
     files.insert(files.end(), found.begin(), found.end());
   }
-  options.stat.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.stat.threads = usable_cores();
   DT_TRY(const tools::DataStat stat, tools::data_stat(files, options.stat, log));
   fmt::print("{}", options.json ? stat.json() + "\n" : stat.text());
   return 0;

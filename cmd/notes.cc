@@ -1,14 +1,15 @@
 #include "notes.h"
 
 #include <cstdio>
-#include <thread>
+
+#include "base/host_limits.h"
 
 namespace dtrain::cmd {
 
 void note_threads(int64_t threads) {
-  const int64_t cores = std::thread::hardware_concurrency();  // 0 if unknown
-  if (cores == 0 || threads <= cores) return;
-  fmt::print(stderr, "note: --threads {}: this machine has {} core{}; more threads than cores make each step slower\n",
+  const int64_t cores = usable_cores();
+  if (threads <= cores) return;
+  fmt::print(stderr, "note: --threads {}: {} core{} can be used here; more threads than cores make each step slower\n",
              threads, cores, cores == 1 ? "" : "s");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/host_limits.h"
 #include "batch_job.h"
 #include "cluster_files.h"
 #include "command.h"
@@ -43,7 +44,7 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::check_observed(flags.launch));
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
-  if (!flags.launch.on_other_hosts()) DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
+  if (!flags.launch.on_other_hosts()) DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes));
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <thread>
 
+#include "base/host_limits.h"
 #include "base/json.h"
 #include "data/pictures/image.h"
 #include "role/setup/data.h"
@@ -35,7 +35,7 @@ data::Stages operator-(data::Stages a, const data::Stages& b) {
 int decoder_threads(const job::Flags& flags) {
   if (flags.data.data_threads > 0) return static_cast<int>(flags.data.data_threads);
   if (flags.launch.threads > 0) return static_cast<int>(flags.launch.threads);
-  return static_cast<int>(std::thread::hardware_concurrency());
+  return usable_cores();
 }
 
 Result<bool> holds_pixels(const data::Dataset& images, BenchInputOptions::Form form) {

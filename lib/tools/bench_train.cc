@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_limits.h"
 #include "base/random.h"
 #include "exec/cpu/bound.h"
 #include "exec/cpu/isa.h"
@@ -194,7 +195,7 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, image));
   if (!options.gpu) {
     const role::MemoryNeed need = role::memory_need({graph, std::move(shapes)}, purpose);
-    DT_TRY_VOID(role::check_memory(need, options.network, options.batch_size, role::host_memory_bytes()));
+    DT_TRY_VOID(role::check_memory(need, options.network, options.batch_size, usable_memory().bytes));
   }
   exec::Options compiled{.purpose = purpose,
                          .batch_size = options.batch_size,

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/host_limits.h"
 #include "exec/executor.h"
 #include "job/flags/value.h"
 #include "job/resolve/scheme.h"
@@ -43,7 +44,7 @@ struct WorkerMemory {
 
 Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices& devices) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
-  DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
+  DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes));
   DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
   exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
   WorkerMemory memory;

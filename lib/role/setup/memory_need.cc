@@ -1,7 +1,5 @@
 #include "role/setup/memory_need.h"
 
-#include <unistd.h>
-
 #include <functional>
 #include <numeric>
 #include <variant>
@@ -45,7 +43,7 @@ Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_
   if (bytes <= host_bytes) return {};
   return fail(Code::kUsage,
               "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
-              "host has {}: make the batch, the image or the network smaller",
+              "host has {} for it: make the batch, the image or the network smaller",
               network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
               size_text(host_bytes));
 }
@@ -53,10 +51,6 @@ Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
   if (!flags.device.gpus.empty()) return {};
   return check_memory(memory_need(network), flags.job.network.network, flags.job.batch_size, host_bytes);
-}
-
-double host_memory_bytes() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
 }
 
 }  // namespace dtrain::role

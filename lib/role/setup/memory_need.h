@@ -28,6 +28,5 @@ Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_
 // The same for training, by a process with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
 // its driver reports when it runs out.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes);
-double host_memory_bytes();
 
 }  // namespace dtrain::role

@@ -1,8 +1,8 @@
 #include "role/setup/threads.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "base/host_limits.h"
 #include "role/setup/devices.h"
 
 namespace dtrain::role {
@@ -10,7 +10,7 @@ namespace dtrain::role {
 ThreadPlan plan_threads(const job::Flags& flags) {
   int64_t threads = flags.launch.threads;
   if (threads == 0) {
-    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const int64_t cores = usable_cores();
     // The processes of a job on one host share its cores. The scheduler is not counted: it needs next to nothing.
     const int64_t roles = flags.launch.role == job::Role::kNone ? 1
                           : flags.launch.host_roles > 0         ? flags.launch.host_roles

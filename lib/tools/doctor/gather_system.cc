@@ -14,13 +14,12 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "base/address_list.h"
 #include "base/file.h"
+#include "base/host_limits.h"
 #include "job/process/build_id.h"
 #include "launch/this_machine.h"
-#include "role/setup/memory_need.h"
 #include "tools/doctor/gather.h"
 
 namespace dtrain::tools::doctor {
@@ -43,7 +42,7 @@ std::string value_in(const std::string& text, const std::string& key) {
 
 Processor this_processor() {
   const std::string text = read_file("/proc/cpuinfo").value_or("");
-  Processor processor{.name = value_in(text, "model name"), .cores = std::thread::hardware_concurrency()};
+  Processor processor{.name = value_in(text, "model name"), .cores = usable_cores()};
   std::istringstream flags(value_in(text, "flags"));
   std::set<std::string> has;
   for (std::string flag; flags >> flag;) has.insert(flag);
@@ -51,37 +50,6 @@ Processor this_processor() {
     if (has.contains(isa)) processor.isa.push_back(isa);
   }
   return processor;
-}
-
-// "MemAvailable:   123 kB".
-double kibibytes_in(const std::string& meminfo, const std::string& key) {
-  return std::strtod(value_in(meminfo, key).c_str(), nullptr) * 1024;
-}
-
-// The memory that this process's control group may use; 0: no limit. A container shows its own group at this path.
-double limit_of_group() {
-  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const Result<std::string> text = read_file(file);
-    if (text && !text->starts_with("max")) return std::strtod(text->c_str(), nullptr);
-  }
-  return 0;
-}
-
-double used_by_group() {
-  for (const char* file : {"/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}) {
-    const Result<std::string> text = read_file(file);
-    if (text) return std::strtod(text->c_str(), nullptr);
-  }
-  return 0;
-}
-
-void look_at_memory(Facts& facts) {
-  facts.memory_bytes = role::host_memory_bytes();
-  facts.memory_free_bytes = kibibytes_in(read_file("/proc/meminfo").value_or(""), "MemAvailable");
-  const double limit = limit_of_group();
-  if (limit <= 0 || limit >= facts.memory_bytes) return;
-  facts.memory_bytes = limit;
-  facts.memory_free_bytes = std::clamp(limit - used_by_group(), 0.0, facts.memory_free_bytes);
 }
 
 void look_at_shared_memory(Facts& facts) {
@@ -138,7 +106,9 @@ void gather_system(Facts& facts) {
   facts.processor = this_processor();
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.open_files = static_cast<int64_t>(limit.rlim_cur);
-  look_at_memory(facts);
+  const UsableMemory memory = usable_memory();
+  facts.memory_bytes = memory.bytes;
+  facts.memory_free_bytes = memory.free_bytes;
   look_at_shared_memory(facts);
 }
 

@@ -1,0 +1,134 @@
+#include "base/host_limits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+
+namespace dtrain {
+namespace {
+
+// The number after `key` in the line that begins with it ("inactive_file 4096", "MemAvailable:   123 kB").
+double value_in(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key)) return std::strtod(line.c_str() + key.size(), nullptr);
+  }
+  return 0;
+}
+
+// nullopt if the file is not there, or says that there is no limit ("max", and -1 in version 1).
+std::optional<double> limit_in(const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text->c_str(), &end);
+  if (end == text->c_str() || value < 0) return std::nullopt;
+  return value;
+}
+
+void limit_cores(double cores, GroupLimits& limits) {
+  if (cores > 0 && (limits.cores == 0 || cores < limits.cores)) limits.cores = cores;
+}
+
+void limit_memory(double bytes, double used, double inactive, GroupLimits& limits) {
+  if (bytes <= 0 || (limits.memory_bytes > 0 && bytes >= limits.memory_bytes)) return;
+  limits.memory_bytes = bytes;
+  limits.memory_used_bytes = std::max(0.0, used - inactive);
+}
+
+// Version 2: one group has the limits of everything.
+void look_at_group(const std::string& group, GroupLimits& limits) {
+  if (const auto quota = limit_in(group + "/cpu.max")) {  // "200000 100000": microseconds of each period
+    const std::string text = read_file(group + "/cpu.max").value_or("");
+    const double period = value_in(text.substr(std::min(text.size(), text.find(' '))), " ");
+    if (period > 0) limit_cores(*quota / period, limits);
+  }
+  if (const auto bytes = limit_in(group + "/memory.max")) {
+    limit_memory(*bytes, limit_in(group + "/memory.current").value_or(0),
+                 value_in(read_file(group + "/memory.stat").value_or(""), "inactive_file "), limits);
+  }
+}
+
+// Version 1: each kind of limit has a tree of its own.
+void look_at_cpu_group(const std::string& group, GroupLimits& limits) {
+  const auto quota = limit_in(group + "/cpu.cfs_quota_us"), period = limit_in(group + "/cpu.cfs_period_us");
+  if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
+}
+
+void look_at_memory_group(const std::string& group, GroupLimits& limits) {
+  if (const auto bytes = limit_in(group + "/memory.limit_in_bytes")) {
+    limit_memory(*bytes, limit_in(group + "/memory.usage_in_bytes").value_or(0),
+                 value_in(read_file(group + "/memory.stat").value_or(""), "total_inactive_file "), limits);
+  }
+}
+
+// Calls `look` for a group and for those around it. In a container the groups' tree may begin at the container's own
+// group although the process is listed with its path on the host: then only the top of the tree is there.
+template <class Look>
+void for_group_and_parents(const std::string& tree, std::string path, const Look& look) {
+  while (path.size() > 1) {
+    look(tree + path);
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  }
+  look(tree);
+}
+
+bool names_kind(std::string_view kinds, std::string_view kind) {
+  for (size_t begin = 0; begin <= kinds.size();) {
+    const size_t end = std::min(kinds.find(',', begin), kinds.size());
+    if (kinds.substr(begin, end - begin) == kind) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+GroupLimits group_limits(const GroupFiles& files) {
+  GroupLimits limits;
+  // "0::/PATH" in version 2, "4:cpu,cpuacct:/PATH" in version 1; a host may use both.
+  std::istringstream lines(read_file(files.process).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first == std::string::npos ? first : first + 1);
+    if (second == std::string::npos) continue;
+    const std::string kinds = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (kinds.empty()) {
+      for_group_and_parents(files.groups, path, [&](const std::string& group) { look_at_group(group, limits); });
+    }
+    if (names_kind(kinds, "cpu")) {
+      for_group_and_parents(files.groups + "/cpu", path,
+                            [&](const std::string& group) { look_at_cpu_group(group, limits); });
+    }
+    if (names_kind(kinds, "memory")) {
+      for_group_and_parents(files.groups + "/memory", path,
+                            [&](const std::string& group) { look_at_memory_group(group, limits); });
+    }
+  }
+  return limits;
+}
+
+int usable_cores(const GroupLimits& limits) {
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (limits.cores <= 0 || limits.cores >= processors) return processors;
+  return std::max(1, static_cast<int>(std::lround(limits.cores)));
+}
+
+UsableMemory usable_memory(const GroupLimits& limits) {
+  const double host = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  const double free = value_in(read_file("/proc/meminfo").value_or(""), "MemAvailable:") * 1024;
+  // Version 1 says "no limit" by a number beyond all memory.
+  if (limits.memory_bytes <= 0 || limits.memory_bytes >= host) return {.bytes = host, .free_bytes = free};
+  return {.bytes = limits.memory_bytes,
+          .free_bytes = std::clamp(limits.memory_bytes - limits.memory_used_bytes, 0.0, free)};
+}
+
+}  // namespace dtrain
