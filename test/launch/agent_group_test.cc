@@ -109,8 +109,8 @@ TEST_CASE("a command that starts no agents fails the start with its own words", 
   }
   SECTION("it says nothing") {
     std::ofstream(dir.path("silent")).put('\n');
-    job.limits.greet = 500ms;
-    error = "a did not get an agent from mpirun, which has started 0 of 2, within 0.5 s";
+    job.limits.greet = 2s;
+    error = "a did not get an agent from mpirun, which has started 0 of 2, within 2 s";
   }
   SECTION("it does not exist") {
     job.group->command = [](const std::string&) { return Command{.arguments = {"/no/such/mpirun"}}; };

@@ -90,7 +90,7 @@ TEST_CASE("an agent greets, starts the requested process and reports how it ende
 
 TEST_CASE("an agent ends its processes if its launcher falls silent", "[launch][remote]") {
   const TempDir dir;
-  StartedAgent agent(dir, 1s);
+  StartedAgent agent(dir, 3s);
   CHECK(agent.hear().size() == 3);
   agent.say({"open", "job", "100", ""});
   CHECK(agent.hear() == Message{"opened", "0"});

@@ -191,8 +191,8 @@ TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]")
   }
   SECTION("the host does not answer") {
     std::ofstream(dir.path("b.silent")).put('\n');
-    job.limits.greet = 500ms;
-    error = "b did not answer within 0.5 s";
+    job.limits.greet = 2s;
+    error = "b did not answer within 2 s";
   }
   SECTION("the executable is missing") {
     job.machines[1].executable = "/no/such/dtrain";
