@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "cases.h"
+#include "pixels.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

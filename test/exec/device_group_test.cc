@@ -4,6 +4,7 @@
 #include <set>
 
 #include "cases.h"
+#include "pixels.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

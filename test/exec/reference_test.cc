@@ -8,6 +8,7 @@
 
 #include "cases.h"
 #include "graph/models/models.h"
+#include "pixels.h"
 #include "steps.h"
 
 using namespace dtrain;

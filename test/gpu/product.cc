@@ -1,4 +1,5 @@
 #include "product.h"
+#include "pixels.h"
 
 #include <atomic>
 

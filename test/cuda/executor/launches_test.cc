@@ -8,6 +8,7 @@
 #include "cuda/optimizer.h"
 #include "emulator.h"
 #include "graph/models/models.h"
+#include "pixels.h"
 #include "plain_runner.h"
 #include "support/must.h"
 

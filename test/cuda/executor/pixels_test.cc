@@ -10,6 +10,7 @@
 #include "data/make_images.h"
 #include "data/sources/record_source.h"
 #include "emulator.h"
+#include "pixels.h"
 #include "plain_runner.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -3,6 +3,7 @@
 #include "cases.h"
 #include "exec/check.h"
 #include "graph/models/models.h"
+#include "pixels.h"
 #include "steps.h"
 
 using namespace dtrain;
