@@ -317,6 +317,13 @@ class Client final : public DataClient, private Link::Owner {
     return fail(Code::kStartup, "no connection to {} within {} s", missing(), limit.count() / 1000.0);
   }
 
+  void cancel(const Error& why) override {
+    const MutexLock lock(mutex_);
+    if (error_ || closed_) return;
+    error_ = why;
+    changed_.notify_all();
+  }
+
   void close() override {
     {
       const MutexLock lock(mutex_);

@@ -42,6 +42,8 @@ class DataClient {
   [[nodiscard]] virtual std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const = 0;
   // Returns when all stand. Code::kStartup: not within `limit`, and which. kDenied: a server refused.
   virtual Result<> connect(std::chrono::milliseconds limit) = 0;
+  // The job has failed: connect() returns `why`, and no connection is opened again. Any thread.
+  virtual void cancel(const Error& why) = 0;
   // Called at most once, from a thread of the transport, when a server refuses this worker for good, or a reaction
   // threw. Set it before connect; it must be short.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;

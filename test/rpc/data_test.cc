@@ -213,6 +213,17 @@ TEST_CASE("a worker that connects early is admitted once the server knows its wo
   CHECK(connected.get().has_value());
 }
 
+TEST_CASE("connecting to the servers ends when the job fails, with the error of the job", "[rpc]") {
+  Pair pair;  // the server does not learn its workers
+  auto connected = std::async(std::launch::async, [&] { return pair.client->connect(1h); });
+  while (pair.waits.open().empty()) std::this_thread::yield();
+  pair.client->cancel(Error{Code::kNotFound, "worker 0 failed: no such file"});
+  const Result<> ended = connected.get();
+  REQUIRE_FALSE(ended.has_value());
+  CHECK(ended.error().code == Code::kNotFound);
+  CHECK(ended.error().message == "worker 0 failed: no such file");
+}
+
 TEST_CASE("a broken stream is reopened, the worker is told, and messages arrive again", "[rpc]") {
   Pair pair;
   pair.connect();

@@ -122,7 +122,10 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
                                                .security = connection.security},
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
-  DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+  {
+    const Listening listening(connection.failure, [&](const Error& error) { lines.pipes->cancel(error); });
+    DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+  }
   std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
   if (lines.messages) pipes = lines.messages->wrap(pipes);
   store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
@@ -195,11 +198,11 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                            return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
   kvstore::Store& store = training->store();
+  DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const Listening listening(connection.failure, [&](const Error& error) {
     store.cancel(error);
     pacer.cancel(error);
   });
-  DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   process.tracer->finish();
