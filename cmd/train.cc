@@ -44,7 +44,9 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::check_observed(flags.launch));
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
-  if (!flags.launch.on_other_hosts()) DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes));
+  if (!flags.launch.on_other_hosts()) {
+    DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes, role::workers_started_here(flags)));
+  }
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));

@@ -44,7 +44,7 @@ struct WorkerMemory {
 
 Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices& devices) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
-  DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes));
+  DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes, role::workers_started_here(flags)));
   DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
   exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
   WorkerMemory memory;

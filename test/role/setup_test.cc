@@ -8,6 +8,7 @@
 #include "data/make_images.h"
 #include "job/flags/optimizers.h"
 #include "job/resolve/resolve.h"
+#include "role/process/membership.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/labels.h"
@@ -248,6 +249,38 @@ TEST_CASE("the processes of a host share its threads, and --threads overrides th
   flags.launch.role = job::Role::kWorker;
   flags.job.num_workers = flags.job.num_servers = 4096;
   CHECK(plan_threads(flags).compute == 1);
+}
+
+TEST_CASE("the processes with the address of a process share its host", "[role]") {
+  using rpc::Role;
+  rpc::JoinReply reply;
+  reply.nodes = {{.member = {Role::kWorker, 0}, .address = "10.0.0.1"},
+                 {.member = {Role::kWorker, 1}, .address = "10.0.0.2"},
+                 {.member = {Role::kWorker, 2}, .address = "10.0.0.2"},
+                 {.member = {Role::kWorker, 3}, .address = "fe80::1"},
+                 {.member = {Role::kServer, 0}, .address = "10.0.0.1:4000"},
+                 {.member = {Role::kServer, 1}, .address = "10.0.0.2:4000"},
+                 {.member = {Role::kServer, 2}, .address = "[fe80::1]:4000"}};
+  const auto share = [&](Role role, uint32_t rank) {
+    reply.rank = rank;
+    const HostShare found = host_share(reply, role);
+    return std::pair(found.workers, found.servers);
+  };
+  CHECK(share(Role::kWorker, 0) == std::pair<int64_t, int64_t>(1, 1));
+  CHECK(share(Role::kWorker, 2) == std::pair<int64_t, int64_t>(2, 1));
+  CHECK(share(Role::kServer, 1) == std::pair<int64_t, int64_t>(2, 1));
+  CHECK(share(Role::kWorker, 3) == std::pair<int64_t, int64_t>(1, 1));
+  CHECK(share(Role::kServer, 2) == std::pair<int64_t, int64_t>(1, 1));
+}
+
+TEST_CASE("a process that no launcher has told who shares its host goes by the table of members", "[role]") {
+  job::LaunchFlags by_hand;
+  set_host_roles({.workers = 2, .servers = 1}, by_hand);
+  CHECK(by_hand.host_roles == 3);
+  job::LaunchFlags launched;
+  launched.host_roles = 5;
+  set_host_roles({.workers = 2, .servers = 1}, launched);
+  CHECK(launched.host_roles == 5);
 }
 
 TEST_CASE("a server has as many threads as its share of the host has, at most --reduce-threads", "[role]") {

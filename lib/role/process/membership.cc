@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/endpoint.h"
 #include "job/process/host_file.h"
 #include "job/spec/job_spec.h"
 
@@ -36,6 +37,32 @@ rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
   request.host = host_name();
   request.job_text = job::text(job::requested(flags));
   return request;
+}
+
+namespace {
+
+// Servers are listed with the port of their data service, workers without a port.
+std::string host_of(const rpc::Node& node) {
+  const Result<Endpoint> endpoint = parse_endpoint(node.address);
+  return endpoint ? endpoint->host : node.address;
+}
+
+}  // namespace
+
+HostShare host_share(const rpc::JoinReply& reply, rpc::Role role) {
+  std::string own;
+  for (const rpc::Node& node : reply.nodes) {
+    if (node.member.role == role && node.member.rank == reply.rank) own = host_of(node);
+  }
+  HostShare share;
+  for (const rpc::Node& node : reply.nodes) {
+    if (host_of(node) == own) (node.member.role == rpc::Role::kWorker ? share.workers : share.servers)++;
+  }
+  return share;
+}
+
+void set_host_roles(const HostShare& share, job::LaunchFlags& launch) {
+  if (launch.host_roles == 0) launch.host_roles = share.workers + share.servers;
 }
 
 }  // namespace dtrain::role

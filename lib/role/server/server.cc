@@ -157,6 +157,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY(job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
   spec.flags.network.file = process.flags.job.network.file;
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
+  set_host_roles(host_share(reply, rpc::Role::kServer), process.flags.launch);
   DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
          "opening --trace-events");
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below

@@ -1,5 +1,6 @@
 #include "role/setup/memory_need.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <variant>
@@ -38,19 +39,28 @@ MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose) {
   return need;
 }
 
-Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes) {
-  const double bytes = need.bytes(batch_size);
-  if (bytes <= host_bytes) return {};
-  return fail(Code::kUsage,
-              "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
-              "host has {} for it: make the batch, the image or the network smaller",
-              network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
-              size_text(host_bytes));
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
+                      int64_t workers) {
+  const double bytes = need.bytes(batch_size), all_bytes = bytes * static_cast<double>(workers);
+  if (all_bytes <= host_bytes) return {};
+  const bool fewer_would_fit = bytes <= host_bytes;
+  return fail(
+      Code::kUsage,
+      "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image){}, and only "
+      "{} of memory can be used here: make the batch, the image or the network smaller{}",
+      network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
+      workers == 1 ? "" : fmt::format(", {} for the {} workers of this host", size_text(all_bytes), workers),
+      size_text(host_bytes), fewer_would_fit ? ", or run fewer workers on the host" : "");
 }
 
-Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
+int64_t workers_started_here(const job::Flags& flags) {
+  const bool starts_all = flags.launch.role == job::Role::kNone && !flags.launch.on_other_hosts();
+  return starts_all ? std::max<int64_t>(1, flags.job.num_workers) : 1;
+}
+
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers) {
   if (!flags.device.gpus.empty()) return {};
-  return check_memory(memory_need(network), flags.job.network.network, flags.job.batch_size, host_bytes);
+  return check_memory(memory_need(network), flags.job.network.network, flags.job.batch_size, host_bytes, workers);
 }
 
 }  // namespace dtrain::role

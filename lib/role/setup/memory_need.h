@@ -23,10 +23,13 @@ struct MemoryNeed {
 // images only.
 MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
 
-// Code::kUsage if a batch of this size needs more than the `host_bytes` of this host.
-Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes);
-// The same for training, by a process with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
+// Code::kUsage if batches of this size, one for each of the host's `workers`, need more than its `host_bytes`.
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
+                      int64_t workers = 1);
+// How many workers run on this host, if this process is a launcher or trains alone.
+int64_t workers_started_here(const job::Flags& flags);
+// The same for training, by processes with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
 // its driver reports when it runs out.
-Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes);
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers = 1);
 
 }  // namespace dtrain::role

@@ -8,6 +8,7 @@
 
 #include "base/median.h"
 #include "job/process/exit_code.h"
+#include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/scheduler/scheduler.h"
 #include "role/setup/devices.h"
@@ -150,7 +151,8 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                           .coordinator = probe,
                           .waits = connection.waits,
                           .pacer = &pacer,
-                          .keeps_weights = false},
+                          .keeps_weights = false,
+                          .workers_here = host_share(joined.reply, rpc::Role::kWorker).workers},
                          [&](const auto&...) -> Result<std::unique_ptr<kvstore::Store>> {
                            return std::make_unique<NoStore>(spec.flags);
                          }));

@@ -144,6 +144,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
   if (joined.spec.label_list) DT_TRY_VOID(compare_label_lists(process.flags, *connection.control));
   process.flags = job_flags(process, joined.spec);
+  set_host_roles(host_share(joined.reply, rpc::Role::kWorker), process.flags.launch);
   process.log.info("start with arguments {}", job::describe(process.flags));
   joined.data = own.take();
   if (joined.spec.flags.augment.benchmark) {  // drawn from the job's seed and the rank, which are known only now

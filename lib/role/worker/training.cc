@@ -29,7 +29,7 @@ Result<> check_needs_no_validation(const job::JobFlags& job) {
 }  // namespace
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
-  DT_TRY_VOID(check_memory(setup.process.flags, setup.network, usable_memory().bytes));
+  DT_TRY_VOID(check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.workers_here));
   std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
   DT_TRY_VOID(training->make_store(make_store));

@@ -39,6 +39,7 @@ struct TrainingSetup {
   Pacer* pacer = nullptr;               // as in TrainParts
   telemetry::Tracer* tracer = nullptr;  // as in TrainParts
   bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves none
+  int64_t workers_here = 1;   // how many workers of the job share the memory of this host
 };
 
 // Makes the store for executors that were compiled on `devices`. `setup` is valid during the call.

@@ -7,6 +7,7 @@
 #include "job/process/exit_code.h"
 #include "kvstore/wire/faults.h"
 #include "kvstore/worker/dist_store.h"
+#include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/wait_log.h"
@@ -193,7 +194,8 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                           .coordinator = *connection.control,
                           .waits = connection.waits,
                           .pacer = &pacer,
-                          .tracer = process.tracer.get()},
+                          .tracer = process.tracer.get(),
+                          .workers_here = host_share(reply, rpc::Role::kWorker).workers},
                          [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
