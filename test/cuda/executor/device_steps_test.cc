@@ -1,0 +1,144 @@
+// Single steps with the learned tensors on a device: their graphs, copies and allocations.
+#include <catch2/catch.hpp>
+
+#include "on_device_runs.h"
+#include "support/allocations.h"
+#include "train/step.h"
+
+using namespace dtrain;
+using namespace dtrain::train::test;
+
+namespace {
+
+// Steps of a single worker with one device, batch after batch, as the trainer makes them.
+class DeviceSteps {
+ public:
+  static constexpr int64_t kBatches = 4;
+
+  DeviceSteps(Type type, job::OnNan on_nan, const std::string& loss_scale)
+      : devices_(must(cuda::test::emulated_backend()->compile(graph_, {.batch_size = kToyBatch,
+                                                                       .inputs = {{.shape = {1, 6, 6}}},
+                                                                       .dtype = type,
+                                                                       .parameters_on_device = true})),
+                 kToyBatch),
+        store_(make_store({}, {}, devices_, {.update_at = UpdateAt::kOwner}, waits_)),
+        runner_({.graph = graph_,
+                 .inputs = {{.shape = {1, 6, 6}}},
+                 .devices = devices_,
+                 .bucket_begin = {0},
+                 .store = *store_,
+                 .on_nan = on_nan,
+                 .loss_scale = must(train::LossScale::parse(loss_scale)),
+                 .log = Log::silent()}) {
+    must(store_->initialize({&devices_.device_parameters(), 1}, {}));
+    for (uint64_t b = 0; b < kBatches; b++) {
+      images_[b].assign(static_cast<size_t>(kToyBatch) * 36, 0.1F * static_cast<float>(b));
+      labels_[b].assign(static_cast<size_t>(kToyBatch), static_cast<float>(b));
+      batches_[b] = {Batch::of(images_[b], labels_[b]), kToyBatch, {}, b + 1};
+    }
+  }
+
+  Result<bool> run(uint64_t step, bool announces) {
+    const data::LoadedBatch* next = announces ? &batches_[(step + 1) % kBatches] : nullptr;
+    return runner_.run(batches_[step % kBatches], step, next);
+  }
+  [[nodiscard]] std::vector<float> probabilities() {
+    const std::span<const float> all = devices_.result(0);
+    return {all.begin(), all.end()};
+  }
+  [[nodiscard]] size_t image_bytes() const { return images_[0].size() * sizeof(float); }
+
+ private:
+  const graph::Graph graph_ = toy_network();
+  exec::DeviceGroup devices_;
+  Waits waits_;
+  std::unique_ptr<kvstore::Store> store_;
+  std::array<std::vector<float>, kBatches> images_, labels_;
+  std::array<data::LoadedBatch, kBatches> batches_;
+  train::StepRunner runner_;
+};
+
+size_t copies_to_device(const cuda::emulator::Session& session, size_t bytes) {
+  return static_cast<size_t>(std::ranges::count_if(session.records(), [&](const cuda::emulator::Record& record) {
+    return record.name == "copy to device" && record.bytes == static_cast<int64_t>(bytes);
+  }));
+}
+
+size_t graphs(const cuda::emulator::Session& session) {
+  return static_cast<size_t>(std::ranges::count(session.records(), "graph", &cuda::emulator::Record::name));
+}
+
+}  // namespace
+
+// The default of float16 and other settings: the device decides whether the step counts and adjusts the loss scale.
+TEST_CASE("a step on one device is one graph, and the host waits for it once", "[cuda][kvstore]") {
+  struct Way {
+    Type type;
+    job::OnNan on_nan;
+    const char* loss_scale;
+  };
+  for (const Way& way : {Way{Type::kFloat16, job::OnNan::kFail, "dynamic"},
+                         {Type::kFloat16, job::OnNan::kSkip, "dynamic"},
+                         {Type::kFloat16, job::OnNan::kFail, "128"},
+                         {Type::kFloat32, job::OnNan::kSkip, "none"},
+                         {Type::kFloat32, job::OnNan::kFail, "none"}}) {
+    INFO(way.loss_scale << ", on nan " << static_cast<int>(way.on_nan));
+    DeviceSteps steps(way.type, way.on_nan, way.loss_scale);
+    for (uint64_t step = 0; step < 5; step++) {
+      const cuda::emulator::Session session;
+      const uint64_t before = cuda::emulator::host_waits();
+      REQUIRE(steps.run(step, true));
+      CHECK(cuda::emulator::host_waits() - before == 1);
+      CHECK(graphs(session) == (step == 0 ? 0 : 1));
+    }
+  }
+}
+
+TEST_CASE("an announced batch is copied beside the step before it", "[cuda][kvstore]") {
+  DeviceSteps apart(Type::kFloat16, job::OnNan::kFail, "dynamic"), beside(Type::kFloat16, job::OnNan::kFail, "dynamic");
+  for (uint64_t step = 0; step < 6; step++) {
+    const cuda::emulator::Session session;
+    REQUIRE(apart.run(step, false));
+    CHECK(copies_to_device(session, apart.image_bytes()) == 1);
+    const std::vector<float> expected = apart.probabilities();
+    const cuda::emulator::LateStreams late;
+    const cuda::emulator::Session of_beside;
+    REQUIRE(beside.run(step, step != 3));
+    // The first batch, and the one after step 3, which was not announced, are copied in their own step.
+    const size_t own = step == 0 || step == 4 ? 1 : 0, next = step != 3 ? 1 : 0;
+    CHECK(copies_to_device(of_beside, beside.image_bytes()) == own + next);
+    CHECK(beside.probabilities() == expected);
+  }
+}
+
+// Like test/train/allocation_test.cc for other devices. Allocations of the emulated driver are not counted.
+TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") {
+  const auto backend = cuda::test::emulated_backend();
+  const graph::Graph graph = toy_network();
+  const auto images = static_cast<size_t>(kToyBatch);
+  const std::vector<float> pixels(images * 36, 0.5F), labels(images, 1);
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    exec::DeviceGroup devices(
+        must(backend->compile(
+            graph, {.batch_size = kToyBatch, .inputs = {{.shape = {1, 6, 6}}}, .parameters_on_device = true})),
+        kToyBatch);
+    Waits waits;
+    const auto store = make_store({}, {}, devices, {.update_at = UpdateAt::kOwner}, waits);
+    must(store->initialize({&devices.device_parameters(), 1}, {}));
+    train::StepRunner runner({.graph = graph,
+                              .inputs = {{.shape = {1, 6, 6}}},
+                              .devices = devices,
+                              .bucket_begin = {0},
+                              .store = *store,
+                              .on_nan = on_nan,
+                              .log = Log::silent()});
+    dtrain::test::allocations = 0;
+    for (uint64_t step = 0; step < 20; step++) {
+      dtrain::test::counts_allocations = step >= 10;
+      const Result<bool> applied = runner.run({Batch::of(pixels, labels), kToyBatch}, step);
+      dtrain::test::counts_allocations = false;
+      REQUIRE(applied);
+    }
+    CHECK(dtrain::test::allocations == 0);
+  }
+}

@@ -1,0 +1,96 @@
+// Jobs of several workers without servers, whose devices are all in one group.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "on_device_runs.h"
+#include "train/members.h"
+
+using namespace dtrain;
+using namespace dtrain::train::test;
+
+namespace {
+
+// Runs a job without servers whose workers' devices are all in one group, and keeps its results.
+struct JobEnded {
+  TempDir directory;
+  std::vector<std::string> errors;              // by worker
+  std::vector<std::vector<std::string>> lines;  // by worker
+  std::string files;                            // of rank 0
+
+  JobEnded(uint32_t workers, ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr)
+      : errors(workers), lines(workers) {
+    train::TrainSpec spec = toy_spec(directory.path("net"), 2);
+    spec.disp_batches = 100;
+    if (change) change(spec);
+    const bool samples_differ = spec.on_nan == job::OnNan::kSkip || spec.loss_scale.is_dynamic();
+    Group group = make_group(workers * options.devices);
+    options.workers = workers;
+    options.make_store = [&](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
+      store.update_at = UpdateAt::kReplicas;
+      store.samples_differ = samples_differ;
+      Group mine;
+      for (size_t i = 0; i < executors.size(); i++) mine.push_back(std::move(group[i]));
+      group.erase(group.begin(), group.begin() + static_cast<ptrdiff_t>(executors.size()));
+      return make_store(std::move(mine), store.rule.optimizer, executors, store, waits);
+    };
+    Meetings meetings(workers);
+    std::vector<std::unique_ptr<Member>> members;
+    std::vector<std::unique_ptr<ToyRun>> runs;
+    for (uint32_t w = 0; w < workers; w++) {
+      options.rank = w;
+      members.push_back(std::make_unique<Member>(meetings, w));
+      runs.push_back(std::make_unique<ToyRun>(spec, options, members.back().get()));
+    }
+    run_all(runs);
+    for (uint32_t w = 0; w < workers; w++) lines[w] = steady_lines(*runs[w], directory);
+    files = checkpoints(directory);
+  }
+
+ private:
+  void run_all(const std::vector<std::unique_ptr<ToyRun>>& runs) {
+    std::vector<std::jthread> threads;
+    for (size_t w = 0; w < runs.size(); w++) {
+      threads.emplace_back([&, w] {
+        const auto outcome = runs[w]->run();
+        if (!outcome) errors[w] = outcome.error().text();
+      });
+    }
+  }
+};
+
+void check_same(const JobEnded& a, const JobEnded& b) {
+  CHECK(a.errors == b.errors);
+  CHECK(a.lines == b.lines);
+  CHECK(a.files == b.files);
+}
+
+bool says(const std::vector<std::string>& lines, const std::string& what) {
+  return std::ranges::any_of(lines, [&](const auto& line) { return line.find(what) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("devices of several workers give the same bits as sums on the hosts", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const auto run = [&](bool on_device) { return JobEnded(2, devices(count, UpdateAt::kReplicas, on_device)); };
+    const JobEnded on_host = run(false), on_device = run(true);
+    CHECK(on_host.errors == std::vector<std::string>(2));
+    CHECK(on_host.files.find("none") == std::string::npos);
+    check_same(on_device, on_host);
+  }
+}
+
+// The first worker's share has the image with a NaN; only the other worker's step counts.
+TEST_CASE("a worker that skips a step adds no samples on the devices of the others", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const auto run = [&](bool on_device) {
+      return JobEnded(2, with_change(devices(count, UpdateAt::kReplicas, on_device), spoil_loss),
+                      [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
+    };
+    const JobEnded on_host = run(false), on_device = run(true);
+    CHECK(on_host.errors == std::vector<std::string>(2));
+    CHECK(says(on_host.lines[0], "left out"));
+    CHECK_FALSE(says(on_host.lines[1], "left out"));
+    check_same(on_device, on_host);
+  }
+}
