@@ -1,11 +1,19 @@
 // What texts in UTF-8 are made of.
 #pragma once
 
+#include <string_view>
+
 namespace dtrain {
 
 // Whether the byte goes on with a character that an earlier byte has begun.
 constexpr bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
+}
+
+// The text after the mark that some editors and spreadsheets put at the beginning of a file.
+constexpr std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
 }
 
 }  // namespace dtrain

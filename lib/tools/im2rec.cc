@@ -175,6 +175,17 @@ Result<> check_out(const std::string& list, const std::string& out) {
   return {};
 }
 
+// Without the folder, each picture of the list would be skipped with a warning of its own.
+Result<> check_root(const std::string& root) {
+  std::error_code error;
+  if (root.empty() || fs::is_directory(root, error)) return {};
+  if (fs::exists(root, error)) {
+    return fail(Code::kUsage, "ROOT '{}' is not a folder; give the folder in which the list's pictures are", root);
+  }
+  return fail(Code::kNotFound, "ROOT '{}': there is no such folder; give the folder in which the list's pictures are",
+              root);
+}
+
 Result<> pack_list(const std::string& list, const std::string& root, const std::string& out,
                    const Im2recOptions& options, const Log& log, const data::PackRun& run) {
   DT_TRY_VOID(check_out(list, out));
@@ -186,6 +197,8 @@ Result<> pack_list(const std::string& list, const std::string& root, const std::
   } else {
     entries = data::parse_list(lines, list, log);
   }
+  const auto is_relative = [](const data::ListEntry& entry) { return !entry.path.starts_with('/'); };
+  if (std::ranges::any_of(entries, is_relative)) DT_TRY_VOID(check_root(root));
   if (entries.empty()) {
     const bool is_part = options.nsplit > 1 && !text.empty();
     return fail(Code::kData, "{}: {} no images", list,

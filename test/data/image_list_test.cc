@@ -33,6 +33,12 @@ TEST_CASE("a line without a tab is split at blanks, and its rest is the path", "
   CHECK(entries == std::vector<ListEntry>{{12, {3.0f}, "folder/my picture.jpg"}, {13, {4.0f}, "b.png"}});
 }
 
+TEST_CASE("the byte order mark of an editor is no part of a list's first line", "[data]") {
+  CHECK(parse_list("\xef\xbb\xbf"
+                   "12\t3\ta.jpg\r\n13\t4\tb.jpg\r\n",
+                   "x.lst", Log::silent()) == std::vector<ListEntry>{{12, {3.0f}, "a.jpg"}, {13, {4.0f}, "b.jpg"}});
+}
+
 TEST_CASE("lines that are not entries are left out", "[data]") {
   for (const char* line :
        {"x", "1\t2", "1\t\tp", "a\t1\tp", "-1\t1\tp", "1\tnan\tp", "1\tx\tp", "1\t2\t", "1 2", "1 x p", "\t\t\t"}) {

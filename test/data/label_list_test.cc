@@ -40,6 +40,13 @@ TEST_CASE("a list of labels is read with TABs and with blanks, in any order of i
   CHECK(labels_of(*several, 2) == std::vector{7.0f, 8.0f});
 }
 
+TEST_CASE("the byte order mark of an editor is no part of a list of labels", "[data]") {
+  CHECK(labels_of(*must(LabelList::parse("\xef\xbb\xbf"
+                                         "7\t2\ta.jpg\n",
+                                         "x.lst", 1)),
+                  7) == std::vector{2.0f});
+}
+
 TEST_CASE("a wrong line of a list of labels is refused with its number", "[data]") {
   CHECK_THAT(why_refused("1\t2\ta\nx\t2\tb\n", 1), Contains("--path-imglist x.lst: line 2: 'x' is no id"));
   CHECK_THAT(why_refused("1\t2\ta\n\n-2\t2\tb\n", 1), Contains("line 3: '-2' is no id"));

@@ -256,6 +256,13 @@ TEST_CASE("class folders that do not fit are refused with their names", "[data]"
   CHECK_THAT(refusal(), Catch::Contains("train/cow: the folder of a class has no pictures"));
 }
 
+TEST_CASE("a single folder of pictures is refused as one class", "[data]") {
+  const test::TempDir dir;
+  test::write_pictures(dir.path("train/cat"), 2);
+  CHECK_THAT(found(test::directory_of(dir.path())),
+             Catch::Contains("train: there is only one folder of pictures, 'cat'"));
+}
+
 TEST_CASE("folders without pictures are not a data set", "[data]") {
   const test::TempDir dir;
   fs::create_directories(dir.path("a/b"));

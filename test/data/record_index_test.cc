@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "base/file.h"
 #include "data/loading/open.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
@@ -65,6 +66,56 @@ TEST_CASE("a record file without an index is scanned once", "[data]") {
   CHECK(must(record_offsets(file, "", Log::silent())) == std::vector<int64_t>{offsets[2]});
   // A file that the user names must be there.
   CHECK(record_offsets(file, dir.path("other.idx"), Log::silent()).error().code == Code::kNotFound);
+}
+
+TEST_CASE("an index of another file, or one without records, is refused", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 40, 4, 4, 3, 2);
+  const RecordFile file = must(RecordFile::open(path));
+  const auto read_with = [&](const std::string& index) {
+    test::write_text(dir.path("train.idx"), index);
+    return record_offsets(file, "", Log::silent());
+  };
+  std::string other;
+  for (const int64_t offset : offsets) other += fmt::format("0\t{}\n", offset / 8 * 4 + 4);
+  const auto refused = read_with(other);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kData);
+  CHECK_THAT(refused.error().message, Catch::Contains("train.idx: this is not the index of") &&
+                                          Catch::Contains("dtrain data index") && Catch::Contains("of 16 places"));
+  const auto empty = read_with("\n");
+  REQUIRE(!empty);
+  CHECK_THAT(empty.error().message, Catch::Contains("train.idx: the index lists no records"));
+  // A single place without a record is a broken record, which training skips and counts.
+  auto bytes = test::read_bytes(path);
+  bytes[0] = 0;
+  test::write_bytes(path, bytes);
+  std::string sound;
+  for (const int64_t offset : offsets) sound += fmt::format("0\t{}\n", offset);
+  CHECK(must(read_with(sound)) == offsets);
+}
+
+// The log has one warning if records before the first or behind the last one of the index are left out.
+TEST_CASE("an index that was cut off is used with a warning", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 5, 4, 4, 3, 2);
+  const RecordFile file = must(RecordFile::open(path));
+  const auto warnings_with = [&](size_t begin, size_t end) {
+    std::string index;
+    for (size_t i = begin; i < end; i++) index += fmt::format("{}\t{}\n", i, offsets[i]);
+    test::write_text(dir.path("train.idx"), index);
+    std::filesystem::remove(dir.path("log"));
+    Log log = Log::silent();
+    must(log.add_file(dir.path("log")));
+    CHECK(must(record_offsets(file, "", log)).size() == end - begin);
+    return must(read_file(dir.path("log")));
+  };
+  CHECK(warnings_with(0, 5).empty());
+  CHECK_THAT(warnings_with(0, 3),
+             Catch::Contains(fmt::format("the first 0 and the last {} bytes of {}", file.size() - offsets[3], path)));
+  CHECK_THAT(warnings_with(1, 5), Catch::Contains(fmt::format("the first {} and the last 0 bytes of", offsets[1])));
 }
 
 TEST_CASE("an index that cannot be written is kept in memory", "[data]") {

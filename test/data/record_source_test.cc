@@ -33,6 +33,28 @@ TEST_CASE("the error for a file of another kind names the kind and recommends im
              Catch::Contains("cats: the directory contains no .rec file; pack images first: 'dtrain im2rec"));
 }
 
+TEST_CASE("a name that the system cannot resolve is an error that names it", "[data]") {
+  namespace fs = std::filesystem;
+  const test::TempDir dir;
+  const auto refusal = [&](const std::string& path) {
+    const auto paths = must(list_record_files(path));
+    return open_records({.paths = paths, .index = "", .channels = 3}, Log::silent()).error().message;
+  };
+  fs::create_directories(dir.path("set"));
+  fs::create_symlink("loop.rec", dir.path("set/loop.rec"));
+  CHECK_THAT(refusal(dir.path("set/loop.rec")), Catch::Contains("loop.rec: Too many levels of symbolic links"));
+  CHECK_THAT(refusal(dir.path("set")), Catch::Contains("loop.rec: Too many levels of symbolic links"));
+  CHECK_THAT(refusal(dir.path(std::string(300, 'x') + ".rec")), Catch::Contains("File name too long"));
+  // The records behind a link that leads nowhere would be missing.
+  fs::remove(dir.path("set/loop.rec"));
+  fs::create_symlink("gone", dir.path("set/b.rec"));
+  test::write_record_file(dir.path("set/a.rec"), 3, 8, 8, 3, 2);
+  CHECK_THAT(refusal(dir.path("set")), Catch::Contains("b.rec: no such file"));
+  fs::remove(dir.path("set/b.rec"));
+  fs::create_directories(dir.path("set/folder.rec"));
+  CHECK(must(list_record_files(dir.path("set"))).size() == 1);
+}
+
 TEST_CASE("an empty record file is an error", "[data]") {
   const test::TempDir dir;
   test::write_bytes(dir.path("a.rec"), {});

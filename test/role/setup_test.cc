@@ -108,6 +108,18 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");
 }
 
+TEST_CASE("a list of labels for class folders is refused before the data set is recognized as records", "[role]") {
+  const test::TempDir dir;
+  for (const char* folder : {"set/a", "set/b"}) std::filesystem::create_directories(dir.path(folder));
+  test::write_text(dir.path("a.lst"), "0\t1\ta/0.png\n");
+  const auto none = [](const std::string&) { return std::nullopt; };
+  job::Flags flags =
+      test::must(job::parse_flags({"--data-dir", dir.path("set"), "--path-imglist", dir.path("a.lst")}, none)).flags;
+  const Result<> refused = apply_own_data_set(flags);
+  REQUIRE(!refused);
+  CHECK_THAT(refused.error().message, Catch::Contains("only records have the ids by which the list finds labels"));
+}
+
 // A run's data type is recorded, and later files of that run may have another form: the same pictures, packed.
 TEST_CASE("--data-type refuses files of another form only if the user gave it for this start", "[role]") {
   const test::TempDir dir;

@@ -268,6 +268,24 @@ TEST_CASE("a list with blanks has as many labels as label_width says", "[tools][
   CHECK_THAT(refused.error().message, Catch::Contains("line 1 does not have 4 labels"));
 }
 
+TEST_CASE("the full path of a list stands for itself, as for im2rec.py, and other paths need the folder",
+          "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 2);
+  must(write_file_atomic(dir.path("a.lst"), fmt::format("0\t1\t{}\n", dir.path("images/cat/0.jpg"))));
+  must(im2rec_list(dir.path("a.lst"), dir.path("nowhere"), dir.path("a.rec"), {}, Log::silent()));
+  must(write_file_atomic(dir.path("b.lst"), fmt::format("0\t1\t{}\n1\t1\tcat/1.jpg\n", dir.path("images/cat/0.jpg"))));
+  must(im2rec_list(dir.path("b.lst"), dir.path("images"), dir.path("b.rec"), {}, Log::silent()));
+  CHECK(must(data::read_index(dir.path("b.idx"), 1'000'000)).size() == 2);
+  const auto missing = im2rec_list(dir.path("b.lst"), dir.path("nowhere"), dir.path("c.rec"), {}, Log::silent());
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Code::kNotFound);
+  CHECK_THAT(missing.error().message, Catch::Contains("nowhere': there is no such folder"));
+  const auto file = im2rec_list(dir.path("b.lst"), dir.path("a.lst"), dir.path("c.rec"), {}, Log::silent());
+  REQUIRE(!file);
+  CHECK_THAT(file.error().message, Catch::Contains("a.lst' is not a folder"));
+}
+
 TEST_CASE("im2rec without images says what it looked for", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 1);

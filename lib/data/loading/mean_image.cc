@@ -95,7 +95,8 @@ Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& 
                                                              const Distortion& distortion,
                                                              std::shared_ptr<const ImageSource> source, int threads,
                                                              const Log& log) {
-  if (!std::filesystem::exists(path)) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) {
     DT_TRY_VOID(make_mean_image(path, not_normalised(image, distortion), std::move(source), threads, log),
                 "making the mean image '{}'", path);
   }

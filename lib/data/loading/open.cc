@@ -183,12 +183,7 @@ Result<std::vector<std::string>> common_classes(const Located& located) {
 // The labels of the training set, if a list gives them.
 Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& options, const SetFiles& files) {
   if (options.label_list.empty()) return nullptr;
-  if (files.records.empty()) {
-    return fail(Code::kUsage,
-                "--path-imglist {}: only records have the ids by which the list finds labels; the "
-                "training data are no record files",
-                options.label_list);
-  }
+  DT_TRY_VOID(check_label_list_fits(options.label_list, files));
   return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
 }
 
@@ -242,7 +237,7 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   const Shape image = !options.image_shape.empty() ? options.image_shape : type ? type->image : Shape();
   DT_TRY_VOID(check_options(options, image));
   DataSets sets{.train = nullptr, .validation = nullptr, .classes = type ? type->classes : 0};
-  DT_TRY(sets.class_names, common_classes(located), "opening the data");
+  DT_TRY(sets.class_names, common_classes(located));
   OpenOptions opening{.image = image,
                       .label_width = static_cast<size_t>(options.label_width),
                       .known = options.known,

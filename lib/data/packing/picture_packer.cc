@@ -149,6 +149,7 @@ bool has_more_than_8_bits(Bytes file) {
 }  // namespace
 
 std::string PictureFolder::path_of(const ListEntry& entry) const {
+  if (entry.path.starts_with('/')) return entry.path;
   return root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
 }
 

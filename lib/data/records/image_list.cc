@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "base/utf8.h"
+
 namespace dtrain::data {
 
 std::string list_text(const std::vector<ListEntry>& entries) {
@@ -96,6 +98,7 @@ std::optional<ListEntry> make_entry(const ListLine& line) {
 Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::string& name, size_t label_width,
                                            const Log& log) {
   std::vector<ListEntry> entries;
+  text = without_byte_order_mark(text);
   for (int64_t number = 1; !text.empty(); number++) {
     const std::string_view line = take_field(text, "\n");
     if (strip(line).empty()) continue;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace dtrain::data {
 namespace {
@@ -64,6 +65,7 @@ Result<std::shared_ptr<const LabelList>> LabelList::parse(std::string_view text,
                                                           size_t label_width) {
   std::shared_ptr<LabelList> list(new LabelList(name, label_width));
   std::vector<int64_t> line_numbers;
+  text = without_byte_order_mark(text);
   for (int64_t number = 1; !text.empty(); number++) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

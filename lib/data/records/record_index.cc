@@ -209,10 +209,80 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
   return std::move(scan.offsets);
 }
 
+namespace {
+
+Result<bool> record_begins_at(const RecordFile& file, int64_t offset) {
+  std::array<uint8_t, PartHeader::kBytes> header{};
+  DT_TRY_VOID(file.read_at(offset, header));
+  return parse_part_header(header).begins_record();
+}
+
+// Refuses an index of another file, or of an earlier version of this one. Looks at a few of the places that it lists: one
+// without a record may be a broken record, but not half of them.
+Result<> check_places(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets) {
+  constexpr int64_t kPlacesMax = 16;
+  const int64_t places = std::min(std::ssize(offsets), kPlacesMax);
+  std::vector<int64_t> wrong;
+  for (int64_t i = 0; i < places; i++) {
+    const int64_t offset = offsets[static_cast<size_t>(std::ssize(offsets) * i / places)];
+    DT_TRY(const bool begins, record_begins_at(file, offset));
+    if (!begins) wrong.push_back(offset);
+  }
+  if (2 * std::ssize(wrong) < places || wrong.empty()) return {};
+  return fail(Code::kData,
+              "{}: this is not the index of {}: at {} of {} places that it lists no record begins, the first of them "
+              "at offset {}; rebuild the index with 'dtrain data index {}', or remove it",
+              index, file.path(), wrong.size(), places, wrong.front(), file.path());
+}
+
+// Where the record at `offset` ends, or the file's size if it is broken.
+Result<int64_t> end_of_record(const RecordFile& file, int64_t offset) {
+  std::array<uint8_t, PartHeader::kBytes> bytes{};
+  bool is_last = false;
+  while (!is_last && offset + PartHeader::kBytes <= file.size()) {
+    DT_TRY_VOID(file.read_at(offset, bytes));
+    const PartHeader part = parse_part_header(bytes);
+    if (!part.begins_record() && !part.continues_record()) return file.size();
+    offset += part.padded_bytes();
+    is_last = part.flag == 0 || part.flag == 3;
+  }
+  return is_last ? std::min(offset, file.size()) : file.size();
+}
+
+// An index may leave records out, as 'dtrain data index' does with broken ones. But it may also be cut off.
+Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
+                          const Log& log) {
+  DT_TRY(const int64_t end, end_of_record(file, offsets.back()));
+  const int64_t before = offsets.front(), behind = file.size() - end;
+  if (before + behind == 0) return {};
+  log.warn(
+      "{}: the first {} and the last {} bytes of {} are not listed and will not be read; if they have records, "
+      "rebuild the index with 'dtrain data index {}'",
+      index, before, behind, file.path(), file.path());
+  return {};
+}
+
+// A disk that fails here is reported by the reader of the record, with its number.
+Result<> check_index(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
+                     const Log& log) {
+  Result<> checked = check_places(file, index, offsets);
+  if (checked) checked = warn_of_unlisted(file, index, offsets, log);
+  return checked || checked.error().code != Code::kDevice ? checked : Result<>();
+}
+
+}  // namespace
+
 Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log) {
-  auto known = read_index(index.empty() ? index_path(file.path()) : index, file.size());
-  if (known || !index.empty() || known.error().code != Code::kNotFound) return known;
-  return make_index(file, log);
+  const std::string path = index.empty() ? index_path(file.path()) : index;
+  auto known = read_index(path, file.size());
+  if (!known && index.empty() && known.error().code == Code::kNotFound) return make_index(file, log);
+  if (!known) return known;
+  if (known->empty()) {
+    return fail(Code::kData, "{}: the index lists no records; rebuild it with 'dtrain data index {}', or remove it",
+                path, file.path());
+  }
+  DT_TRY_VOID(check_index(file, path, *known, log));
+  return known;
 }
 
 // ---- Packed offsets: the file's size and the headers of its first and last record (8 bytes each), then the distances

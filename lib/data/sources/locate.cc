@@ -316,6 +316,14 @@ Result<Located> locate(const DataFiles& files) {
   return located;
 }
 
+Result<> check_label_list_fits(const std::string& label_list, const SetFiles& training) {
+  if (label_list.empty() || !training.records.empty()) return {};
+  return fail(Code::kUsage,
+              "--path-imglist {}: only records have the ids by which the list finds labels; the training data are no "
+              "record files",
+              label_list);
+}
+
 Result<std::vector<IndexedFile>> records_of(const SetFiles& files) {
   std::vector<IndexedFile> records;
   if (files.records.empty()) return records;

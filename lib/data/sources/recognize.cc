@@ -74,7 +74,13 @@ Result<Recognized> recognize_folder(const Located& located) {
   DT_TRY(const std::vector<std::string> classes, folders_in(located.train.folder));
   const std::string& where = located.train.folder;
   DT_TRY(const Survey survey, survey_folder(where, classes));
-  if (classes.size() < 2 || survey.sizes.empty()) {
+  if (classes.size() == 1 && !survey.sizes.empty()) {
+    return fail(Code::kData,
+                "{}: there is only one folder of pictures, '{}'. A network learns to tell classes apart: give a folder "
+                "with a folder of pictures for each class, at least two",
+                where, classes[0]);
+  }
+  if (survey.sizes.empty()) {
     return fail(
         Code::kNotFound,
         "{}: the folders in it have no pictures ({}). A data set of pictures is a folder with a folder for each "

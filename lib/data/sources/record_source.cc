@@ -126,11 +126,20 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
 
 namespace {
 
+// Folders, pipes and the like. A link that leads nowhere is none of them: opening it is to be an error, because its
+// records would be missing.
+bool is_other_than_file(const std::filesystem::directory_entry& entry) {
+  std::error_code unknown;
+  const std::filesystem::file_status status = entry.status(unknown);
+  return std::filesystem::status_known(status) && std::filesystem::exists(status) &&
+         !std::filesystem::is_regular_file(status);
+}
+
 Result<std::vector<std::string>> record_files_in(const std::string& directory) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (entry.path().extension() == ".rec" && entry.is_regular_file()) paths.push_back(entry.path().string());
+    if (entry.path().extension() == ".rec" && !is_other_than_file(entry)) paths.push_back(entry.path().string());
   }
   if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
   if (paths.empty()) {
@@ -158,7 +167,8 @@ std::vector<std::string> split_names(const std::string& list) {
 Result<std::vector<std::string>> list_record_files(const std::string& name) {
   std::vector<std::string> paths;
   for (std::string& path : split_names(name)) {
-    if (std::filesystem::is_directory(path)) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) {
       DT_TRY(const std::vector<std::string> inside, record_files_in(path));
       paths.insert(paths.end(), inside.begin(), inside.end());
     } else {
