@@ -38,6 +38,24 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
   for (const std::string& line : seen) screen.line(line);
 }
 
+// Whether the error of the process is what the scheduler told it of another one: "error [data] worker 0 failed: ...".
+bool passes_on(const JobHistory::Process& process, const JobHistory& history) {
+  if (process.printed->error().empty()) return false;
+  const std::string& line = process.printed->error().front();
+  return std::ranges::any_of(history.processes, [&](const JobHistory::Process& other) {
+    return &other != &process && line.find(fmt::format("] {} failed: ", other.command->name())) != std::string::npos;
+  });
+}
+
+std::vector<Ended> judged(const JobHistory& history) {
+  std::vector<Ended> ended = history.ended;
+  for (const JobHistory::Process& process : history.processes) {
+    const auto end = std::ranges::find(ended, process.command->name(), &Ended::name);
+    if (end != ended.end()) end->passes_on = passes_on(process, history);
+  }
+  return ended;
+}
+
 // Returns the error that it printed.
 std::string report_failure(const Ended& ended, const JobHistory& history, Screen& screen) {
   const auto process =
@@ -63,15 +81,16 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
 }  // namespace
 
 JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
-  const std::optional<size_t> root = root_cause(history.ended);
-  if (history.start_error && (!root || history.ended[*root].stopped)) {
+  const std::vector<Ended> ended = judged(history);
+  const std::optional<size_t> root = root_cause(ended);
+  if (history.start_error && (!root || ended[*root].stopped)) {
     say_log_hint(job, screen);
     std::string error = history.start_error->text();
     screen.line(error);
     return {job::exit_code(history.start_error->code), std::move(error), {}};
   }
   if (!root) return {};
-  const Ended& cause = history.ended[*root];
+  const Ended& cause = ended[*root];
   if (code_of(cause) == job::kExitPreempted) {
     if (!job.stopped_hint.empty()) say(screen, job.stopped_hint);
     return {job::kExitPreempted, "", {}};

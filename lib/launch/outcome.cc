@@ -31,7 +31,7 @@ const char* class_of(int code) {
 }
 
 // A smaller value is closer to the cause. See root_cause.
-enum Distance { kOwnCause, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLostPeerWhileStopping };
+enum Distance { kOwnCause, kPassesOn, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLostPeerWhileStopping };
 
 Distance distance(const Ended& ended) {
   const int code = code_of(ended);
@@ -40,7 +40,7 @@ Distance distance(const Ended& ended) {
   if (ended.signal != 0 && !is_crash(ended.signal)) return ended.stopped ? kKilledByLauncher : kKilled;
   const bool lost = code == job::kExitPeerLost || code == job::kExitSchedulerLost;
   if (lost && ended.signal == 0) return ended.stopped ? kLostPeerWhileStopping : kLostPeer;
-  return kOwnCause;
+  return ended.passes_on ? kPassesOn : kOwnCause;
 }
 
 }  // namespace

@@ -32,6 +32,13 @@ TEST_CASE("the exit code of a job is that of the process that failed first", "[l
   CHECK(job_code({left("worker", 8), left("worker", 75, true)}) == 8);
 }
 
+TEST_CASE("a process that passes on the error of another one is not the cause", "[launch]") {
+  Ended server = left("server", 7);
+  server.passes_on = true;
+  CHECK(*root_cause({server, left("worker", 7)}) == 1);
+  CHECK(*root_cause({server, left("worker", 5), killed("worker", SIGKILL, true)}) == 0);
+}
+
 TEST_CASE("a stopped job has exit code 75 unless a process had to be killed", "[launch]") {
   CHECK(job_code({left("worker", 75, true), left("server", 75, true), left("scheduler", 0, true)}) == 75);
   CHECK(job_code({left("server", 5, true), left("worker", 75, true)}) == 75);

@@ -79,6 +79,22 @@ TEST_CASE("the last lines of output show the first error of the process that fai
   CHECK(contains(output, "[worker 1 here] error [peer lost] worker 0"));  // it had time to report this
 }
 
+// The scheduler tells all processes why the job ends, so another one may end before the process that failed.
+TEST_CASE("the process that failed is named, even if another one ends first", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(
+      job_of(dir,
+             {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await failed; "
+                           "echo 'error [data] worker 0 failed: a.rec: broken'; exit 7",
+              .workers = {"await failed; echo 'error [data] a.rec: broken'; exit 7",
+                          "await live; echo 'error [data] worker 0 failed: a.rec: broken'; mark failed; exit 7"}},
+             kPatient));
+  CHECK(launcher.wait() == 7);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(),
+                 "dtrain: worker 0 on here ended with code 7 (data); its first error:\nerror [data] a.rec: broken\n"));
+}
+
 TEST_CASE("a part of a job starts no scheduler, and its processes get time to report what they lost", "[launch]") {
   const TempDir dir;
   Job job = job_of(dir,
