@@ -1,7 +1,10 @@
 #include "observe/job_facts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -39,7 +42,8 @@ json to_json(const ProcessState& process) {
                  {"host", process.source.host},
                  {"wait", process.wait},
                  {"wait_s", finite_or_null(process.wait_s)},
-                 {"heard_s", finite_or_null(process.heard_s)}};
+                 {"heard_s", finite_or_null(process.heard_s)},
+                 {"steps", process.steps ? json(*process.steps) : json(nullptr)}};
   for (const telemetry::Sample& sample : snapshot) {
     if (std::find(kShown.begin(), kShown.end(), sample.metric) == kShown.end()) continue;
     const telemetry::MetricInfo& info = telemetry::info(sample.metric);
@@ -89,42 +93,7 @@ void add_bounded(std::deque<Item>& items, Item item, size_t max) {
   if (items.size() > max) items.pop_front();
 }
 
-}  // namespace
-
-JobEvent event_of(const std::string& log_line) {
-  static constexpr std::array<std::pair<const char*, const char*>, 11> kBeginnings = {{
-      {"the scheduler is connected to ", "start"},
-      {"join role=", "join"},
-      {"lost role=", "loss"},
-      {"Saved checkpoint to ", "checkpoint"},
-      {"New groups: ", "regroup"},
-      {"learning rate x ", "rate"},
-      {"Update[", "rate"},
-      {"Stopped ", "stop"},
-      {"Finished ", "stop"},
-      {"Reached ", "validation"},
-      {"Loaded model ", "checkpoint"},
-  }};
-  const SplitLine line = split_log_line(log_line);
-  if (line.node.empty()) return {};
-  std::string text(line.text);
-  if (constexpr std::string_view kWarning = "warning: "; text.starts_with(kWarning)) text.erase(0, kWarning.size());
-  for (const auto& [beginning, kind] : kBeginnings) {
-    if (text.starts_with(beginning)) return {.seconds = 0, .kind = kind, .text = text};
-  }
-  const bool is_validation = text.starts_with("Epoch[") && text.find("] Validation-") != std::string::npos;
-  return is_validation ? JobEvent{.seconds = 0, .kind = "validation", .text = text} : JobEvent{};
-}
-
-void JobFacts::update(JobState state) {
-  const MutexLock lock(mutex_);
-  state_ = std::move(state);
-  added_.states++;
-  if (added_.states % updates_per_point_ == 0) add_point(state_);
-}
-
-// When there are too many points, every second one is dropped, and from then on half as many are added.
-void JobFacts::add_point(const JobState& state) {
+CurvePoint point_of(const JobState& state) {
   CurvePoint point{.seconds = state.seconds, .step = state.step, .samples_per_s = state.samples_per_s};
   const double nan = std::numeric_limits<double>::quiet_NaN();
   point.loss = point.accuracy = point.validation = point.learning_rate = nan;
@@ -141,7 +110,79 @@ void JobFacts::add_point(const JobState& state) {
     point.by_worker.resize(std::max<size_t>(point.by_worker.size(), process.source.rank + size_t{1}), nan);
     point.by_worker[process.source.rank] = value_or_nan(snapshot, Metric::kSamplesPerS);
   }
-  points_.push_back(std::move(point));
+  return point;
+}
+
+// The value of "NAME=" in a line of such words; empty if it has none.
+std::string word_of(const std::string& line, const std::string& name) {
+  const size_t at = line.find(" " + name + "=");
+  if (at == std::string::npos) return "";
+  const size_t begin = at + name.size() + 2;
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
+
+// "worker 2 on node1 (10.0.0.3)" of a line "join role=worker rank=2 host=node1 addr=10.0.0.3". A line that lacks words
+// stays as it is.
+std::string process_in_words(const std::string& line) {
+  const std::string role = word_of(line, "role"), rank = word_of(line, "rank"), host = word_of(line, "host"),
+                    address = word_of(line, "addr"), silent_ms = word_of(line, "silent_ms");
+  if (role.empty() || rank.empty()) return line;
+  if (!host.empty() && !address.empty()) return fmt::format("{} {} on {} ({})", role, rank, host, address);
+  int64_t ms = 0;
+  const auto [end, error] = std::from_chars(silent_ms.data(), silent_ms.data() + silent_ms.size(), ms);
+  if (error != std::errc()) return line;
+  return fmt::format("{} {}, silent for {:.1f} s", role, rank, static_cast<double>(ms) / 1e3);
+}
+
+// Cuts off how the text begins. False if it begins in another way.
+bool take_beginning(std::string& text, std::string_view beginning) {
+  if (!text.starts_with(beginning)) return false;
+  text.erase(0, beginning.size());
+  return true;
+}
+
+}  // namespace
+
+JobEvent event_of(const std::string& log_line) {
+  static constexpr std::array<std::pair<const char*, const char*>, 12> kBeginnings = {{
+      {"the scheduler is connected to ", "start"},
+      {"join role=", "join"},
+      {"lost role=", "loss"},
+      {"Saved checkpoint to ", "checkpoint"},
+      {"New groups: ", "regroup"},
+      {"learning rate x ", "rate"},
+      {"Update[", "rate"},
+      {"Stopped ", "stop"},
+      {"Finished ", "finish"},
+      {"what would help most: ", "advice"},
+      {"Reached ", "validation"},
+      {"Loaded model ", "checkpoint"},
+  }};
+  const SplitLine line = split_log_line(log_line);
+  if (line.node.empty()) return {};
+  std::string text(line.text);
+  const bool is_warning = take_beginning(text, "warning: ");
+  for (const auto& [beginning, kind] : kBeginnings) {
+    if (text.starts_with(beginning)) return {.seconds = 0, .kind = kind, .text = process_in_words(text)};
+  }
+  if (is_warning) {
+    const char* const kind = take_beginning(text, "slow: ") ? "slow" : "warning";
+    return {.seconds = 0, .kind = kind, .text = text};
+  }
+  const bool is_validation = text.starts_with("Epoch[") && text.find("] Validation-") != std::string::npos;
+  return is_validation ? JobEvent{.seconds = 0, .kind = "validation", .text = text} : JobEvent{};
+}
+
+void JobFacts::update(JobState state) {
+  const MutexLock lock(mutex_);
+  state_ = std::move(state);
+  added_.states++;
+  if (added_.states % updates_per_point_ == 0) add_point(state_);
+}
+
+// When there are too many points, every second one is dropped, and from then on half as many are added.
+void JobFacts::add_point(const JobState& state) {
+  points_.push_back(point_of(state));
   added_.points++;
   if (points_.size() <= kCurvePointsMax) return;
   std::deque<CurvePoint> kept;
@@ -155,11 +196,20 @@ void JobFacts::add_event(const std::string& kind, const std::string& text) {
   added_.events++;
 }
 
+void JobFacts::add_line(const LogLine& line) {
+  add_bounded(lines_, line, kLinesMax);
+  added_.lines++;
+}
+
+void JobFacts::add_earlier_log(const std::vector<LogLine>& lines) {
+  const MutexLock lock(mutex_);
+  for (const LogLine& line : lines) add_line(line);
+}
+
 void JobFacts::add_log(const std::vector<LogLine>& lines) {
   const MutexLock lock(mutex_);
   for (const LogLine& line : lines) {
-    add_bounded(lines_, line, kLinesMax);
-    added_.lines++;
+    add_line(line);
     const JobEvent event = event_of(line.text);
     if (!event.kind.empty()) add_event(event.kind, line.process + ": " + event.text);
   }
@@ -214,7 +264,8 @@ std::string JobFacts::text(Seen& seen, bool all) const {
                                    {"samples_per_s", finite_or_null(state_.samples_per_s)},
                                    {"eta_s", finite_or_null(state_.eta_s)},
                                    {"ended", ended_},
-                                   {"success", is_success_}};
+                                   {"success", is_success_},
+                                   {"now", to_json(point_of(state_))}};
   state["processes"] = json::array();
   for (const ProcessState& process : state_.processes) state["processes"].push_back(to_json(process));
   const auto since = [all](uint64_t added, uint64_t before) { return all ? added : added - before; };

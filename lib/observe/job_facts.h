@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ struct JobIdentity {
 
 struct ProcessState {
   Source source;
-  std::string wait = {};  // the oldest open wait, empty if there is none
-  double wait_s = 0;      // its age
-  double heard_s = 0;     // time since the process was heard of
+  std::string wait = {};               // the oldest open wait, empty if there is none
+  double wait_s = 0;                   // its age
+  double heard_s = 0;                  // time since the process was heard of
+  std::optional<uint64_t> steps = {};  // of a worker: those that it has made itself, since the run began
 };
 
 struct JobState {
@@ -54,7 +56,9 @@ inline constexpr size_t kCurveWorkersMax = 8;
 
 struct JobEvent {
   double seconds = 0;
-  std::string kind;  // "start", "join", "loss", "checkpoint", "validation", "rate", "regroup", "stop", "end"
+  // "start", "join", "loss", "checkpoint", "validation", "rate", "regroup", "slow", "warning", "advice", "stop", "finish",
+  // "end"
+  std::string kind;
   std::string text;
 };
 
@@ -67,6 +71,8 @@ class JobFacts {
   void update(JobState state);
   // Lines that tell of an event (docs/formats.md, "Log lines") become one.
   void add_log(const std::vector<LogLine>& lines);
+  // Lines that were there before the job began, of the run that it resumes: they are shown, but their events are old.
+  void add_earlier_log(const std::vector<LogLine>& lines);
   // The job is over.
   void end(bool is_success, const std::string& how);
 
@@ -78,8 +84,8 @@ class JobFacts {
   [[nodiscard]] const std::string& name() const { return identity_.name; }
 
   // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
-  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows;
-  // "points" has the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine; only a
+  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, and with
+  // the newest point as "now", which "points" has only if it is its turn; "points" has the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine; only a
   // history has "job", the identity. The facts must outlive the stream.
   [[nodiscard]] std::unique_ptr<EventStream> follow() const;
   // For tests: as the first event's data.
@@ -93,6 +99,7 @@ class JobFacts {
   };
   [[nodiscard]] std::string text(Seen& seen, bool all) const;
   void add_point(const JobState& state) DT_REQUIRES(mutex_);
+  void add_line(const LogLine& line) DT_REQUIRES(mutex_);
   void add_event(const std::string& kind, const std::string& text) DT_REQUIRES(mutex_);
 
   const JobIdentity identity_;
@@ -107,8 +114,8 @@ class JobFacts {
   bool is_success_ DT_GUARDED_BY(mutex_) = false;
 };
 
-// The kind of event that a log line tells of ("checkpoint"), and its text without time and process; an empty kind if it
-// tells of none.
+// The kind of event that a log line tells of ("checkpoint"), and its text without time, node and the words that the kind
+// repeats; an empty kind if it tells of none. Each line that begins with "warning: " tells of one.
 JobEvent event_of(const std::string& log_line);
 
 }  // namespace dtrain::observe

@@ -115,6 +115,45 @@ TEST_CASE("a long job keeps its curves from the beginning, thinned", "[observe]"
   CHECK(facts.history().size() < 200000);
 }
 
+// The page takes its newest numbers from here, because a long job adds a point to the curves only once in some minutes.
+TEST_CASE("the newest values are told however thin the curves are", "[observe]") {
+  JobFacts facts({.name = "long"});
+  for (int i = 1; i <= 2000; i++) facts.update(state_at(i));
+  telemetry::Registry registry;
+  registry.set(Metric::kTrainCrossEntropy, 0.5);
+  registry.set(Metric::kValidationAccuracy, 0.99);
+  JobState last = state_at(2001);
+  last.processes[0].source.snapshot = registry.snapshot();
+  facts.update(std::move(last));
+  facts.end(true, "the job has ended");
+  const json all = json::parse(facts.history());
+  CHECK(all["points"].back()[0] < 2001);
+  CHECK(all["state"]["now"][0] == 2001);
+  CHECK(all["state"]["now"][2] == 0.5);
+  CHECK(all["state"]["now"][4] == 0.99);
+}
+
+TEST_CASE("a worker's own steps are told beside the updates that it has seen", "[observe]") {
+  JobFacts facts({.name = "a"});
+  JobState state = state_at(1, 2);
+  state.processes[1].steps = 17;
+  facts.update(std::move(state));
+  const json processes = json::parse(facts.history())["state"]["processes"];
+  CHECK(processes[0]["steps"].is_null());
+  CHECK(processes[1]["steps"] == 17);
+}
+
+TEST_CASE("the logs of the run before tell of no events of the job that resumes it", "[observe]") {
+  JobFacts facts({.name = "a"});
+  facts.add_earlier_log(
+      {{"scheduler", "t Node[scheduler] warning: lost role=worker rank=2 silent_ms=1532 policy=fail"}});
+  facts.add_log({{"worker 0", "2026-11-25 10:00:00,000 Node[0] Saved checkpoint to \"x\""}});
+  const json all = json::parse(facts.history());
+  CHECK(all["log"].size() == 2);
+  REQUIRE(all["events"].size() == 1);
+  CHECK(all["events"][0][1] == "checkpoint");
+}
+
 TEST_CASE("values that JSON lacks are null, and bytes that are not UTF-8 are replaced", "[observe]") {
   JobFacts facts({.name = "a\xff\"</script>"});
   JobState state = state_at(1);
@@ -137,8 +176,26 @@ TEST_CASE("log lines that tell of an event", "[observe]") {
   CHECK(kind("Epoch[3] Validation-accuracy=0.300000") == "validation");
   CHECK(kind("Epoch[3] Batch [99] Validation-accuracy=0.300000") == "validation");
   CHECK(kind("Epoch[3] Train-accuracy=0.300000").empty());
+  CHECK(kind("Stopped after 2 epochs, because TERM") == "stop");
+  CHECK(kind("Finished after 6 epochs and 15.2 s; see runs/a") == "finish");
+  CHECK(kind("warning: slow: worker 1 (vm) takes 117 ms a step, the others 11: it computes for 114 ms") == "slow");
+  CHECK(kind("warning: the training loss of epoch 0 is 2.3884, no better than a guess") == "warning");
+  CHECK(kind("what would help most: a larger --batch-size") == "advice");
   CHECK(event_of("Saved checkpoint to").kind.empty());
   CHECK(event_of(" Node[0").kind.empty());
+}
+
+TEST_CASE("events tell of processes in words", "[observe]") {
+  const auto text = [](const std::string& line) {
+    return event_of("2026-11-25 10:00:00,000 Node[scheduler] " + line).text;
+  };
+  CHECK(text("join role=server rank=1 host=node3 addr=10.0.0.3:40131 incarnation=9408") ==
+        "server 1 on node3 (10.0.0.3:40131)");
+  CHECK(text("warning: lost role=worker rank=2 silent_ms=1532 policy=fail") == "worker 2, silent for 1.5 s");
+  CHECK(text("join role=worker") == "join role=worker");
+  CHECK(text("lost role=worker rank=2 silent_ms=x") == "lost role=worker rank=2 silent_ms=x");
+  CHECK(text("warning: slow: worker 1 (vm) takes 117 ms") == "worker 1 (vm) takes 117 ms");
+  CHECK(text("what would help most: a larger --batch-size") == "what would help most: a larger --batch-size");
 }
 
 TEST_CASE("the logs of a run are followed line by line", "[observe]") {

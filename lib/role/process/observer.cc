@@ -116,6 +116,7 @@ Result<std::unique_ptr<Observer>> Observer::start(const Process& process, Knows 
   if (flags.metrics_addr.empty() && !has_page) return nullptr;
   std::unique_ptr<Observer> observer(new Observer(process, knows, std::move(state), std::move(trace)));
   DT_TRY_VOID(observer->serve(flags));
+  observer->facts_.add_earlier_log(observer->tail_.take());
   observer->thread_ = std::thread([one = observer.get()] { one->watch(); });
   return observer;
 }

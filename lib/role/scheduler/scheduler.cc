@@ -147,6 +147,7 @@ observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags&
     const std::chrono::duration<double> silent = Clock::now() - member.heard;
     observe::ProcessState process{
         .source = {}, .wait = std::move(member.pulse.wait), .wait_s = member.pulse.wait_s, .heard_s = silent.count()};
+    if (member.member.role == rpc::Role::kWorker) process.steps = member.pulse.progress.step;
     process.source = source_of(std::move(member));
     processes.push_back(std::move(process));
   }
