@@ -29,6 +29,10 @@ class Speedometer {
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
   // Called after each batch. Returns the speed since the last line if a line is due now.
   std::optional<Speed> tick(int64_t count, SteadyTime now);
+  // So much time since the last line was no training: a validation or a checkpoint.
+  void leave_out(SteadyTime::duration spent) {
+    if (since_) *since_ += spent;
+  }
 
  private:
   int64_t frequent_;

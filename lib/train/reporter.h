@@ -59,7 +59,10 @@ class Reporter {
   // Adds the time since `begin`, which belongs to training but to no single step.
   void time_wait(SteadyTime begin);
   // Of the time since `begin`, all that was no step belongs to this phase.
-  void time_phase(Phase phase, SteadyTime begin) { phases_.spent(phase, begin); }
+  void time_phase(Phase phase, SteadyTime begin) {
+    phases_.spent(phase, begin);
+    speedometer_.leave_out(std::chrono::steady_clock::now() - begin);
+  }
   // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors: see
   // telemetry::Recorder; the same holds for end_epoch() and end_validation().
   Result<> end_step(double checkpoint_s);

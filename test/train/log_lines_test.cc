@@ -41,6 +41,15 @@ TEST_CASE("the first log line after a resume in mid-epoch counts only the batche
   CHECK(speedometer.tick(40, at(28))->batches == 20);
 }
 
+TEST_CASE("a validation between two log lines does not count as time of the batches", "[train]") {
+  Speedometer speedometer(20, 10);
+  speedometer.leave_out(at(3) - at(0));  // before the first batch
+  CHECK_FALSE(speedometer.tick(0, at(10)));
+  speedometer.leave_out(at(100) - at(0));
+  CHECK(speedometer.tick(20, at(120))->samples_per_s == Approx(20));
+  CHECK(speedometer.tick(40, at(130))->samples_per_s == Approx(20));
+}
+
 TEST_CASE("log lines have MXNet's format", "[train]") {
   const std::vector<MetricValue> values = {{"accuracy", 0.1015625}, {"top_k_accuracy_5", 0.498}};
   const SpeedLine line{.epoch = 0, .count = 20, .batches = 20, .samples_per_s = 1234.567, .values = values};
