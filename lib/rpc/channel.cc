@@ -104,6 +104,14 @@ Error cannot_listen(const Listen& where, int error) {
                         where.host, ports),
             {}};
   }
+  if (error == EADDRNOTAVAIL) {
+    return {
+        Code::kStartup,
+        fmt::format("cannot listen on {}, {}: this host has no such address; --bind gives the address to listen on, "
+                    "and --scheduler or --advertise the one that others connect to",
+                    where.host, ports),
+        {}};
+  }
   return {Code::kStartup, fmt::format("cannot listen on {}, {}: {}", where.host, ports, std::strerror(error)), {}};
 }
 

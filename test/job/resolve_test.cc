@@ -240,6 +240,29 @@ TEST_CASE("environment variables with other values are translated", "[job]") {
   CHECK_THAT(noted->notes[0], Contains("DMLC_LOCAL"));
 }
 
+TEST_CASE("variables that are left over from another job are named where they change what is started", "[job]") {
+  const auto notes = [](const std::vector<std::string>& arguments, const Variables& set) {
+    const Result<Parsed> parsed = parse_flags(arguments, variables(set));
+    REQUIRE(parsed);
+    return fmt::format("{}", fmt::join(parsed->notes, "\n"));
+  };
+  Variables left = {{"DMLC_ROLE", "worker"},
+                    {"DMLC_PS_ROOT_URI", "h"},
+                    {"DMLC_PS_ROOT_PORT", "1"},
+                    {"DMLC_NUM_WORKER", "3"},
+                    {"DMLC_NUM_SERVER", "1"}};
+  CHECK(notes({"--benchmark", "1"}, left).empty());  // a process of a job, as MXNet starts one by hand
+  CHECK(
+      notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left) ==
+      "the environment variable DMLC_ROLE makes this process a worker of a job that others start; unset it to start a "
+      "job here");
+  CHECK(notes({"-n", "2", "-s", "2", "--role", "worker", "--benchmark", "1"}, left).empty());
+  left["DMLC_JOB_CLUSTER"] = "ssh";
+  CHECK(notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left).empty());
+  CHECK(notes({"--benchmark", "1"}, {{"DMLC_NUM_WORKER", "3"}, {"DMLC_NUM_SERVER", "1"}}) ==
+        "the environment variable DMLC_NUM_WORKER makes this a job of 3 workers; unset it to train in one process");
+}
+
 TEST_CASE("equivalent flags give the same learning-rate schedule", "[job]") {
   const auto schedule = [](std::vector<std::string> arguments) { return parsed(std::move(arguments)).job.optimizer; };
   // gsp_cifar10_inception_small: lr .1, .094, .08836 for epochs 0, 1, 2

@@ -33,6 +33,25 @@ Result<std::optional<int64_t>> number(const Environment& environment, const char
   return value;
 }
 
+void note_role(const Flags& flags, const Environment& environment, std::vector<std::string>& notes) {
+  // dmlc's trackers set these variables for the processes that they start.
+  if (!environment("DMLC_JOB_CLUSTER").value_or("").empty()) return;
+  const bool asks_for_job =
+      flags.source("num-workers") == Source::kCommandLine || flags.source("num-servers") == Source::kCommandLine;
+  if (flags.source("role") == Source::kEnvironment && flags.launch.role != Role::kNone && asks_for_job) {
+    notes.push_back(fmt::format(
+        "the environment variable DMLC_ROLE makes this process a {} of a job that others start; unset it to "
+        "start a job here",
+        format_value(flags.launch.role)));
+  }
+  if (flags.launch.role == Role::kNone && flags.source("num-workers") == Source::kEnvironment) {
+    notes.push_back(fmt::format(
+        "the environment variable DMLC_NUM_WORKER makes this a job of {} worker{}; unset it to train in one "
+        "process",
+        flags.job.num_workers, flags.job.num_workers == 1 ? "" : "s"));
+  }
+}
+
 }  // namespace
 
 std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment) {
@@ -68,8 +87,9 @@ Result<int64_t> environment_host_roles(const Environment& environment) {
   return std::max<int64_t>(0, roles.value_or(0));
 }
 
-std::vector<std::string> environment_notes(const Environment& environment) {
+std::vector<std::string> environment_notes(const Flags& flags, const Environment& environment) {
   std::vector<std::string> notes;
+  note_role(flags, environment, notes);
   for (const char* name : {"DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL", "MXNET_KVSTORE_SLICE_THRESHOLD",
                            "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
     const std::string value = environment(name).value_or("");

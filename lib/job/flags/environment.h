@@ -22,7 +22,8 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
 // DTRAIN_HOST_ROLES: the number of servers and workers that share this host, set by a launcher. 0 if it is not set.
 Result<int64_t> environment_host_roles(const Environment& environment);
 
-// One line for each variable that is set but has no effect in this version of dtrain.
-std::vector<std::string> environment_notes(const Environment& environment);
+// A sentence for each variable that is set but has no effect in this version of dtrain, and for those that make something
+// else of this command than its flags say. Variables outlive the job for which they were set.
+std::vector<std::string> environment_notes(const Flags& flags, const Environment& environment);
 
 }  // namespace dtrain::job

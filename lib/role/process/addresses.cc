@@ -69,7 +69,8 @@ Result<std::string> own_host(const job::LaunchFlags& flags) {
     return address;
   }
   DT_TRY(const Endpoint scheduler, parse_endpoint(flags.scheduler), "reading --scheduler");
-  DT_TRY(std::string host, source_address(scheduler), "looking for the own address");
+  DT_TRY(std::string host, source_address(scheduler),
+         "looking for the address by which the scheduler's host reaches this one (--scheduler {})", flags.scheduler);
   return host;
 }
 

@@ -38,7 +38,7 @@ bool joins_workers(const StoreSetup& setup) {
 }
 
 Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
-  DT_TRY(const std::string address, own_address(setup.flags.launch), "looking for the own address");
+  DT_TRY(const std::string address, own_address(setup.flags.launch));
   return comm::make_gloo_group(
       {.rank = setup.coordinator.rank(),
        .size = setup.coordinator.workers(),
