@@ -8,7 +8,6 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "rpc/backlog.h"
 #include "rpc/data_client.h"
 #include "rpc/data_message.h"
 #include "rpc/data_server.h"
@@ -217,7 +216,7 @@ TEST_CASE("connecting to the servers ends when the job fails, with the error of 
   Pair pair;  // the server does not learn its workers
   auto connected = std::async(std::launch::async, [&] { return pair.client->connect(1h); });
   while (pair.waits.open().empty()) std::this_thread::yield();
-  pair.client->cancel(Error{Code::kNotFound, "worker 0 failed: no such file"});
+  pair.client->cancel({Code::kNotFound, "worker 0 failed: no such file", {}});
   const Result<> ended = connected.get();
   REQUIRE_FALSE(ended.has_value());
   CHECK(ended.error().code == Code::kNotFound);
@@ -374,25 +373,6 @@ TEST_CASE("a worker that does not read is not read from, and is cut off when it 
   CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
   pair.pipe->send(Pair::message({}, 0, 1000));
   CHECK(pair.collector.wait([&] { return pair.collector.steps[0].back() == 1000; }));
-}
-
-TEST_CASE("reading pauses while too much waits, and a peer that takes nothing meanwhile is stuck", "[rpc]") {
-  using Clock = Backlog::Clock;
-  Backlog backlog(10);
-  backlog.add(10);
-  CHECK_FALSE(backlog.pauses_reading());
-  backlog.add(4);
-  backlog.add(4);
-  CHECK_FALSE(backlog.stuck_since(Clock::time_point::max()));  // reading has not paused yet
-  const auto before = Clock::now();
-  CHECK(backlog.pauses_reading());
-  CHECK_FALSE(backlog.stuck_since(before - 1ns));
-  CHECK(backlog.stuck_since(Clock::time_point::max()) == 18);
-  const auto paused = Clock::now();
-  CHECK_FALSE(backlog.take(4));
-  CHECK_FALSE(backlog.stuck_since(paused - 1ns));  // it has taken something since
-  CHECK(backlog.take(10));
-  CHECK_FALSE(backlog.stuck_since(Clock::time_point::max()));
 }
 
 TEST_CASE("a control message that claims more bytes than it has is no message", "[rpc]") {

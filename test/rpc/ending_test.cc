@@ -1,0 +1,212 @@
+// How a running job meets at barriers, ends and fails: the scheduler's service and its clients, through real calls.
+#include <catch2/catch.hpp>
+
+#include "rpc/job.h"
+
+namespace dtrain::rpc::test {
+
+using Catch::Contains;
+
+TEST_CASE("each barrier adds the workers' numbers in rank order", "[rpc]") {
+  Job job(settings(3, 1));
+  job.start(3, 1);
+  // Added in the order of ranks, (1e16 + 1) - 1e16 gives another sum than in other orders.
+  const std::vector<std::vector<double>> values = {{1e16, 1}, {1, 2}, {-1e16, 3}};
+  std::vector<std::future<std::vector<double>>> sums;
+  for (size_t rank = 3; rank-- > 0;) {
+    sums.push_back(std::async(std::launch::async, [&job, &values, rank] {
+      std::vector<double> last;
+      for (int i = 0; i < 20; i++) last = job[rank].client->sum("loss", values[rank]).value();
+      CHECK(job[rank].client->sum("empty", {}).value().empty());
+      return last;
+    }));
+  }
+  for (auto& sum : sums) CHECK(within(std::move(sum)) == std::vector<double>{(1e16 + 1) - 1e16, 6});
+}
+
+TEST_CASE("servers and the scheduler end without an error once all workers are done", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  job[0].client->done({});
+  job[1].client->done({});
+  CHECK(within(std::move(finished)).has_value());
+  job[2].client->done({});
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->has_value());
+}
+
+TEST_CASE("a server that fails stops waiting, and every process learns why", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  const Error cause{Code::kDevice, "not enough memory for a gradient", {}};
+  job[2].client->fail_with(cause);
+  job[2].client->fail_with({Code::kInternal, "a later failure", {}});
+  const Result<> outcome = within(std::move(finished));
+  REQUIRE_FALSE(outcome.has_value());
+  CHECK(outcome.error().message == cause.message);
+  job[2].client->done(outcome);
+  for (const size_t worker : {0, 1}) {
+    const Error seen = within(job[worker].failed.get_future());
+    CHECK(seen.code == Code::kDevice);
+    CHECK(seen.message == "server 0 failed: not enough memory for a gradient");
+  }
+}
+
+TEST_CASE("a worker's failure reaches every process with its code and ends open barriers", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto sum = std::async(std::launch::async, [&] { return job[0].client->sum("epoch", {}); });
+  job[1].client->done(fail(Code::kData, "record 7 is broken"));
+  const Result<std::vector<double>> result = within(std::move(sum));
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == Code::kData);
+  CHECK(result.error().message == "worker 1 failed: record 7 is broken");
+  const Error at_server = within(job[2].failed.get_future());
+  CHECK(at_server.code == Code::kData);
+  CHECK_FALSE(job[2].client->wait_finish().has_value());
+  CHECK(within(job[0].failed.get_future()).code == Code::kData);
+  CHECK_FALSE(job[0].client->may_begin(5).has_value());
+  job[0].client->done(tl::unexpected(result.error()));
+  job[2].client->done(tl::unexpected(at_server));
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kData);
+}
+
+// The process vanishes without a Done call: its connection closes, and it does not reconnect.
+TEST_CASE("all processes are told in time which process vanished", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  job.processes[1]->client.reset();
+  const Error at_worker = within(job[0].failed.get_future(), 6s);
+  CHECK(at_worker.code == Code::kPeerLost);
+  CHECK_THAT(at_worker.message, Contains("worker 1 was lost"));
+  CHECK(within(job[2].failed.get_future(), 6s).message == at_worker.message);
+  CHECK(job.scheduler->wait(5s)->error().code == Code::kPeerLost);
+}
+
+TEST_CASE("all processes are told which process sends no heartbeats", "[rpc]") {
+  auto impatient = settings(2, 0);
+  impatient.heartbeat_timeout_ms = 1'000;
+  Job job(impatient);
+  Process& slow = job.add(Role::kWorker);
+  slow.options.heartbeat_interval = 1h;
+  slow.options.heartbeat_timeout = 1h;
+  slow.create();
+  Process& healthy = job.add(Role::kWorker);
+  auto slow_join = slow.join();
+  within(healthy.join()).value();
+  within(std::move(slow_join)).value();
+  const Error error = within(healthy.failed.get_future(), 6s);
+  CHECK(error.code == Code::kPeerLost);
+  CHECK_THAT(error.message, Contains("was lost: silent for"));
+}
+
+TEST_CASE("a lost scheduler is an error after the grace period", "[rpc]") {
+  Job job(settings(1, 1));
+  job.start(1, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  job.scheduler.reset();
+  const Error error = within(job[0].failed.get_future(), 5s);
+  CHECK(error.code == Code::kSchedulerLost);
+  CHECK(std::chrono::steady_clock::now() - begin >= 400ms);
+  CHECK(within(job[1].failed.get_future(), 5s).code == Code::kSchedulerLost);
+  CHECK_FALSE(job[0].client->sum("late", {}).has_value());
+}
+
+// Workers whose steps are one barrier each. One of them asks to stop.
+TEST_CASE("after a stop request all workers end before the same step, and then the servers", "[rpc]") {
+  Job job(settings(3, 1));
+  job.start(3, 1);
+  std::vector<std::future<uint64_t>> steps;
+  for (size_t rank = 0; rank < 3; rank++) {
+    steps.push_back(std::async(std::launch::async, [&job, rank] {
+      uint64_t step = 0;
+      while (job[rank].client->may_begin(step).value()) {
+        (void)job[rank].client->sum("step", {}).value();
+        step++;
+        if (rank == 1 && step == 20) job[rank].client->request_stop();
+      }
+      job[rank].client->done(fail(Code::kPreempted, "stopped"));
+      return step;
+    }));
+  }
+  const uint64_t first = within(std::move(steps[0]));
+  CHECK(first >= 20);
+  CHECK(within(std::move(steps[1])) == first);
+  CHECK(within(std::move(steps[2])) == first);
+  const Result<> server = job[3].client->wait_finish();
+  REQUIRE_FALSE(server.has_value());
+  CHECK(server.error().code == Code::kPreempted);
+  job[3].client->done(server);
+  CHECK(job.scheduler->wait(5s)->error().code == Code::kPreempted);
+}
+
+// Three workers that do not wait for each other: one is at the barrier of an epoch's end, and another is far ahead of
+// the one that asks to stop. All meet at one barrier, whose sums say that a worker stops.
+TEST_CASE("after a stop request each asynchronous worker ends after its own number of steps", "[rpc]") {
+  Job job(settings(3, 0), security(), {0, 1, 2});
+  job.start(3, 0);
+  const auto begin_steps = [&job](size_t rank, uint64_t steps) {
+    for (uint64_t step = 0; step < steps; step++) REQUIRE(job[rank].client->may_begin(step).value());
+  };
+  const auto meet = [&job](size_t rank, bool stopping) {
+    const std::vector<double> own = {stopping ? 1.0 : 0.0, static_cast<double>(rank)};
+    const std::vector<double> sums = job[rank].client->sum("the end of an epoch or of the job", own).value();
+    job[rank].client->done(fail(Code::kPreempted, "stopped"));
+    return sums;
+  };
+  begin_steps(0, 7);
+  begin_steps(1, 40);
+  begin_steps(2, 3);
+  auto at_epochs_end = std::async(std::launch::async, [&] { return meet(0, false); });
+  while (job[0].waits.open().empty()) std::this_thread::yield();
+  job[2].client->request_stop();
+  std::vector<std::future<std::vector<double>>> others;
+  for (const size_t rank : {1, 2}) {
+    others.push_back(std::async(std::launch::async, [&job, &meet, rank] {
+      uint64_t step = rank == 1 ? 40 : 3;
+      while (job[rank].client->may_begin(step).value()) step++;
+      return meet(rank, true);
+    }));
+  }
+  for (auto& other : others) CHECK(within(std::move(other)) == std::vector<double>{2, 3});
+  CHECK(within(std::move(at_epochs_end)) == std::vector<double>{2, 3});
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kPreempted);
+}
+
+TEST_CASE("heartbeats report progress and the oldest wait to the scheduler", "[rpc]") {
+  Job job(settings(1, 0));
+  job.start(1, 0);
+  const Waits::Wait wait(job[0].waits, [] { return std::string("key 12 on server 1"); });
+  job[0].client->report({.step = 418, .samples_per_s = 1234.5});
+  const auto deadline = std::chrono::steady_clock::now() + 3s;
+  Pulse pulse;
+  while (pulse.progress.step != 418 && std::chrono::steady_clock::now() < deadline) {
+    for (const MemberPulse& one : job.scheduler->pulses()) pulse = one.pulse;
+    std::this_thread::yield();
+  }
+  CHECK(pulse.progress.samples_per_s == 1234.5);
+  CHECK(pulse.wait == "key 12 on server 1");
+}
+
+// No heartbeat comes between the last report and the end.
+TEST_CASE("the goodbye of a process has its last report", "[rpc]") {
+  Job job(settings(1, 0));
+  Process& worker = job.add(Role::kWorker);
+  worker.options.heartbeat_interval = 1h;
+  worker.create();
+  REQUIRE(within(worker.join()).has_value());
+  worker.client->report({.step = 419});
+  worker.client->done({});
+  REQUIRE(job.scheduler->wait(5s).has_value());
+  REQUIRE(job.scheduler->pulses().size() == 1);
+  CHECK(job.scheduler->pulses().front().pulse.progress.step == 419);
+}
+
+}  // namespace dtrain::rpc::test
