@@ -38,13 +38,6 @@ int64_t count_records(const std::string& path) {
   return static_cast<int64_t>(scan.offsets.size());
 }
 
-data::DataSets open_directory(const std::string& path, float scale = 1.0f) {
-  data::DataOptions options;
-  options.data_dir = path;
-  options.scale = scale;
-  return must(data::open_dataset(options, Log::silent()));
-}
-
 }  // namespace
 
 TEST_CASE("im2rec packs folders straight into a data directory", "[tools][data]") {
@@ -58,7 +51,9 @@ TEST_CASE("im2rec packs folders straight into a data directory", "[tools][data]"
   must(im2rec_prefix(dir.path("set/train"), dir.path("train"), options, Log::silent()));
   must(im2rec_prefix(dir.path("set/test"), dir.path("test"), options, Log::silent()));
   CHECK(count_records(dir.path("set/train.rec")) == 10);
-  const data::DataSets sets = open_directory(dir.path("set"));
+  data::DataOptions written;
+  written.data_dir = dir.path("set");
+  const data::DataSets sets = must(data::open_dataset(written, Log::silent()));
   CHECK(sets.train->size() == 10);
   CHECK(sets.validation->size() == 4);
   // The list has the order of im2rec.py: 4 0 5 9 ... in the order of the folder walk, in which 0 to 4 are cats.

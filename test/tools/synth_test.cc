@@ -17,6 +17,13 @@ using dtrain::test::must;
 
 namespace {
 
+data::DataSets open_directory(const std::string& path, float scale = 1.0f) {
+  data::DataOptions options;
+  options.data_dir = path;
+  options.scale = scale;
+  return must(data::open_dataset(options, Log::silent()));
+}
+
 struct Examples {
   size_t width;
   std::vector<float> data, labels;
