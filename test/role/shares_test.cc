@@ -107,6 +107,15 @@ TEST_CASE("the option --num-examples changes the length of a pass but no share",
 }
 
 // The number of records and --num-examples can both be 10^12. Their product does not fit into 64 bits.
+// 100 examples are 3 whole batches of 32; the synthetic data set has been made with 96 records.
+TEST_CASE("a pass over synthetic data has whole batches", "[role]") {
+  job::JobSpec spec = spec_of("local", 1, 32);
+  spec.flags.augment.num_examples = 100;
+  CHECK(passes_of(spec, 96, {})->batches == std::vector<int64_t>{4});
+  spec.flags.augment.benchmark = true;
+  CHECK(passes_of(spec, 96, {})->batches == std::vector<int64_t>{3});
+}
+
 TEST_CASE("the largest numbers of records and examples give a plan without overflow", "[role]") {
   constexpr int64_t kMost = 1'000'000'000'000;
   job::JobSpec spec = spec_of("dist_sync", 3, 1);

@@ -79,8 +79,9 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
     }
     passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
-  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else.
-  const int64_t examples = flags.augment.num_examples;
+  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else. Synthetic data are
+  // made with as many records as it says already, in whole batches.
+  const int64_t examples = flags.augment.benchmark ? 0 : flags.augment.num_examples;
   for (int64_t share : largest_in_group(shares, plan.policy.group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
     passes.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
