@@ -108,8 +108,8 @@ TEST_CASE("labels that the data do not have are refused", "[cmd]") {
     std::string message;
   };
   const std::vector<Mistake> mistakes = {
-      {{}, 2, "the network reads 2 labels (place_label, row_label), but an image of the data has 1"},
-      {{"--label-width", "3"}, 2, "but an image of the data has 3"},
+      {{}, 2, "the network reads 2 labels (place_label, row_label), but --label-width says that an image has 1"},
+      {{"--label-width", "3"}, 2, "but --label-width says that an image has 3: give --label-width 2"},
       {{"--label-names", "place_label,other"}, 2, "reads the label 'row_label', which is none of --label-names"},
       {{"--label-names", "row_label,place_label"}, 7, "for 'row_label' is not in the range 0 to 1"},
       {{"--label-names", "place_label,row_label,third"}, 7, "the record has 2 labels, but --label-width is 3"},

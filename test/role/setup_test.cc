@@ -204,9 +204,8 @@ TEST_CASE("each label of the network is one of the data's", "[role]") {
     }
     return text;
   };
-  CHECK_THAT(places(),
-             Catch::Contains("the network reads 2 labels (digit_label, parity_label), but an image of the data "
-                             "has 1: give --label-width N"));
+  CHECK_THAT(places(), Catch::Contains("the network reads 2 labels (digit_label, parity_label), but --label-width says "
+                                       "that an image has 1: give --label-width 2"));
   flags.label_width = 2;
   CHECK(places() == "digit_label 0 10;parity_label 1 2;");
   flags.label_names = {"color", "parity_label", "digit_label"};
