@@ -76,6 +76,38 @@ TEST_CASE("the seconds and phases of a resumed run go on", "[observe]") {
   CHECK(run.phase_seconds.at({0, "forward"}) == 3 + 1);
 }
 
+// Short epochs end before a line is due within them.
+TEST_CASE("values of a moment are one curve, whatever the lines are about", "[observe]") {
+  const TempDir dir;
+  test::write_run(dir.path("a"));
+  std::ofstream(dir.path("a/metrics.jsonl"), std::ios::app)
+      << R"({"time":1795588784,"role":"worker","rank":0,"epoch":2,"step":50,"lr":0.05,"samples_per_s":1,"memory_bytes":5,"gpu_busy_share":{"0":0.5},"seconds":3})"
+      << "\n"
+      << R"({"time":1795588785,"role":"worker","rank":0,"epoch":2,"step":60,"lr":0.01,"bad_records":0,"memory_bytes":7,"gpu_busy_share":{"0":0.75},"seconds":4})"
+      << "\n";
+  const Run run = must(read_run(dir.path("a")));
+  for (const char* metric : {"lr", "memory_bytes", "gpu_busy_share/0"}) {
+    CHECK(curve_of(run, metric, false).last().at.step == 60);
+    CHECK(run.curve({metric, true, "worker", 0}) == nullptr);
+  }
+  CHECK(curve_of(run, "memory_bytes", false).count() == 2);
+  CHECK(curve_of(run, "train_accuracy", true).last().at.step == 20);
+}
+
+// A process that is killed soon after its first line has fewer seconds than the next one has at its first line.
+TEST_CASE("a resumption is seen by the time at which the process began", "[observe]") {
+  const TempDir dir;
+  test::write_run(dir.path("a"));
+  std::ofstream(dir.path("a/metrics.jsonl"), std::ios::app)
+      << R"({"time":1795588790,"role":"worker","rank":0,"epoch":1,"step":31,"train_accuracy":0.9,"samples_per_s":1,"seconds":2.5,"samples":496})"
+      << "\n";
+  const Run run = must(read_run(dir.path("a")));
+  REQUIRE(run.resumptions.size() == 1);
+  CHECK(run.resumptions[0].at.seconds == 2);
+  CHECK(run.resumptions[0].at.step == 31);
+  CHECK(curve_of(run, "train_accuracy", false).last().at.seconds == 2 + 2.5);
+}
+
 TEST_CASE("what is missing or broken in a run directory is named", "[observe]") {
   const TempDir dir;
   test::write_run(dir.path("a"));

@@ -19,6 +19,14 @@ constexpr size_t kNameBytesMax = 100;
 // Not metrics, but where and when the line's values were measured.
 constexpr std::array kPlaces = {"time", "role", "rank", "epoch", "step", "seconds", "samples"};
 
+// What a line tells of the moment in which it was written, whether a window or an epoch ended then.
+constexpr std::array kOfMoments = {"lr",          "memory_bytes",     "gpu_busy_share", "gpu_memory_bytes",
+                                   "gpu_power_w", "gpu_temperature_c"};
+
+bool is_of_moment(std::string_view metric) {
+  return std::find(kOfMoments.begin(), kOfMoments.end(), metric.substr(0, metric.find('/'))) != kOfMoments.end();
+}
+
 double number_or(const json& line, const char* key, double otherwise) {
   const auto found = line.find(key);
   return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
@@ -70,7 +78,8 @@ class MetricsReader {
 
  private:
   struct Clock {
-    double last = 0, before = 0;  // of this process; of the processes before it
+    double last = 0, before = 0;  // seconds of this process; of the processes before it
+    double written = kUnknown;    // the time of the last line, in seconds since 1970
   };
 
   static bool is_of_epoch(const json& line) {
@@ -82,7 +91,7 @@ class MetricsReader {
     at.step = number_or(line, "step", kUnknown);
     at.samples = number_or(line, "samples", kUnknown);
     if (const double seconds = number_or(line, "seconds", kUnknown); key_.role == "worker" && !std::isnan(seconds)) {
-      at.seconds = since_the_beginning(seconds, at);
+      at.seconds = since_the_beginning(seconds, number_or(line, "time", kUnknown), at);
       run_.wall_seconds[key_.rank] = at.seconds;
     }
     const double epoch = number_or(line, "epoch", kUnknown);
@@ -95,10 +104,11 @@ class MetricsReader {
     return at;
   }
 
-  // The seconds of a process that continues a run begin at 0 again.
-  double since_the_beginning(double seconds, Moment at) {
+  // The seconds of a process that continues a run begin at 0 again. Its first line may have more of them than the last
+  // line of the process before, but it has begun after that line was written. `time`: of the line.
+  double since_the_beginning(double seconds, double time, Moment at) {
     Clock& clock = clocks_[key_.rank];
-    if (seconds < clock.last) {
+    if (seconds < clock.last || time - seconds > clock.written) {
       clock.before += clock.last;
       for (auto& [series, spent] : run_.phase_seconds) {
         if (series.first == key_.rank) phases_before_[series] = spent;
@@ -107,6 +117,7 @@ class MetricsReader {
       if (key_.rank == 0 && run_.resumptions.size() < 100) run_.resumptions.push_back({at});
     }
     clock.last = seconds;
+    clock.written = time;
     return clock.before + seconds;
   }
 
@@ -126,6 +137,7 @@ class MetricsReader {
     if (!value.is_number() && !value.is_null()) return;
     CurveKey key = key_;
     key.metric = name;
+    key.of_epochs = key_.of_epochs && !is_of_moment(name);
     const auto found = run_.curves.find(key);
     if (found == run_.curves.end() && (run_.curves.size() >= kCurvesMax || name.size() > kNameBytesMax)) {
       left_out_++;

@@ -18,7 +18,7 @@ namespace dtrain::observe {
 
 struct CurveKey {
   std::string metric;      // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a name of their own
-  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows between them
+  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows between them or of moments
   std::string role;        // "worker", "server"
   int64_t rank = 0;
   // "0" of "gpu_busy_share/0"; empty if the metric has no label.
