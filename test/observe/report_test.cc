@@ -151,6 +151,23 @@ TEST_CASE("a report says of all workers where their time went, as the log does",
   CHECK_THAT(report_page(read, "dtrain 0.1.0"), Contains("10 % of worker 0&#39;s time was spent waiting for other"));
 }
 
+// summary.json is written by the process that ended the run, and counts from its beginning.
+TEST_CASE("a report of a resumed run says which figures count from then on", "[observe]") {
+  const Runs runs;
+  std::vector<Run> read = runs.read({"a", "b"});
+  read[0].resumptions.push_back({{.step = 20}});
+  read[0].wall_seconds[0] = 24;
+  const std::string html = report_page(read, "dtrain");
+  CHECK_THAT(html, Contains("<td>320 samples/s since the run was resumed</td><td>320 samples/s</td>"));
+  CHECK_THAT(html, Contains("<td>24 s, of which 2.0 s since the run was resumed</td><td>2.0 s</td>"));
+  CHECK_THAT(html, Contains("<td>42 % since the run was resumed</td><td>42 %</td>"));
+  CHECK_THAT(html, Contains("validation 0.8: 1.2 s since the run was resumed</td>"));
+  CHECK_THAT(html, Contains("<li>These figures count from the time at which the run was resumed.</li>"));
+  // The means of the curves are of all processes.
+  read[0].summary = nullptr;
+  CHECK_THAT(report_page(std::span(read).first(1), "dtrain"), !Contains("since the run was resumed"));
+}
+
 TEST_CASE("a report has all that is known of the runs", "[observe]") {
   const Runs runs;
   const std::string html = report_page(runs.read({"a", "b", "old.log"}), "dtrain 0.1.0");

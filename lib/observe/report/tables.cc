@@ -69,6 +69,11 @@ Value fact(const char* key, const char* setting = "") {
   };
 }
 
+// summary.json is of the process that ended the run. What to write behind its figures.
+const char* since_when(const Run& run) {
+  return run.resumptions.empty() ? "" : " since the run was resumed";
+}
+
 std::string number_text(std::optional<double> value, int digits) {
   return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : kNone;
 }
@@ -102,28 +107,36 @@ std::string best_accuracy(const Run& run) {
 }
 
 std::string throughput(const Run& run) {
-  std::optional<double> speed = run.summary_number("samples_per_s");
-  if (!speed) {
-    for (const int64_t rank : run.workers_with("samples_per_s", false)) {
-      const double mean = run.curve({"samples_per_s", false, "worker", rank})->mean();
-      if (std::isfinite(mean)) speed = speed.value_or(0) + mean;
-    }
+  if (const std::optional<double> speed = run.summary_number("samples_per_s")) {
+    return fmt::format("{} samples/s{}", short_number(*speed), since_when(run));
+  }
+  std::optional<double> speed;
+  for (const int64_t rank : run.workers_with("samples_per_s", false)) {
+    const double mean = run.curve({"samples_per_s", false, "worker", rank})->mean();
+    if (std::isfinite(mean)) speed = speed.value_or(0) + mean;
   }
   return speed ? short_number(*speed) + " samples/s" : kNone;
 }
 
+std::string time_text(double seconds) {
+  if (!(seconds < 1e9)) return kNone;
+  if (seconds < 600) return cell(duration_text(std::chrono::duration<double>(seconds)));
+  const auto minutes = static_cast<int64_t>(seconds / 60);
+  return minutes < 120 ? fmt::format("{} min", minutes) : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
 std::string duration(const Run& run) {
-  std::optional<double> seconds = run.summary_number("seconds");
+  const std::optional<double> of_last = run.summary_number("seconds");
+  std::optional<double> seconds = of_last;
   for (const auto& [rank, wall] : run.wall_seconds) seconds = std::max(seconds.value_or(0), wall);
   if (!seconds) {
     for (const auto& [key, curve] : run.curves) {
       if (std::isfinite(curve.last().at.seconds)) seconds = std::max(seconds.value_or(0), curve.last().at.seconds);
     }
   }
-  if (!seconds || !(*seconds < 1e9)) return kNone;
-  if (*seconds < 600) return cell(duration_text(std::chrono::duration<double>(*seconds)));
-  const auto minutes = static_cast<int64_t>(*seconds / 60);
-  return minutes < 120 ? fmt::format("{} min", minutes) : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  if (!seconds) return kNone;
+  if (run.resumptions.empty() || !of_last) return time_text(*seconds);
+  return fmt::format("{}, of which {}{}", time_text(*seconds), time_text(*of_last), since_when(run));
 }
 
 // Where the steps' time of all workers went. nullopt: summary.json does not tell.
@@ -144,7 +157,7 @@ Value waiting_share(double TimeShares::*of_all, const char* of_first) {
   return [of_all, of_first](const Run& run) -> std::string {
     std::optional<double> value = run.summary_number(of_first);
     if (const std::optional<TimeShares> shares = time_shares_of(run)) value = (*shares).*of_all;
-    return value ? fmt::format("{:.0f} %", *value * 100) : kNone;
+    return value ? fmt::format("{:.0f} %{}", *value * 100, since_when(run)) : kNone;
   };
 }
 
@@ -168,8 +181,8 @@ std::string levels(const Run& run) {
       if (!level.is_object() || !level.value("accuracy", json()).is_number() ||
           !level.value("seconds", json()).is_number())
         continue;
-      text += fmt::format("{}{} {:g}: {:.1f} s", text.empty() ? "" : "<br>", cell(set), level["accuracy"].get<double>(),
-                          level["seconds"].get<double>());
+      text += fmt::format("{}{} {:g}: {:.1f} s{}", text.empty() ? "" : "<br>", cell(set),
+                          level["accuracy"].get<double>(), level["seconds"].get<double>(), since_when(run));
     }
   }
   return text.empty() ? kNone : text;
@@ -297,6 +310,10 @@ std::vector<std::string> slow_sentences(const Run& run) {
     }
     sentences.push_back(data_sentence(run));
     sentences.push_back(time_sentence(run));
+    std::erase(sentences, "");
+    if (!sentences.empty() && !run.resumptions.empty()) {
+      sentences.emplace_back("These figures count from the time at which the run was resumed.");
+    }
   }
   sentences.push_back(worker_sentence(run));
   std::erase(sentences, "");
