@@ -20,12 +20,27 @@ void say_log_hint(const Job& job, Screen& screen) {
   if (!hint.empty()) say(screen, hint);
 }
 
+void say_how_to_go_on(const Job& job, const JobHistory& history, Screen& screen) {
+  if (!history.may_have_trained) {
+    say(screen, "stopped before training began, so nothing was saved; the same command starts the job again");
+  } else if (!job.stopped_hint.empty()) {
+    say(screen, job.stopped_hint);
+  }
+}
+
+// Whether all that the process can report is that the launcher stopped it.
+bool stopped_on_request(const std::string& name, const JobHistory& history) {
+  const auto end = std::ranges::find(history.ended, name, &Ended::name);
+  return end != history.ended.end() && code_of(*end) == job::kExitPreempted;
+}
+
 // A process that was killed could not report an error, so this shows what the other processes noticed.
 void report_killed(const Ended& ended, const std::string& what, const JobHistory& history, Screen& screen) {
   constexpr size_t kShown = 8;
   std::vector<std::string> seen;
   for (const JobHistory::Process& process : history.processes) {
     if (process.command->name() == ended.name || process.printed->error().empty()) continue;
+    if (stopped_on_request(process.command->name(), history)) continue;
     seen.push_back(fmt::format("  {}: {}", process.command->name(), process.printed->error().front()));
   }
   const size_t more = seen.size() > kShown ? seen.size() - kShown : 0;
@@ -56,6 +71,17 @@ std::vector<Ended> judged(const JobHistory& history) {
   return ended;
 }
 
+// The process of which the error says that it was lost, as "error [peer lost] worker 0 was lost: ..." does. It may hang
+// and thus be unable to say anything itself.
+const JobHistory::Process* lost_peer(const JobHistory::Process& reporter, const JobHistory& history) {
+  if (reporter.printed->error().empty()) return nullptr;
+  const std::string& line = reporter.printed->error().front();
+  const auto lost = std::ranges::find_if(history.processes, [&](const JobHistory::Process& other) {
+    return &other != &reporter && line.find(fmt::format("] {} was lost", other.command->name())) != std::string::npos;
+  });
+  return lost == history.processes.end() ? nullptr : &*lost;
+}
+
 // Returns the error that it printed.
 std::string report_failure(const Ended& ended, const JobHistory& history, Screen& screen) {
   const auto process =
@@ -63,6 +89,11 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
   DT_CHECK(process != history.processes.end(), "{} is not a process of the job", ended.name);
   std::string what = fmt::format("{} on {} {}", ended.name, process->command->host, describe(ended));
   const bool reported = !process->printed->error().empty();
+  if (ended.stopped && ended.signal == SIGKILL) {
+    what = fmt::format("{} on {} was killed, because it did not end in time", ended.name, process->command->host);
+    say(screen, what);
+    return what;
+  }
   if (!reported && was_killed(ended)) {
     report_killed(ended, what, history, screen);
     return what;
@@ -73,7 +104,12 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
     say(screen, what + " without printing anything");
     return what;
   }
-  say(screen, fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
+  if (const JobHistory::Process* lost = lost_peer(*process, history)) {
+    say(screen, fmt::format("{} on {} was lost; {}, which {}, reports:", lost->command->name(), lost->command->host,
+                            ended.name, describe(ended)));
+  } else {
+    say(screen, fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
+  }
   screen.line(words);
   return words;
 }
@@ -92,8 +128,14 @@ JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
   if (!root) return {};
   const Ended& cause = ended[*root];
   if (code_of(cause) == job::kExitPreempted) {
-    if (!job.stopped_hint.empty()) say(screen, job.stopped_hint);
+    say_how_to_go_on(job, history, screen);
     return {job::kExitPreempted, "", {}};
+  }
+  if (history.killed_by_user && cause.stopped && cause.signal == SIGKILL) {
+    const std::string what = "killed by the second interrupt, perhaps before a checkpoint was complete";
+    say(screen, what);
+    if (history.may_have_trained && !job.stopped_hint.empty()) say(screen, job.stopped_hint);
+    return {code_of(cause), what, {}};
   }
   say_log_hint(job, screen);
   return {code_of(cause), report_failure(cause, history, screen), {}};

@@ -20,6 +20,8 @@ struct JobHistory {
     const FirstError* printed = nullptr;
   };
   std::optional<Error> start_error;  // an error of the launcher itself
+  bool may_have_trained = true;      // false: it ended before training began, so there is nothing to resume
+  bool killed_by_user = false;       // by a second interrupt
   std::vector<Ended> ended;          // in the order of time
   std::vector<Process> processes;    // in the order in which they were started
 };

@@ -113,6 +113,7 @@ class Supervisor {
   std::optional<job::Progress> progress_;  // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
   bool has_lost_lines_ = false;
+  bool killed_by_user_ = false;
   Limits::Duration told_time_to_stop_ = job_.limits.stop;  // to the hosts
   std::optional<Clock::time_point> reminder_;
 };
@@ -278,6 +279,7 @@ void Supervisor::on_signal(int signal) {
     case SIGINT:
       if (phase_ < JobPhase::kStopping) break;
       say("second interrupt, killing the job");
+      killed_by_user_ = true;
       return kill();
     default: break;
   }
@@ -414,7 +416,11 @@ std::string Supervisor::running_names() const {
 JobEnd Supervisor::report() {
   if (!start_error_ && progress_) screen_.live(job::live_progress(job::at_end(*progress_)));
   screen_.finish();
-  JobHistory history{.start_error = start_error_, .ended = ended_, .processes = {}};
+  JobHistory history{.start_error = start_error_,
+                     .may_have_trained = may_train(),
+                     .killed_by_user = killed_by_user_,
+                     .ended = ended_,
+                     .processes = {}};
   for (const Member& member : members_) history.processes.push_back({&member.command, &member.first_error});
   JobEnd end = report_end(job_, history, screen_);
   end.peak_rss_bytes = peak_rss_bytes_;

@@ -180,7 +180,20 @@ TEST_CASE("an interrupted job leaves no process running", "[launch]") {
     launcher.signal(signal);
     CHECK(launcher.wait() == 75);
     CHECK(contains(launcher.output(), "[worker 1 here] stopped"));
-    CHECK(contains(launcher.output(), "dtrain: stopped; go on\nEND 0 of 4\n"));
+    CHECK(contains(launcher.output(),
+                   "dtrain: stopped before training began, so nothing was saved; the same command starts the job "
+                   "again\nEND 0 of 4\n"));
+  }
+  SECTION("all processes stop when asked while they train") {
+    Launcher launcher(job_of(dir,
+                             {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; " + Scripts::kObedient,
+                              .workers = {Scripts::kObedient}},
+                             kPatient));
+    launcher.await("] ready", 2);
+    launcher.await("step 1");
+    launcher.signal(SIGINT);
+    CHECK(launcher.wait() == 75);
+    CHECK(contains(launcher.output(), "dtrain: stopped; go on\nEND 0 of 2\n"));
   }
   SECTION("a process that does not stop is killed after a time limit") {
     Launcher launcher(job_of(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
@@ -189,6 +202,7 @@ TEST_CASE("an interrupted job leaves no process running", "[launch]") {
     launcher.signal(SIGTERM);
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
+    CHECK(contains(launcher.output(), "dtrain: worker 1 on here was killed, because it did not end in time\n"));
   }
   SECTION("a second interrupt kills all processes at once") {
     Launcher launcher(job_of(dir, {.workers = {Scripts::kStubborn, Scripts::kStubborn}}, kPatient));
@@ -198,6 +212,9 @@ TEST_CASE("an interrupted job leaves no process running", "[launch]") {
     launcher.signal(SIGINT);
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "second interrupt, killing the job"));
+    CHECK(contains(launcher.output(),
+                   "dtrain: killed by the second interrupt, perhaps before a checkpoint was complete\nEND "));
+    CHECK_FALSE(contains(launcher.output(), " on here was killed"));
   }
   SECTION("a worker leaves a child process") {
     Launcher launcher(
@@ -263,6 +280,35 @@ TEST_CASE("the last lines of output name the killed process and the errors of th
   CHECK_FALSE(contains(output, "its first error"));
 }
 
+// The launcher itself stops the others after a failed start, so what they say about that is no news.
+TEST_CASE("the errors of processes that the launcher stopped are not shown as what others saw", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(
+      job_of(dir,
+             {.scheduler = "trap 'echo error [preempted] asked to stop; exit 75' TERM; echo dtrain scheduler "
+                           "127.0.0.1:1; mark trapped; sleep 1000 & wait",
+              .workers = {"await trapped; kill -9 $$"}},
+             kPatient));
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "because memory ran out (see dmesg)\nEND "));
+}
+
+TEST_CASE("a worker that hangs is named as lost, and not only the process that noticed first", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(job_of(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await noticed; exit 5",
+       .workers = {"echo 'error [peer lost] nothing of mine'; " + Scripts::kStubborn},
+       .servers = {"await live; echo 'error [peer lost] worker 0 was lost: silent for 9 ms'; mark noticed; exit 5"}},
+      kQuick));
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(),
+                 "dtrain: worker 0 on here was lost; server 0, which ended with code 5 (peer lost), reports:\n"
+                 "error [peer lost] worker 0 was lost: silent for 9 ms\nEND "));
+}
+
 TEST_CASE("a process that fails without an error message is shown with its last lines", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(dir, {.scheduler = "echo one; echo two; echo three; echo four; exit 1"}, kPatient));
@@ -294,6 +340,9 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
   launcher.signal(SIGINT);
   CHECK(launcher.wait() == 5);
   CHECK(contains(launcher.output(), "second interrupt, killing the job"));
+  CHECK(contains(launcher.output(),
+                 "dtrain: killed by the second interrupt, perhaps before a checkpoint was complete\n"
+                 "dtrain: stopped; go on\nEND "));
   CHECK(all_gone(dir));
 }
 
