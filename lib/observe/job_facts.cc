@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/log_prefix.h"
+#include "observe/phases.h"
 
 namespace dtrain::observe {
 namespace {
@@ -69,11 +70,14 @@ json to_json(const CurvePoint& point) {
 }
 
 json to_json(const JobIdentity& identity) {
+  json phases = json::array();
+  for (const PhaseWords& phase : kPhaseWords) phases.push_back({phase.name, phase.words});
   return {{"name", identity.name},
           {"network", identity.network},
           {"scheme", identity.scheme},
           {"workers", identity.workers},
           {"servers", identity.servers},
+          {"phases", phases},
           {"staleness_bounds", telemetry::info(Metric::kStaleness).bounds},
           {"curve_workers_max", kCurveWorkersMax}};
 }

@@ -53,6 +53,8 @@ TEST_CASE("a new client gets the history, then what is new", "[observe]") {
   const std::unique_ptr<EventStream> client = facts.follow();
   const json all = data_of(client->take(), "history");
   CHECK(all["job"]["name"] == "lenet-1");
+  CHECK(all["job"]["phases"][0] == json({"data_wait", "waiting for data"}));
+  CHECK(all["job"]["phases"].size() == 9);
   CHECK(all["points"].size() == 2);
   CHECK(all["points"][1][2] == 2.5);
   CHECK(all["points"][1][4].is_null());

@@ -182,6 +182,7 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "Worker 1 is slow: 400 samples/s",
                            "Where the time went",
                            "worker 1, forward: 4 s",
+                           "worker 0, waiting for data: ",
                            "Settings in which the runs differ",
                            "<th scope=\"row\">lr</th><td>0.05</td><td>0.1</td><td>0.05</td>",
                            "server 1</th><td>1.50</td><td>5</td>",
@@ -193,6 +194,7 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "Made by dtrain 0.1.0"}) {
     CHECK_THAT(html, Contains(part));
   }
+  CHECK_THAT(html, !Contains("data_wait"));
   // A setting that only the log lacks is no difference.
   CHECK_THAT(html, !Contains("<th scope=\"row\">batches</th>"));
   CHECK(std::count(html.begin(), html.end(), '\0') == 0);

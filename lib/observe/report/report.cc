@@ -7,6 +7,7 @@
 #include "observe/charts/draw.h"
 #include "observe/charts/palette.h"
 #include "observe/charts/svg.h"
+#include "observe/phases.h"
 #include "observe/report/page_style.h"
 #include "observe/report/plots.h"
 #include "observe/report/tables.h"
@@ -111,8 +112,8 @@ std::string curves_section(std::span<const Run> runs) {
 
 // The phases in the order in which a step goes through them, then all others.
 std::vector<std::string> phases_of(std::span<const Run> runs) {
-  std::vector<std::string> phases = {"data_wait", "forward", "backward",   "push",
-                                     "pull_wait", "update",  "validation", "checkpoint"};
+  std::vector<std::string> phases;
+  for (const PhaseWords& phase : kPhaseWords) phases.emplace_back(phase.name);
   std::set<std::string> found;
   for (const Run& run : runs) {
     for (const auto& [series, seconds] : run.phase_seconds) found.insert(series.second);
@@ -127,12 +128,14 @@ std::string bar_name(std::span<const Run> runs, const Run& run, int64_t rank) {
 }
 
 BarChart phase_chart(std::span<const Run> runs) {
-  BarChart chart{.title = "Time by phase", .unit = "s", .parts = phases_of(runs), .bars = {}};
+  const std::vector<std::string> phases = phases_of(runs);
+  BarChart chart{.title = "Time by phase", .unit = "s", .parts = {}, .bars = {}};
+  for (const std::string& phase : phases) chart.parts.push_back(phase_words(phase));
   for (const Run& run : runs) {
     std::map<int64_t, std::vector<double>> values;
     for (const auto& [series, seconds] : run.phase_seconds) {
-      const auto at = std::find(chart.parts.begin(), chart.parts.end(), series.second) - chart.parts.begin();
-      values.try_emplace(series.first, chart.parts.size()).first->second[static_cast<size_t>(at)] = seconds;
+      const auto at = std::find(phases.begin(), phases.end(), series.second) - phases.begin();
+      values.try_emplace(series.first, phases.size()).first->second[static_cast<size_t>(at)] = seconds;
     }
     for (auto& [rank, seconds] : values) chart.bars.push_back({bar_name(runs, run, rank), std::move(seconds)});
   }

@@ -1,0 +1,34 @@
+// What people read for the phases of the metric phase_s.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace dtrain::observe {
+
+struct PhaseWords {
+  std::string_view name;   // the label of the metric
+  std::string_view words;  // on the live page and in reports
+};
+
+// In the order in which a step goes through them.
+inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for data"},
+                                           PhaseWords{"forward", "forward"},
+                                           PhaseWords{"backward", "backward"},
+                                           PhaseWords{"push", "push"},
+                                           PhaseWords{"pull_wait", "waiting for weights"},
+                                           PhaseWords{"update", "update"},
+                                           PhaseWords{"validation", "validation"},
+                                           PhaseWords{"checkpoint", "checkpoint"},
+                                           PhaseWords{"other", "other"}};
+
+// The name itself if it is none of these, as in a run of another version.
+inline std::string phase_words(const std::string& name) {
+  for (const PhaseWords& phase : kPhaseWords) {
+    if (name == phase.name) return std::string(phase.words);
+  }
+  return name;
+}
+
+}  // namespace dtrain::observe
