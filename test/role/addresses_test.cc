@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "job/process/token.h"
+#include "role/process/observer.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
@@ -22,6 +23,22 @@ TEST_CASE("a scheduler listens at the address that --scheduler gives to the othe
   CHECK(scheduler_listen(flags, "token")->port_last == 9010);
   flags.advertise = "node7";
   CHECK(scheduler_host(flags, listen) == "node7");
+}
+
+TEST_CASE("the address of a page is a port, or a host and a port, and a wrong one is quoted as it was given",
+          "[role]") {
+  CHECK(observed_at("--monitor-addr", "8080").value() == Endpoint{"127.0.0.1", 8080});
+  CHECK(observed_at("--monitor-addr", "node7:0").value() == Endpoint{"node7", 0});
+  for (const std::string text : {"abc", "99999", "node7:99999", "node7:", "::1:80"}) {
+    const Result<Endpoint> where = observed_at("--monitor-addr", text);
+    REQUIRE(!where);
+    CHECK(where.error().code == Code::kUsage);
+    CHECK(
+        where.error().message ==
+        "--monitor-addr " + text +
+            ": the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 address in "
+            "brackets");
+  }
 }
 
 // Without a token a process listens on loopback only, and the message names the ways out.

@@ -80,8 +80,11 @@ HttpAnswer answer_of(const Result<std::string>& traced) {
 Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   const std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
-  DT_TRY(Endpoint where, parse_endpoint(address, 0), "reading {} '{}'", flag, text);
-  return where;
+  if (Result<Endpoint> where = parse_endpoint(address, 0)) return where;
+  return fail(Code::kUsage,
+              "{} {}: the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 "
+              "address in brackets",
+              flag, text);
 }
 
 Result<> check_observed(const job::LaunchFlags& flags) {
