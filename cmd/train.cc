@@ -46,6 +46,7 @@ Result<> check_early(job::Flags flags) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (!flags.launch.on_other_hosts()) {
     DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes, role::workers_started_here(flags)));
+    if (loop.resume.empty()) DT_TRY_VOID(role::pretrained_params(loop));
   }
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));

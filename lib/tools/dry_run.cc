@@ -76,8 +76,10 @@ Result<std::string> memory_text(const job::Flags& flags) {
     const size_t copies = replicates ? devices : 1;
     return text + fmt::format(", optimizer {}\n", mebibytes(state * copies));
   }
-  return text + fmt::format("\nmemory of {} servers together: weights {}, sums {}, optimizer {}\n",
-                            flags.job.num_servers, mebibytes(weights), mebibytes(weights), mebibytes(state));
+  return text + fmt::format(
+                    "\nmemory of {}: weights {}, sums {}, optimizer {}\n",
+                    flags.job.num_servers == 1 ? "1 server" : fmt::format("{} servers together", flags.job.num_servers),
+                    mebibytes(weights), mebibytes(weights), mebibytes(state));
 }
 
 uint64_t elements_of(const std::vector<graph::ParameterInfo>& arrays) {

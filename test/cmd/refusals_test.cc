@@ -190,12 +190,14 @@ TEST_CASE("missing files and hosts are named before any process is started", "[c
       {{"-n", "2", "--benchmark", "1", "--network", "lennet"}, 2, {"lennet", "lenet"}},
       {{"-n", "2", "--benchmark", "1", "--network", "vgg-12"}, 2, {"vgg", "11, 13, 16 or 19"}},
       {{"-n", "2", "--benchmark", "1", "--network", "lenet", "--initializer", "xavier(sideways)"}, 2, {"xavier"}},
+      {{"-n", "2", "--benchmark", "1", "--network", "lenet", "--pretrained-model", "pre"}, 7, {"no pre-NNNN.params"}},
   };
   for (const Refusal& refusal : refusals) {
     const Ended ended = dtrain(refusal.arguments, {}, dir.path());
     INFO("dtrain" << joined(refusal.arguments) << "\n" << ended.output);
     CHECK_FALSE(ended.timed_out);
     CHECK(ended.code == refusal.code);
+    CHECK(ended.output.find("dtrain: job ") == std::string::npos);
     for (const std::string& word : refusal.words) CHECK(ended.output.find(word) != std::string::npos);
   }
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
@@ -384,7 +386,8 @@ TEST_CASE("help, version and a dry run print text and start no process", "[cmd]"
   for (const char* words :
        {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n", "scheduler", "server",
         "worker", "network: lenet, 10 classes, images 1,28,28: 431080 parameters in 8 arrays, 0 statistics in 0\n",
-        "learning rate by epoch: 0.05; 100 epochs\n", "memory of a worker", "weights are updated on the servers\n"}) {
+        "learning rate by epoch: 0.05; 100 epochs\n", "memory of a worker", "memory of 1 server: weights",
+        "weights are updated on the servers\n"}) {
     INFO(words);
     CHECK(dry.output.find(words) != std::string::npos);
   }

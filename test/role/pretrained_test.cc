@@ -35,10 +35,12 @@ TEST_CASE("a pretrained model is a run directory, a prefix or a file", "[role]")
   CHECK(must(params({"--pretrained-model", "a"})) == "a/lenet-0007.params");
   CHECK(must(params({"--pretrained-model", "a/lenet"})) == "a/lenet-0007.params");
   CHECK(must(params({"--pretrained-model", "a/lenet", "--load-epoch", "7"})) == "a/lenet-0007.params");
+  std::ofstream("a/lenet-best.params") << "weights";
   CHECK(must(params({"--pretrained-model", "a/lenet-best.params"})) == "a/lenet-best.params");
   CHECK_THAT(params({"--pretrained-model", "a/lenet", "--load-epoch", "8"}).error().message,
              Catch::Contains("there is no a/lenet-0008.params"));
   CHECK(params({"--pretrained-model", "b"}).error().code == Code::kNotFound);
+  CHECK(params({"--pretrained-model", "a/other.params"}).error().code == Code::kNotFound);
   CHECK(params({"--pretrained-model", "mnist"}).error().code == Code::kNotFound);
   CHECK(params({"--pretrained-model", "a/lenet-0007.params", "--load-epoch", "7"}).error().code == Code::kUsage);
   std::ofstream("a/mlp-symbol.json") << "{}";

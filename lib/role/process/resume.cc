@@ -88,10 +88,11 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
     const std::string prefix = load_prefix(flags, directory, run);
     DT_TRY(position, newest_position(prefix), "resuming the run in '{}'", directory);
     if (!position) {
-      return fail(Code::kNotFound,
-                  "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
-                  "{}-last.params): start it again without --resume",
-                  directory, prefix, prefix);
+      return fail(
+          Code::kNotFound,
+          "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
+          "{}-last.params); --run-dir {} --overwrite instead of --resume, with the flags of the job, starts it anew",
+          directory, prefix, prefix, directory);
     }
   }
   job::JobSpec then;

@@ -62,15 +62,16 @@ std::string symbol_beside(const std::string& params) {
 }
 
 Result<std::string> params_of(const ModelName& model) {
+  std::error_code ignored;
   if (model.name.ends_with(kParams)) {
     if (model.epoch) {
       return fail(Code::kUsage, "{} {} and --load-epoch {}: give the prefix or leave out the epoch", model.flag,
                   model.name, *model.epoch);
     }
-    return model.name;
+    if (fs::exists(model.name, ignored)) return model.name;
+    return fail(Code::kNotFound, "{} {}: there is no such file", model.flag, model.name);
   }
   std::string prefix = model.name;
-  std::error_code ignored;
   if (fs::is_directory(model.name, ignored)) {
     DT_TRY(prefix, prefix_in(model.flag, model.name));
   }
