@@ -44,6 +44,7 @@ json to_json(const ProcessState& process) {
                  {"wait", process.wait},
                  {"wait_s", finite_or_null(process.wait_s)},
                  {"heard_s", finite_or_null(process.heard_s)},
+                 {"lost", process.is_lost},
                  {"steps", process.steps ? json(*process.steps) : json(nullptr)}};
   for (const telemetry::Sample& sample : snapshot) {
     if (std::find(kShown.begin(), kShown.end(), sample.metric) == kShown.end()) continue;

@@ -32,6 +32,7 @@ struct ProcessState {
   std::string wait = {};               // the oldest open wait, empty if there is none
   double wait_s = 0;                   // its age
   double heard_s = 0;                  // time since the process was heard of
+  bool is_lost = false;                // it ended without a word
   std::optional<uint64_t> steps = {};  // of a worker: those that it has made itself, since the run began
 };
 

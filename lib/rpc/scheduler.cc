@@ -255,9 +255,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (!member || !complete_) return;
     if (member->role == Role::kWorker) tracing_.hear(*member, beat.step(), beat.traced(), Clock::now());
-    MemberPulse heard{*member, host_of(*member), to_pulse(beat), Clock::now()};
+    MemberPulse heard{.member = *member, .host = host_of(*member), .pulse = to_pulse(beat), .heard = Clock::now()};
     const MutexLock lock(mutex_);
-    pulses_[*member] = std::move(heard);
+    MemberPulse& known = pulses_[*member];
+    heard.is_lost = known.is_lost;
+    known = std::move(heard);
   }
 
   [[nodiscard]] std::string host_of(const Member& member) const {
@@ -366,6 +368,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void carry_out(const membership::DeclareLost& lost) {
     log_.warn("lost role={} rank={} silent_ms={} policy=fail", lost.member.role == Role::kWorker ? "worker" : "server",
               lost.member.rank, lost.silent_ms);
+    const MutexLock lock(mutex_);
+    const auto found = pulses_.find(lost.member);
+    if (found != pulses_.end()) found->second.is_lost = true;
   }
 
   void carry_out(const membership::LogMissing& missing) {

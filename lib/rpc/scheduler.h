@@ -46,6 +46,7 @@ struct MemberPulse {
   std::string host;  // its name for itself
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
+  bool is_lost = false;  // it ended without a word
 };
 
 // Any thread may call it.

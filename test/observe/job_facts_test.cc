@@ -68,11 +68,15 @@ TEST_CASE("a new client gets the history, then what is new", "[observe]") {
   CHECK(all["log"].size() == 2);
   CHECK(client->take().empty());
 
-  facts.update(state_at(3, 2));
+  JobState state = state_at(3, 2);
+  state.processes[1].is_lost = true;
+  facts.update(std::move(state));
   facts.add_log({{"worker 1", "plain"}});
   const json more = data_of(client->take(), "update");
   CHECK_FALSE(more.contains("job"));
   CHECK(more["points"].size() == 1);
+  CHECK(more["state"]["processes"][0]["lost"] == false);
+  CHECK(more["state"]["processes"][1]["lost"] == true);
   CHECK(more["log"][0] == json({"worker 1", "plain"}));
   CHECK(more["events"].empty());
   facts.end(false, "worker 1 was lost");

@@ -80,12 +80,17 @@ TEST_CASE("a worker's failure reaches every process with its code and ends open 
 TEST_CASE("all processes are told in time which process vanished", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (job.scheduler->pulses().size() < 3 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   job.processes[1]->client.reset();
   const Error at_worker = within(job[0].failed.get_future(), 6s);
   CHECK(at_worker.code == Code::kPeerLost);
   CHECK_THAT(at_worker.message, Contains("worker 1 was lost"));
   CHECK(within(job[2].failed.get_future(), 6s).message == at_worker.message);
   CHECK(job.scheduler->wait(5s)->error().code == Code::kPeerLost);
+  const std::vector<MemberPulse> pulses = job.scheduler->pulses();
+  REQUIRE(pulses.size() == 3);
+  for (const MemberPulse& one : pulses) CHECK(one.is_lost == (one.member == Member{Role::kWorker, 1}));
 }
 
 TEST_CASE("all processes are told which process sends no heartbeats", "[rpc]") {

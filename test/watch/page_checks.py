@@ -146,6 +146,8 @@ def kill_worker(job, page, folder, check):
     check(page.wait_for("document.getElementById('status').textContent === 'failed'", 60), "the end is not shown: " + page.evaluate("document.getElementById('status').textContent"))
     text = page.evaluate("document.getElementById('events').innerText")
     check("worker 1" in text and "loss" in text, f"the events do not tell of the loss:\n{text}")
+    states = page.evaluate("[...document.querySelectorAll('#workers tr')].map(row => row.lastChild.textContent)")
+    check(states == ["ended", "lost"], f"the rows of the workers say {states}")
     page.picture(folder / "killed.png")
 
 

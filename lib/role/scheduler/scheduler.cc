@@ -145,8 +145,11 @@ observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags&
   std::vector<observe::ProcessState> processes;
   for (rpc::MemberPulse& member : members) {
     const std::chrono::duration<double> silent = Clock::now() - member.heard;
-    observe::ProcessState process{
-        .source = {}, .wait = std::move(member.pulse.wait), .wait_s = member.pulse.wait_s, .heard_s = silent.count()};
+    observe::ProcessState process{.source = {},
+                                  .wait = std::move(member.pulse.wait),
+                                  .wait_s = member.pulse.wait_s,
+                                  .heard_s = silent.count(),
+                                  .is_lost = member.is_lost};
     if (member.member.role == rpc::Role::kWorker) process.steps = member.pulse.progress.step;
     process.source = source_of(std::move(member));
     processes.push_back(std::move(process));
