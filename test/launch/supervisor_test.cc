@@ -294,13 +294,16 @@ TEST_CASE("the errors of processes that the launcher stopped are not shown as wh
   CHECK(contains(launcher.output(), "because memory ran out (see dmesg)\nEND "));
 }
 
+// The scheduler ends after the launcher has seen the end of the server.
 TEST_CASE("a worker that hangs is named as lost, and not only the process that noticed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(
       dir,
-      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await noticed; exit 5",
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await noticed; "
+                    "while kill -0 $(cat server.pid) 2>/dev/null; do sleep 0.02; done; exit 5",
        .workers = {"echo 'error [peer lost] nothing of mine'; " + Scripts::kStubborn},
-       .servers = {"await live; echo 'error [peer lost] worker 0 was lost: silent for 9 ms'; mark noticed; exit 5"}},
+       .servers = {"echo $$ > server.pid; await live; echo 'error [peer lost] worker 0 was lost: silent for 9 ms'; "
+                   "mark noticed; exit 5"}},
       kQuick));
   CHECK(launcher.wait() == 5);
   INFO(launcher.output());
