@@ -113,6 +113,7 @@ std::string curves_section(std::span<const Run> runs) {
 // The phases in the order in which a step goes through them, then all others.
 std::vector<std::string> phases_of(std::span<const Run> runs) {
   std::vector<std::string> phases;
+  phases.reserve(kPhaseWords.size());
   for (const PhaseWords& phase : kPhaseWords) phases.emplace_back(phase.name);
   std::set<std::string> found;
   for (const Run& run : runs) {
