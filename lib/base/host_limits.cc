@@ -7,9 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 #include "base/file.h"
 
@@ -25,14 +23,16 @@ double value_in(const std::string& text, const std::string& key) {
   return 0;
 }
 
-// nullopt if the file is not there, or says that there is no limit ("max", and -1 in version 1).
-std::optional<double> limit_in(const std::string& path) {
-  const Result<std::string> text = read_file(path);
-  if (!text) return std::nullopt;
+// nullopt if the text says that there is no limit ("max", and -1 in version 1), or nothing.
+std::optional<double> limit_of(const std::string& text) {
   char* end = nullptr;
-  const double value = std::strtod(text->c_str(), &end);
-  if (end == text->c_str() || value < 0) return std::nullopt;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || value < 0) return std::nullopt;
   return value;
+}
+
+std::optional<double> limit_in(const std::string& path) {
+  return limit_of(read_file(path).value_or(""));
 }
 
 void limit_cores(double cores, GroupLimits& limits) {
@@ -47,11 +47,9 @@ void limit_memory(double bytes, double used, double inactive, GroupLimits& limit
 
 // Version 2: one group has the limits of everything.
 void look_at_group(const std::string& group, GroupLimits& limits) {
-  if (const auto quota = limit_in(group + "/cpu.max")) {  // "200000 100000": microseconds of each period
-    const std::string text = read_file(group + "/cpu.max").value_or("");
-    const double period = value_in(text.substr(std::min(text.size(), text.find(' '))), " ");
-    if (period > 0) limit_cores(*quota / period, limits);
-  }
+  const std::string cpu = read_file(group + "/cpu.max").value_or("");  // "200000 100000": microseconds of each period
+  const auto quota = limit_of(cpu), period = limit_of(cpu.substr(std::min(cpu.size(), cpu.find(' '))));
+  if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
   if (const auto bytes = limit_in(group + "/memory.max")) {
     limit_memory(*bytes, limit_in(group + "/memory.current").value_or(0),
                  value_in(read_file(group + "/memory.stat").value_or(""), "inactive_file "), limits);
@@ -82,13 +80,8 @@ void for_group_and_parents(const std::string& tree, std::string path, const Look
   look(tree);
 }
 
-bool names_kind(std::string_view kinds, std::string_view kind) {
-  for (size_t begin = 0; begin <= kinds.size();) {
-    const size_t end = std::min(kinds.find(',', begin), kinds.size());
-    if (kinds.substr(begin, end - begin) == kind) return true;
-    begin = end + 1;
-  }
-  return false;
+bool names_kind(const std::string& kinds, const std::string& kind) {
+  return ("," + kinds + ",").find("," + kind + ",") != std::string::npos;
 }
 
 }  // namespace

@@ -53,33 +53,25 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
   for (const std::string& line : seen) screen.line(line);
 }
 
-// Whether the error of the process is what the scheduler told it of another one: "error [data] worker 0 failed: ...".
-bool passes_on(const JobHistory::Process& process, const JobHistory& history) {
-  if (process.printed->error().empty()) return false;
-  const std::string& line = process.printed->error().front();
-  return std::ranges::any_of(history.processes, [&](const JobHistory::Process& other) {
-    return &other != &process && line.find(fmt::format("] {} failed: ", other.command->name())) != std::string::npos;
+// The other process that the first error of this one tells of: "error [data] worker 0 failed: ..." with `what` " failed: ".
+const JobHistory::Process* told_of(const JobHistory::Process& reporter, std::string_view what,
+                                   const JobHistory& history) {
+  if (reporter.printed->error().empty()) return nullptr;
+  const std::string& line = reporter.printed->error().front();
+  const auto other = std::ranges::find_if(history.processes, [&](const JobHistory::Process& process) {
+    return &process != &reporter &&
+           line.find(fmt::format("] {}{}", process.command->name(), what)) != std::string::npos;
   });
+  return other == history.processes.end() ? nullptr : &*other;
 }
 
 std::vector<Ended> judged(const JobHistory& history) {
   std::vector<Ended> ended = history.ended;
   for (const JobHistory::Process& process : history.processes) {
     const auto end = std::ranges::find(ended, process.command->name(), &Ended::name);
-    if (end != ended.end()) end->passes_on = passes_on(process, history);
+    if (end != ended.end()) end->passes_on = told_of(process, " failed: ", history) != nullptr;
   }
   return ended;
-}
-
-// The process of which the error says that it was lost, as "error [peer lost] worker 0 was lost: ..." does. It may hang
-// and thus be unable to say anything itself.
-const JobHistory::Process* lost_peer(const JobHistory::Process& reporter, const JobHistory& history) {
-  if (reporter.printed->error().empty()) return nullptr;
-  const std::string& line = reporter.printed->error().front();
-  const auto lost = std::ranges::find_if(history.processes, [&](const JobHistory::Process& other) {
-    return &other != &reporter && line.find(fmt::format("] {} was lost", other.command->name())) != std::string::npos;
-  });
-  return lost == history.processes.end() ? nullptr : &*lost;
 }
 
 // Returns the error that it printed.
@@ -104,7 +96,8 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
     say(screen, what + " without printing anything");
     return what;
   }
-  if (const JobHistory::Process* lost = lost_peer(*process, history)) {
+  // A process that hangs cannot say anything itself.
+  if (const JobHistory::Process* lost = told_of(*process, " was lost", history)) {
     say(screen, fmt::format("{} on {} was lost; {}, which {}, reports:", lost->command->name(), lost->command->host,
                             ended.name, describe(ended)));
   } else {

@@ -86,8 +86,9 @@ class JobFacts {
 
   // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
   // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, and with
-  // the newest point as "now", which "points" has only if it is its turn; "points" has the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine; only a
-  // history has "job", the identity. The facts must outlive the stream.
+  // the newest values as "now", because "points" may leave the newest point out; "points" has the members of CurvePoint
+  // in their order, "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts
+  // must outlive the stream.
   [[nodiscard]] std::unique_ptr<EventStream> follow() const;
   // For tests: as the first event's data.
   [[nodiscard]] std::string history() const;

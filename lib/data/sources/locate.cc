@@ -189,8 +189,8 @@ Result<std::string> type_by_names(const std::string& directory) {
   const std::string hint =
       folders.size() == 1
           ? fmt::format(
-                ". The directory has one folder, {}: if the data set is in it, give --data-dir {}; folders of "
-                "classes must be two at least",
+                ". The directory has one folder, {}: if the data set is in it, give --data-dir {}; at least two "
+                "class folders are needed",
                 folders[0], join(directory, folders[0]))
           : "";
   return fail(Code::kNotFound,

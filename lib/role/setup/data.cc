@@ -128,8 +128,10 @@ Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
 Result<> apply_own_data_set(job::Flags& flags) {
   return job::apply_own_data_set(flags, [](const job::Flags& given) -> Result<job::FoundData> {
     const data::DataOptions options = data_options(given);
-    DT_TRY(const data::Located located, data::locate(options));
-    DT_TRY_VOID(data::check_label_list_fits(options.label_list, located.train));
+    if (!options.label_list.empty()) {
+      DT_TRY(const data::Located located, data::locate(options));
+      DT_TRY_VOID(data::check_label_list_fits(options.label_list, located.train));
+    }
     DT_TRY(data::Recognized found, data::recognize(options));
     job::FoundData data{.name = std::move(found.type.name),
                         .classes = found.type.classes,

@@ -24,12 +24,12 @@ Result<size_t> position_of(const std::string& label, const std::vector<std::stri
 
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes) {
   if (flags.label_names.empty() && shapes.labels.size() != static_cast<size_t>(flags.label_width)) {
-    return fail(Code::kUsage,
-                "the network reads {0} label{1} ({2}), but --label-width says that an image has {3}: give "
-                "--label-width {0}, or "
-                "say with --label-names what each label is, if the network does not read all of them",
-                shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
-                flags.label_width);
+    return fail(
+        Code::kUsage,
+        "the network reads {0} label{1} ({2}), but --label-width says that an image has {3}: give "
+        "--label-width {0}, or say with --label-names what each label is, if the network does not read all of them",
+        shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
+        flags.label_width);
   }
   std::vector<data::BatchLabel> labels;
   for (const graph::LabelInfo& label : shapes.labels) {
