@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 
 #include "base/listening_sockets.h"
+#include "support/catch.h"
 
 namespace dtrain {
 

@@ -3,10 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "base/unique_fd.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,7 +1,8 @@
 #include "base/crc32c.h"
 
-#include <catch2/catch.hpp>
 #include <string>
+
+#include "support/catch.h"
 
 using dtrain::crc32c;
 

@@ -1,6 +1,6 @@
 #include "base/duration_text.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace std::chrono_literals;

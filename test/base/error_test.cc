@@ -1,7 +1,8 @@
 #include "base/error.h"
 
-#include <catch2/catch.hpp>
 #include <new>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 

@@ -1,6 +1,6 @@
 #include "base/file_kind.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace std::string_view_literals;

@@ -1,9 +1,9 @@
 #include "base/file.h"
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
 
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
 #include "base/host_limits.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,11 +1,11 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <sstream>
 #include <vector>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,7 +1,8 @@
 #include "base/mutex.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using std::chrono::milliseconds;

@@ -1,7 +1,8 @@
 #include "base/nearest.h"
 
-#include <catch2/catch.hpp>
 #include <vector>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 

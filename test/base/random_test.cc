@@ -1,7 +1,8 @@
 #include "base/random.h"
 
-#include <catch2/catch.hpp>
 #include <set>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 

@@ -1,10 +1,10 @@
 #include "base/thread.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <new>
 
 #include "base/waits.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 

@@ -1,7 +1,8 @@
 #include "base/words.h"
 
-#include <catch2/catch.hpp>
 #include <string>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 

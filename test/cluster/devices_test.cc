@@ -1,12 +1,12 @@
 // N devices of one process, and W workers, train like one device with the whole batch, up to the rounding of sums and
 // whichever store joins them. Two runs of the same command on one host give the same bits.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <numeric>
 
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,5 +1,4 @@
 // Benchmarks of DLBS on two nodes, each started by its own command. The nodes are network namespaces (hosts.h).
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

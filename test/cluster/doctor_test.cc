@@ -1,6 +1,5 @@
 // `dtrain doctor` on the hosts of a cluster, which are network namespaces (hosts.h): hosts that are in order, and
 // whatever can be broken there for real. (Clocks cannot: all hosts have the clock of this machine.)
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 
@@ -8,6 +7,7 @@
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "job/process/build_id.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

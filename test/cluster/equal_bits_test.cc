@@ -1,9 +1,9 @@
 // Jobs of 2 workers and 2 servers with --deterministic: the same seed gives the same bits, even if the job is stopped
 // and resumed in between.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::test;

@@ -1,11 +1,11 @@
 // Jobs on a real Grid Engine of one host (test/cluster/grid_engine).
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -1,7 +1,6 @@
 // Jobs over several hosts, launched over ssh or started there by hand. The hosts are network namespaces (hosts.h).
 #include "cluster/hosts.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <numeric>
 #include <sstream>
@@ -10,6 +9,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

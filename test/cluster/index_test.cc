@@ -1,11 +1,11 @@
 // Record files without an index: worker 0 makes the index while the job waits. --start-timeout does not limit this
 // time.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/text.h"
 
 using namespace dtrain;

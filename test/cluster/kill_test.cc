@@ -1,7 +1,6 @@
 // A process is killed (-9) at a random moment of a running job. What must hold: every survivor ends with the exit code
 // for what it lost, within the heartbeat timeout and 2 s (or within --scheduler-grace, if the scheduler was killed); a
 // survivor names the lost process; and no process, port or half-written checkpoint is left.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 
 #include "base/random.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::test;

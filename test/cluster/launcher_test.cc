@@ -1,10 +1,10 @@
 // `dtrain -n W -s S` starts a whole job: how it ends, and what it leaves behind.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/text.h"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
 // Jobs in which the loss of one worker is not finite in one step.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

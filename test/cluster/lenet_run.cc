@@ -1,13 +1,12 @@
 #include "cluster/lenet_run.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/random.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain::test {

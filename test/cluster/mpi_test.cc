@@ -1,5 +1,4 @@
 // Jobs whose agents mpirun starts, on hosts that are network namespaces (hosts.h). Open MPI reaches them by ssh.
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -1,8 +1,8 @@
 // One whole job of real processes, small enough to run under a sanitizer. The suites asan and tsan run it.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -2,13 +2,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "data/make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -1,5 +1,4 @@
 // `dtrain plan` with real workers on this machine: what it measures, and that a job runs with the files it wrote.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 #include <numeric>
@@ -8,6 +7,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,8 +1,8 @@
 // Learning rates that change while a job of 2 workers and 2 servers trains: on a plateau, and by `dtrain set-rate`.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::test;

@@ -1,10 +1,10 @@
 // A run that is stopped in the middle of an epoch and resumed as a user would do it ends with the same bytes as a run
 // that was not stopped: in one process, and in a job of 2 workers and 2 servers.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 // Jobs under each consistency scheme, as real processes on this machine: they learn, the events that their servers
 // traced can be replayed and keep the bound, and network faults change nothing.
-#include <catch2/catch.hpp>
 
 #include <csignal>
 #include <map>
@@ -10,6 +9,7 @@
 #include "base/file.h"
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

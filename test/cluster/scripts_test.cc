@@ -1,8 +1,8 @@
 // Runs the documented scripts as jobs: each of their networks takes a step, and one script of each scheme does.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -2,12 +2,12 @@
 // given, and start the containers of a job as processes of this machine. Neither launcher has met the real thing.
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -1,6 +1,5 @@
 // A job on several hosts, of which one is slow. The scheduler says which worker holds the others up, and why, with numbers
 // that are those of the limit.
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,7 @@
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,11 +1,11 @@
 // Jobs that are submitted to a real Slurm (slurm.h) from outside of an allocation.
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "cluster/slurm.h"
+#include "support/catch.h"
 #include "support/text.h"
 
 using namespace dtrain;

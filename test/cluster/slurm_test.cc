@@ -1,11 +1,11 @@
 // Jobs in allocations of a real Slurm (slurm.h).
 #include "cluster/slurm.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/text.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
 // How a job starts, and how a start fails. The processes are started by hand, with flags or environment variables.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/text.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 // --trace and SIGUSR2 in real jobs: what all processes wrote is one file that Perfetto can show.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <map>
 #include <numeric>
@@ -10,6 +9,7 @@
 #include "base/json.h"
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

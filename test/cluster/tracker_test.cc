@@ -1,11 +1,11 @@
 // Jobs that dmlc's tracker starts, by a double of it (test/cluster/dmlc_tracker): no process is told more than the
 // tracker's variables say.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -1,6 +1,6 @@
 // How long the OpenMP library lets waiting threads spin, as the library itself prints when the program starts.
-#include <catch2/catch.hpp>
 
+#include "support/catch.h"
 #include "support/process.h"
 
 namespace dtrain {

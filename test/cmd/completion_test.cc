@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "job/flags/rows.h"
+#include "support/catch.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

@@ -1,7 +1,6 @@
 // im2rec as a process: its flags, and what happens if it is killed.
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -9,6 +8,7 @@
 #include "base/file.h"
 #include "data/make_images.h"
 #include "small_model.h"
+#include "support/catch.h"
 
 namespace dtrain {
 

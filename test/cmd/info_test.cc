@@ -1,7 +1,8 @@
 // dtrain info of what a run leaves behind.
-#include <catch2/catch.hpp>
 
 #include "small_model.h"
+
+#include "support/catch.h"
 
 namespace dtrain {
 

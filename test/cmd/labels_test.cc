@@ -1,10 +1,10 @@
 // Images with two labels and a network with two losses, from the list of pictures to the prediction.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "data/make_images.h"
 #include "small_model.h"
+#include "support/catch.h"
 
 namespace dtrain {
 

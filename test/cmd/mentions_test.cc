@@ -1,11 +1,11 @@
 // Every flag, value and subcommand that messages and help texts tell the user to type must exist.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
 #include <set>
 
 #include "base/file.h"
 #include "job/flags/rows.h"
+#include "support/catch.h"
 #include "support/process.h"
 
 namespace dtrain {

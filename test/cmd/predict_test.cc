@@ -1,6 +1,5 @@
 // dtrain predict, from the training of a model on.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include "base/file.h"
 #include "data/pictures/image.h"
 #include "small_model.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain {

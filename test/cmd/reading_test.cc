@@ -1,10 +1,10 @@
 // What the program says about reading data: whether it limits training, and how fast it is without training.
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
 #include "small_model.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain {

@@ -1,11 +1,11 @@
 // Mistakes of the user, with the built program: the exit code, the time, and the words that must appear.
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

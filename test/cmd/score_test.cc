@@ -1,9 +1,9 @@
 // dtrain score, from the training of a model on.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "small_model.h"
+#include "support/catch.h"
 
 namespace dtrain {
 

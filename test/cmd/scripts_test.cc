@@ -1,12 +1,12 @@
 // The run scripts: what each script would run, and that flags given to it override its own.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

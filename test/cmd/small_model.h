@@ -1,11 +1,11 @@
 // A model that a test of the commands trains in a moment.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "support/catch.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 

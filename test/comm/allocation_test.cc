@@ -1,11 +1,11 @@
 // Operations in shared memory must not allocate, because a step performs several of them. gloo allocates for every
 // message.
-#include <catch2/catch.hpp>
 
 #include "comm/hierarchy.h"
 #include "comm/shared_memory.h"
 #include "group.h"
 #include "support/allocations.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::comm;

@@ -1,7 +1,6 @@
 #include "comm/gloo.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -9,6 +8,7 @@
 #include "base/random.h"
 #include "comm/links.h"
 #include "group.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

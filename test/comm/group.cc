@@ -1,7 +1,6 @@
 #include "group.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain::comm::test {

@@ -1,11 +1,11 @@
 #include "comm/hierarchy.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "base/random.h"
 #include "comm/shared_memory.h"
 #include "group.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::comm;

@@ -1,9 +1,9 @@
 #include "comm/invitation.h"
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
 #include "comm/shared_memory.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "base/random.h"
 #include "group.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::comm;

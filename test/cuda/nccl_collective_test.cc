@@ -2,11 +2,11 @@
 
 #include <nccl.h>
 
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <thread>
 
 #include "cuda/runtime/nccl_error.h"
+#include "support/catch.h"
 
 namespace dtrain::cuda {
 

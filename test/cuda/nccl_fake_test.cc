@@ -3,12 +3,12 @@
 #include <nccl.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <mutex>
 #include <thread>
 
 #include "cuda/nccl_collective.h"
 #include "cuda/runtime/device_error.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace {

@@ -1,10 +1,10 @@
 #include "data/augmentation/augment.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
 
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

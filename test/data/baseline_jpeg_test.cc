@@ -2,7 +2,6 @@
 #include "data/pictures/baseline_jpeg.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <optional>
 #include <random>
@@ -12,6 +11,7 @@
 #include "data/pictures/jpeg_pixels.h"
 #include "libjpeg_turbo.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 
 using namespace dtrain::data;
 using dtrain::test::LibjpegTurbo;

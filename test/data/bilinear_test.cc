@@ -1,10 +1,10 @@
 #include "data/pictures/bilinear.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 
 #include "base/random.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

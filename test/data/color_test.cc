@@ -1,11 +1,11 @@
 #include "data/augmentation/color.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 
 #include "make_images.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

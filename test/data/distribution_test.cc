@@ -2,12 +2,12 @@
 // Only plans are drawn (augmentation.h); no pixel is touched.
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
 #include "data/augmentation/augmentation.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,10 +1,11 @@
 #include "data/loading/epoch_order.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <numeric>
 #include <set>
+
+#include "support/catch.h"
 
 using namespace dtrain::data;
 

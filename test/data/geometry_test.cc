@@ -1,12 +1,12 @@
 #include "data/augmentation/geometry.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 #include "base/overloaded.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

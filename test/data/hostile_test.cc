@@ -1,6 +1,5 @@
 // Files that someone made to do harm, or that were damaged: each is a picture or an error, and takes little memory.
 #include <zlib.h>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -15,6 +14,7 @@
 #include "data/sources/record_source.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,8 +1,7 @@
 #include "data/sources/idx_source.h"
 
-#include <catch2/catch.hpp>
-
 #include "make_data_sets.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

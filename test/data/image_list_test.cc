@@ -1,9 +1,9 @@
 #include "data/records/image_list.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

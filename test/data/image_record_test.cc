@@ -1,8 +1,7 @@
 #include "data/records/image_record.h"
 
-#include <catch2/catch.hpp>
-
 #include "make_images.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

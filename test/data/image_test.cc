@@ -1,6 +1,5 @@
 #include "data/pictures/image.h"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include "data/pictures/picture_header.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

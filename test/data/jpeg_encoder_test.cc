@@ -1,10 +1,10 @@
 #include "data/pictures/jpeg_encoder.h"
 
-#include <catch2/catch.hpp>
 #include <string_view>
 
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

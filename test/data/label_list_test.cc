@@ -1,10 +1,9 @@
 #include "data/records/label_list.h"
 
-#include <catch2/catch.hpp>
-
 #include "data/loading/open.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

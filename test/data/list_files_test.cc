@@ -1,6 +1,6 @@
 #include "data/packing/list_files.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

@@ -1,8 +1,8 @@
 // Broken records, wrong labels and failing decoders.
-#include <catch2/catch.hpp>
 
 #include "data/loading/loader.h"
 #include "number_records.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 // Batches of pictures: as pixels and as numbers, and the memory that they are in.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +8,7 @@
 #include "data/sources/record_source.h"
 #include "make_images.h"
 #include "number_records.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,11 +1,11 @@
 // What a loader reads ahead.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 #include <thread>
 
 #include "data/loading/loader.h"
 #include "number_records.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
 #include "data/loading/loader.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
 #include "number_records.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
 #include "data/sources/locate.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "data/loading/open.h"
 #include "make_data_sets.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

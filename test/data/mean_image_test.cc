@@ -1,6 +1,5 @@
 #include "data/loading/mean_image.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <stdexcept>
 
@@ -8,6 +7,7 @@
 #include "data/sources/record_source.h"
 #include "load_picture.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,9 +1,9 @@
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <sstream>
 
 #include "data/augmentation/augment.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

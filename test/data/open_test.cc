@@ -1,6 +1,5 @@
 #include "data/loading/open.h"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -8,6 +7,7 @@
 #include "data/augmentation/augment.h"
 #include "load_picture.h"
 #include "make_data_sets.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

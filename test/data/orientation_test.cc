@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <opencv2/imgcodecs.hpp>
 
@@ -12,6 +11,7 @@
 #include "data/sources/survey.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,7 +1,6 @@
 #include "data/packing/pack.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include "data/sources/record_source.h"
 #include "make_images.h"
 #include "make_png.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,6 +1,5 @@
 #include "data/sources/picture_cache.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "data/loading/image_dataset.h"
@@ -8,6 +7,7 @@
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdio>
 #include <iostream>
 
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "make_png.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 #include "data/packing/picture_packer.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -8,6 +7,7 @@
 #include "data/records/image_record.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,10 +1,10 @@
 #include "data/sources/picture_source.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

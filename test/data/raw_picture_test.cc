@@ -1,11 +1,11 @@
 #include "data/pictures/raw_picture.h"
 
-#include <catch2/catch.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "data/pictures/mat.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

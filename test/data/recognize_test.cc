@@ -1,6 +1,5 @@
 #include "data/sources/recognize.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "data/loading/open.h"
@@ -8,6 +7,7 @@
 #include "data/sources/folder_source.h"
 #include "data/sources/survey.h"
 #include "make_data_sets.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

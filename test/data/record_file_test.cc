@@ -1,6 +1,5 @@
 #include "data/records/record_file.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -8,6 +7,7 @@
 #include "data/loading/loader.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,12 +1,12 @@
 #include "data/records/record_index.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "data/loading/open.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,12 +1,12 @@
 #include "data/sources/record_source.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "data/loading/open.h"
 #include "load_picture.h"
 #include "make_data_sets.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,10 +1,9 @@
 #include "data/records/recordio.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/random.h"
 #include "data/records/record_file.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

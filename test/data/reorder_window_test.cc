@@ -1,8 +1,8 @@
 #include "data/packing/reorder_window.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,7 +1,6 @@
 // A fault of the disk or of a file server: reads are tried again, and a record that cannot be read is not broken.
 #include "data/records/retrying_file.h"
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "data/loading/mean_image.h"
 #include "data/sources/record_source.h"
 #include "make_images.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

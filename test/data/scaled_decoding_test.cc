@@ -1,6 +1,5 @@
 // JPEGs that are decoded smaller before they are resized (--scaled-decoding).
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +9,7 @@
 #include "data/sources/image_source.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

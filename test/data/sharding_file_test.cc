@@ -1,7 +1,8 @@
 #include "data/records/sharding_file.h"
 
-#include <catch2/catch.hpp>
 #include <random>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

@@ -1,9 +1,10 @@
 #include "data/records/share.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

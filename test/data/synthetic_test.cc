@@ -1,8 +1,7 @@
 #include "data/loading/synthetic.h"
 
-#include <catch2/catch.hpp>
-
 #include "load_picture.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::data;

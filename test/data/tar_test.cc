@@ -2,10 +2,9 @@
 
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
-
 #include "make_images.h"
 #include "make_tar.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,12 +1,12 @@
 #include "exec/check.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
 
 #include "cases.h"
 #include "pixels.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,10 +1,10 @@
 #include "exec/device_group.h"
 
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "cases.h"
 #include "pixels.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,9 +1,9 @@
 // Compares the reference's gradients with central differences, in float64.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "cases.h"
 #include "exec/reference/executor.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include <catch2/catch.hpp>
-
 #include "base/random.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,7 +1,6 @@
 #include "exec/reference/executor.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -10,6 +9,7 @@
 #include "graph/models/models.h"
 #include "pixels.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,10 +1,10 @@
 // Compares operators with numbers computed from their formulas in double precision.
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "exec/reference/batch_norm.h"
 #include "exec/reference/pooling.h"
 #include "exec/reference/softmax.h"
+#include "support/catch.h"
 
 using namespace dtrain::exec::reference;
 using namespace dtrain::graph;

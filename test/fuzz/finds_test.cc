@@ -5,10 +5,9 @@
 #include <fstream>
 #include <iterator>
 
-#include <catch2/catch.hpp>
-
 #include "base/random.h"
 #include "fuzz/targets.h"
+#include "support/catch.h"
 
 namespace dtrain::fuzz {
 namespace {

@@ -1,13 +1,13 @@
 // Runs gpu_check over the emulator as a process: what it records, how it continues, how it ends. Also tests the script.
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

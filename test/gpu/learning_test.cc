@@ -1,5 +1,4 @@
 // Calls what gpu-check's stages do as functions, on the emulator.
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "base/file.h"
@@ -8,6 +7,7 @@
 #include "lesson.h"
 #include "speed.h"
 #include "stages.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

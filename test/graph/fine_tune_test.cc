@@ -1,11 +1,11 @@
 #include "graph/fine_tune.h"
 
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "graph/flow.h"
 #include "graph/models/models.h"
 #include "graph/symbol/write.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

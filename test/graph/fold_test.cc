@@ -1,8 +1,7 @@
 #include "graph/fold.h"
 
-#include <catch2/catch.hpp>
-
 #include "graph/models/models.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

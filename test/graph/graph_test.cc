@@ -1,9 +1,9 @@
 #include "graph/graph.h"
 
-#include <catch2/catch.hpp>
 #include <tuple>
 
 #include "graph/flow.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

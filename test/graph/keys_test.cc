@@ -1,10 +1,10 @@
 // The order of the keys of every network: stores, servers and checkpoints number the tensors by it, so a change would
 // mix up the jobs and files of two versions of dtrain.
-#include <catch2/catch.hpp>
 #include <span>
 
 #include "base/crc32c.h"
 #include "graph/models/models.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

@@ -1,6 +1,7 @@
-#include <catch2/catch.hpp>
 
 #include "built.h"
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

@@ -1,9 +1,9 @@
 #include "graph/models/models.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "built.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

@@ -1,6 +1,7 @@
-#include <catch2/catch.hpp>
 
 #include "graph/graph.h"
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

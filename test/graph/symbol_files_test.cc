@@ -1,6 +1,5 @@
 // The symbol files of dtrain's networks are those that MXNet 1.9.1 writes for its own, to the byte. MXNet's scripts
 // compare the two texts before they go on with a checkpoint.
-#include <catch2/catch.hpp>
 #include <sstream>
 
 #include "base/crc32c.h"
@@ -9,6 +8,7 @@
 #include "graph/symbol/parse.h"
 #include "graph/symbol/read.h"
 #include "graph/symbol/write.h"
+#include "support/catch.h"
 
 namespace dtrain::graph {
 namespace {

@@ -1,14 +1,13 @@
 // Symbol files that somebody else made: what is read, and what is refused.
 #include <fmt/ranges.h>
 
-#include <catch2/catch.hpp>
-
 #include "graph/models/models.h"
 #include "graph/symbol/attribute_reader.h"
 #include "graph/symbol/initializer_text.h"
 #include "graph/symbol/parse.h"
 #include "graph/symbol/read.h"
 #include "graph/symbol/write.h"
+#include "support/catch.h"
 
 namespace dtrain::graph {
 namespace {

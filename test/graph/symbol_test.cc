@@ -1,6 +1,5 @@
 #include "graph/symbol/write.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,6 +7,7 @@
 #include "graph/models/models.h"
 #include "graph/symbol/parse.h"
 #include "graph/symbol/read.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;

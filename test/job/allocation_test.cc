@@ -1,7 +1,8 @@
 #include "job/flags/allocation.h"
 
-#include <catch2/catch.hpp>
 #include <map>
+
+#include "support/catch.h"
 
 namespace dtrain::job {
 namespace {

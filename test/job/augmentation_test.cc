@@ -1,10 +1,9 @@
 #include "job/resolve/augmentation.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

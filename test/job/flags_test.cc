@@ -1,6 +1,5 @@
 #include "job/flags/flags.h"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <regex>
 
@@ -8,6 +7,7 @@
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

@@ -1,6 +1,6 @@
 #include "job/spec/groups.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 namespace dtrain::job {
 

@@ -1,9 +1,8 @@
 #include "job/process/host_file.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "job/parse.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

@@ -1,7 +1,7 @@
 // What follows from a JobSpec, for every scheme.
 #include "job/spec/job_plan.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::job;

@@ -1,11 +1,11 @@
 #include "job/spec/job_spec.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "job/parse.h"
 #include "job/resolve/data_set.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

@@ -1,10 +1,10 @@
 // --network FILE-symbol.json: the job's name for the file, and what is refused before the file is understood.
-#include <catch2/catch.hpp>
 
+#include "job/resolve/network_file.h"
 #include "base/file.h"
 #include "job/parse.h"
-#include "job/resolve/network_file.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

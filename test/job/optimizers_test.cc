@@ -1,8 +1,7 @@
 #include "job/flags/optimizers.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/parse.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

@@ -1,12 +1,12 @@
 // Shorthands for parsing flags in tests.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "job/flags/flags.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

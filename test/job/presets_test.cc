@@ -1,5 +1,4 @@
 // The presets have the values of the scripts that they stand for, flag by flag.
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 #include <set>
@@ -11,6 +10,7 @@
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/resolve/data_set.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 namespace {

@@ -1,6 +1,6 @@
 #include "job/process/progress.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain::job;
 

@@ -1,10 +1,10 @@
 // Numbers that are out of a flag's range.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

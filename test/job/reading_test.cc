@@ -1,9 +1,8 @@
 #include "job/resolve/reading.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/parse.h"
 #include "job/spec/remembered.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

@@ -1,9 +1,8 @@
 #include "job/resolve/resolve.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

@@ -1,6 +1,5 @@
 #include "job/spec/resume.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
@@ -8,6 +7,7 @@
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/resolve/data_set.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

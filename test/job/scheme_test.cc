@@ -1,9 +1,8 @@
 #include "job/resolve/scheme.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/flags/value.h"
 #include "job/parse.h"
+#include "support/catch.h"
 
 namespace dtrain::job {
 

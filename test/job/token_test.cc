@@ -1,12 +1,11 @@
 #include "job/process/token.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "job/parse.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/resolve/data_set.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

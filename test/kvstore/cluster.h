@@ -1,7 +1,6 @@
 // The workers and servers of one job in this process, connected by memory_transport.h.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "kvstore/server/shard.h"
 #include "kvstore/wire/faults.h"
 #include "kvstore/worker/dist_store.h"
+#include "support/catch.h"
 #include "tensor/parameter_memory.h"
 
 namespace dtrain::test {

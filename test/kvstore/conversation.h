@@ -1,12 +1,12 @@
 // A conversation with one shard, message by message.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "kvstore/server/shard.h"
+#include "support/catch.h"
 
 namespace dtrain::test {
 

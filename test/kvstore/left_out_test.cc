@@ -1,12 +1,12 @@
 // Steps that a worker leaves out because its gradient is not finite, and sums of gradients that are not finite: what
 // servers and workers do with them.
-#include <catch2/catch.hpp>
 #include <limits>
 
 #include "comm/shared_memory.h"
 #include "kvstore/cluster.h"
 #include "kvstore/conversation.h"
 #include "kvstore/worker/device_store.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

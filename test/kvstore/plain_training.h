@@ -2,7 +2,6 @@
 // where each sample x is drawn from its number.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 #include "base/random.h"
 #include "kvstore/cluster.h"
 #include "kvstore/worker/device_store.h"
+#include "support/catch.h"
 
 namespace dtrain::test {
 

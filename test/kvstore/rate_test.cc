@@ -1,10 +1,10 @@
 // Learning rates that change while a job runs.
-#include <catch2/catch.hpp>
 #include <limits>
 
 #include "kvstore/cluster.h"
 #include "kvstore/conversation.h"
 #include "kvstore/worker/device_store.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

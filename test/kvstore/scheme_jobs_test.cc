@@ -1,9 +1,9 @@
 // What the schemes do in whole jobs in this process.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "kvstore/cluster.h"
 #include "kvstore/plain_training.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 // What the schemes do to weights, tested with a shard message by message and with whole jobs in this process. test/sync
 // tests which workers wait for each other.
-#include <catch2/catch.hpp>
 #include <set>
 #include <thread>
 
@@ -9,6 +8,7 @@
 #include "kvstore/conversation.h"
 #include "kvstore/plain_training.h"
 #include "kvstore/server/staleness_record.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

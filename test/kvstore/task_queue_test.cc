@@ -1,7 +1,8 @@
 #include "kvstore/task_queue.h"
 
-#include <catch2/catch.hpp>
 #include <future>
+
+#include "support/catch.h"
 
 using namespace dtrain::kvstore;
 

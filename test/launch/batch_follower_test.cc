@@ -2,12 +2,12 @@
 // test writes the job's state into the file `now`.
 #include "launch/cluster/batch_follower.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 
 #include "base/file.h"
 #include "job/process/exit_code.h"
 #include "supervised.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain::launch::test {

@@ -1,7 +1,8 @@
 #include "launch/call_back.h"
 
-#include <catch2/catch.hpp>
 #include <map>
+
+#include "support/catch.h"
 
 namespace dtrain::launch {
 namespace {

@@ -1,6 +1,5 @@
 // The files with which Grid Engine, YARN and Kubernetes run a job, compared with those in the folder `files`. With
 // DTRAIN_WRITE_FILES=1 they are written instead; test/launch/check_files then checks them with other programs.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -10,6 +9,7 @@
 #include "launch/cluster/sge_script.h"
 #include "launch/cluster/yarn.h"
 #include "launch/cluster/yarn_spec.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

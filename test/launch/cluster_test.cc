@@ -1,9 +1,9 @@
 // The command lines of clusters' tools.
-#include <catch2/catch.hpp>
 
 #include "launch/cluster/ask.h"
 #include "launch/cluster/mpi.h"
 #include "launch/cluster/slurm.h"
+#include "support/catch.h"
 
 namespace dtrain::launch {
 namespace {

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <thread>
 
 #include "base/file.h"
 #include "base/unique_fd.h"
 #include "launch/download/digest.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

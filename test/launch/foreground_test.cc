@@ -8,11 +8,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 
 #include "launch/signal_queue.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
 

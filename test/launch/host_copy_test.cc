@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +12,7 @@
 #include "launch/output.h"
 #include "launch/package/staged.h"
 #include "launch/package/tool.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

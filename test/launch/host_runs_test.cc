@@ -1,9 +1,8 @@
 // Commands on the hosts of a job, for a tool that asks the hosts something.
 #include "launch/host_runs.h"
 
-#include <catch2/catch.hpp>
-
 #include "launch/supervised.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

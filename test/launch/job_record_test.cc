@@ -3,11 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
 #include "launch/line_log.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -2,8 +2,8 @@
 #include "launch/this_machine.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

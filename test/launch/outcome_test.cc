@@ -1,7 +1,8 @@
 #include "launch/outcome.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
+
+#include "support/catch.h"
 
 using namespace dtrain::launch;
 

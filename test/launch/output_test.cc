@@ -1,6 +1,6 @@
 #include "launch/output.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain::launch;
 

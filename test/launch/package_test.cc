@@ -2,7 +2,6 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "launch/package/share_files.h"
 #include "launch/package/staged.h"
 #include "launch/package/tool.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "support/text.h"

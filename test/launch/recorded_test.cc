@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "launch/job_record.h"
 #include "launch/supervised.h"
+#include "support/catch.h"
 #include "support/process.h"
 
 using namespace dtrain;

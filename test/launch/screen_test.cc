@@ -1,13 +1,13 @@
 #include "launch/screen.h"
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
 
 #include "launch/message.h"
 #include "launch/output.h"
 #include "launch/process_group.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

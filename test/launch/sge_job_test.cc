@@ -1,8 +1,7 @@
 // What qstat prints about a job of Grid Engine.
 #include "launch/cluster/sge_job.h"
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain::launch {

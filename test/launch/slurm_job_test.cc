@@ -1,9 +1,9 @@
 // What the commands of Slurm print about a job. The lines are those of Slurm 22.05, shortened.
 #include "launch/cluster/slurm_job.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"
 

@@ -2,11 +2,11 @@
 // launcher and for scontrol.
 #include "launch/cluster/slurm_script.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 
@@ -17,6 +16,7 @@
 #include "launch/message.h"
 #include "launch/output.h"
 #include "launch/supervisor.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
 

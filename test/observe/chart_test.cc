@@ -1,5 +1,4 @@
 // Charts: what is drawn where, on both canvases.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +7,7 @@
 #include "observe/charts/thin.h"
 #include "observe/charts/ticks.h"
 #include "picture.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

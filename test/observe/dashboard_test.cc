@@ -1,10 +1,10 @@
 // The dashboard and the alert rules in configs/ ask for metrics that exist, by names that the endpoint gives them.
-#include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/catch.h"
 #include "telemetry/catalogue.h"
 
 using namespace dtrain;

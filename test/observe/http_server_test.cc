@@ -5,13 +5,13 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "observe/http/access.h"
 #include "observe/http_client.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::observe;

@@ -1,12 +1,12 @@
 // The server of http_server_test.cc with a certificate, and OpenSSL's own client.
 #include <array>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdio>
 
 #include "base/file.h"
 #include "observe/http/http_server.h"
 #include "observe/http_client.h"
+#include "support/catch.h"
 #include "support/certificates.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

@@ -1,12 +1,12 @@
 // What the live page is told: everything at first, then what is new, always bounded.
 #include "observe/job_facts.h"
 
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
 
 #include "base/json.h"
 #include "observe/page/page.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,8 +1,9 @@
 // Lines of training logs of all eras (docs/formats.md, "Log lines").
 #include "observe/runs/log_line.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::observe;

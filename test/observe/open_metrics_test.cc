@@ -1,7 +1,8 @@
 #include "observe/open_metrics.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::observe;

@@ -2,12 +2,12 @@
 #include "observe/report/report.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <regex>
 
 #include "observe/report/plots.h"
 #include "run_files.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

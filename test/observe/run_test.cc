@@ -1,12 +1,12 @@
 // Reading run directories and logs, whole and broken ones.
 #include "observe/runs/run.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
 
 #include "base/file.h"
 #include "run_files.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

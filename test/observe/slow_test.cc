@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
+
 #include <nlohmann/json.hpp>
 
 using namespace dtrain;

@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 
 #include <cerrno>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "observe/tensorboard/scalar_sink.h"
 #include "observe/tensorboard/tfrecord.h"
 #include "observe/tensorboard/value_counts.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

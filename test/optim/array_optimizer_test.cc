@@ -1,10 +1,10 @@
 #include "optim/array_optimizer.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/random.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;

@@ -1,10 +1,11 @@
 #include "optim/initializer.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <vector>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;

@@ -1,9 +1,9 @@
 // Optimizers that look at whole arrays, or at several gradients.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "optim/optimizer.h"
 #include "rules.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;

@@ -1,7 +1,6 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -11,6 +10,7 @@
 #include "optim/array_optimizer.h"
 #include "optim/noise.h"
 #include "rules.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;

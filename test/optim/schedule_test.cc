@@ -1,8 +1,9 @@
 #include "optim/schedule.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
+
+#include "support/catch.h"
 
 using namespace dtrain::optim;
 

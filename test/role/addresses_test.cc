@@ -1,9 +1,8 @@
 #include "role/process/addresses.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/process/token.h"
 #include "role/process/observer.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

@@ -1,9 +1,8 @@
 #include "role/worker/calibration.h"
 
-#include <catch2/catch.hpp>
-
 #include "job/flags/store.h"
 #include "role/setup/threads.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
 // Loads the part for GPUs, on any machine. DTRAIN_TEST_DEVICE_MODULE names its file if it was built.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
 
 #include "base/file.h"
 #include "role/setup/device_loader.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 #include "role/worker/indexing.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -9,6 +8,7 @@
 #include "data/loading/open.h"
 #include "data/make_images.h"
 #include "role/worker/meeting.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "train/members.h"

@@ -1,10 +1,10 @@
 // The initial values of whole networks. A run with the same seed begins with the same bits in every version of dtrain.
-#include <catch2/catch.hpp>
 #include <span>
 
 #include "base/crc32c.h"
 #include "exec/contract.h"
 #include "role/setup/network.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

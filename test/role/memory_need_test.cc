@@ -1,6 +1,6 @@
 #include "role/setup/memory_need.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 namespace dtrain::role {
 

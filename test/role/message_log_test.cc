@@ -1,10 +1,10 @@
 #include "role/worker/message_log.h"
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,10 +1,10 @@
 #include "role/setup/pretrained.h"
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "role/runs.h"
 #include "role/setup/network.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

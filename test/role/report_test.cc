@@ -1,11 +1,11 @@
 #include "role/process/report.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "role/process/summary.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 #include "train/run_metrics.h"
 

@@ -1,6 +1,5 @@
 // What the workers of a job read, epoch by epoch, when shares move from rank to rank (--resplit-every).
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "data/loading/loader.h"
 #include "role/setup/shares.h"
 #include "role/worker/loading.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

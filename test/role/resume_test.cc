@@ -1,11 +1,11 @@
 #include "role/process/resume.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "job/resolve/data_set.h"
 #include "role/runs.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

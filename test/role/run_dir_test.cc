@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
 #include "role/runs.h"
+#include "support/catch.h"
 #include "train/rate_request.h"
 
 using namespace dtrain;

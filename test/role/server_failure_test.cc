@@ -1,7 +1,6 @@
 // A whole server in this process, with a scheduler and a worker: what happens when it runs out of memory in the middle of
 // a gradient. This program has an aligned_alloc of its own, so that no other test fails by it.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <future>
 
@@ -16,6 +15,7 @@
 #include "role/setup/update.h"
 #include "rpc/data_client.h"
 #include "rpc/job.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

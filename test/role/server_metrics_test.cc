@@ -1,6 +1,6 @@
 #include "role/server/server_metrics.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

@@ -1,6 +1,5 @@
 // What follows from a process's flags: network, data, devices, threads.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +15,7 @@
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
 #include "role/worker/stores.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,11 +1,11 @@
 #include "role/setup/shares.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
 #include <random>
 
 #include "base/file.h"
 #include "role/setup/update.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

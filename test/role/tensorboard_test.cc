@@ -1,11 +1,11 @@
 #include "role/worker/tensorboard.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
 #include "role/runs.h"
 #include "role/setup/drawn_network.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

@@ -1,10 +1,10 @@
 #include "role/process/wait_log.h"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
 

@@ -1,12 +1,12 @@
 #include "rpc/acceptor.h"
 
-#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 
 #include "base/listening_sockets.h"
 #include "rpc/tcp.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

@@ -1,6 +1,5 @@
 // Barriers through real calls: sums are in membership_test.cc; here are all-gathers, their limits and their time limit.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
 
@@ -10,6 +9,7 @@
 #include "rpc/job.h"
 #include "rpc/status.h"
 #include "scheduler.grpc.pb.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

@@ -2,7 +2,6 @@
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <functional>
 #include <future>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "relay.h"
 #include "rpc/channel.h"
 #include "rpc/server_lane.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc {

@@ -1,8 +1,9 @@
 #include "rpc/control_format.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

@@ -1,11 +1,10 @@
 // A job whose scheduler gets more connections from strangers than it may have file descriptors.
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
-
 #include "rpc/child.h"
 #include "rpc/job.h"
 #include "rpc/tcp.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

@@ -1,6 +1,5 @@
 // Pipes between workers and servers: bytes both ways, order, broken connections, and callers from outside the job.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <future>
 #include <map>
@@ -11,6 +10,7 @@
 #include "rpc/data_client.h"
 #include "rpc/data_message.h"
 #include "rpc/data_server.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc {

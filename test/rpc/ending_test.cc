@@ -1,7 +1,8 @@
 // How a running job meets at barriers, ends and fails: the scheduler's service and its clients, through real calls.
-#include <catch2/catch.hpp>
 
 #include "rpc/job.h"
+
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 

@@ -1,7 +1,6 @@
 // The stores of a job's workers and the shards of its servers, all in this process, connected by gRPC over loopback.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "kvstore/worker/device_store.h"
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 

@@ -1,11 +1,11 @@
 // Faults are injected between the store and real pipes. The results must be the same as without faults.
 #include "kvstore/wire/faults.h"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <vector>
 
 #include "exchange.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc {
 namespace {

@@ -1,8 +1,7 @@
 #include "rpc/job_tracing.h"
 
-#include <catch2/catch.hpp>
-
 #include "rpc/job.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::rpc;

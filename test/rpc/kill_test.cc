@@ -3,7 +3,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <functional>
 
@@ -12,6 +11,7 @@
 #include "rpc/child.h"
 #include "rpc/client_stream.h"
 #include "rpc/job.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

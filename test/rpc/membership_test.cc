@@ -1,9 +1,9 @@
 // The scheduler's service and its clients: the decisions of sync/membership.h, through real calls.
-#include <catch2/catch.hpp>
 
 #include "base/file.h"
 #include "rpc/job.h"
 #include "rpc/tcp.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {

@@ -1,10 +1,10 @@
 // A reaction that runs out of memory ends its call or stream with an error that says so, and no process waits forever.
-#include <catch2/catch.hpp>
 #include <new>
 
 #include "rpc/channel.h"
 #include "rpc/job.h"
 #include "rpc/scheduler_service.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

@@ -1,9 +1,8 @@
 // How many lines refused calls get in the log.
 #include "rpc/refusal_log.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {

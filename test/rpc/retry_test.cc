@@ -1,11 +1,11 @@
 // A process whose connection to the scheduler breaks calls again, whatever gRPC calls the break.
 #include <atomic>
-#include <catch2/catch.hpp>
 
 #include "rpc/channel.h"
 #include "rpc/job.h"
 #include "rpc/scheduler_service.h"
 #include "rpc/status.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 namespace {

@@ -1,6 +1,6 @@
 #include "rpc/security.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 namespace dtrain::rpc {
 

@@ -3,7 +3,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 namespace dtrain::rpc {
 namespace {

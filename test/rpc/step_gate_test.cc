@@ -1,7 +1,8 @@
 #include "rpc/step_gate.h"
 
-#include <catch2/catch.hpp>
 #include <future>
+
+#include "support/catch.h"
 
 namespace dtrain::rpc {
 

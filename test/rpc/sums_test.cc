@@ -1,8 +1,8 @@
 // The check of sums from MXNet's nightly tests, over gRPC: all devices of all workers push, the servers add, all pull.
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "exchange.h"
+#include "support/catch.h"
 
 namespace dtrain::rpc {
 

@@ -1,11 +1,11 @@
 // TLS on the control and the data streams, with certificates that the openssl program makes during the test.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "base/file.h"
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"
 #include "rpc/job.h"
+#include "support/catch.h"
 #include "support/certificates.h"
 #include "support/temp_dir.h"
 

@@ -1,11 +1,12 @@
 // What an owner may rely on when it waits for its calls.
 #include "rpc/tracker.h"
 
-#include <catch2/catch.hpp>
 #include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+
+#include "support/catch.h"
 
 namespace dtrain::rpc::test {
 

@@ -1,10 +1,10 @@
 #include "sync/grouping.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 #include "base/random.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

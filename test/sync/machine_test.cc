@@ -1,7 +1,6 @@
 #include "sync/machine.h"
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.h"
 #include "sync/text.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
 // Whole jobs in virtual time (simulated_members.h), from many seeds.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "simulated_members.h"
+#include "support/catch.h"
 
 namespace dtrain::sync::membership {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <utility>
 
+#include "support/catch.h"
 #include "sync/differing_keys.h"
 
 namespace dtrain::sync::membership {

@@ -1,12 +1,12 @@
 // Conversations with the machine: each file in scenarios/ has a policy and events, and under each event the effects
 // that it must have. DTRAIN_REWRITE_GOLDEN=1 writes what the machine does today; read it as a diff.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "sync/text.h"
 
 using namespace dtrain;

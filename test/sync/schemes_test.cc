@@ -1,10 +1,10 @@
 // Compares the schemes with each other and with results computed by hand: the machine with sums and an optimizer.
-#include <catch2/catch.hpp>
 #include <map>
 #include <sstream>
 
 #include "audit.h"
 #include "optim/optimizer.h"
+#include "support/catch.h"
 #include "sync/simulator.h"
 #include "sync/text.h"
 

@@ -1,10 +1,10 @@
 #include "sync/simulator.h"
 
-#include <catch2/catch.hpp>
 #include <numeric>
 
 #include "audit.h"
 #include "base/random.h"
+#include "support/catch.h"
 #include "sync/text.h"
 #include "sync/trace.h"
 

@@ -1,8 +1,7 @@
 #include "sync/trace.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

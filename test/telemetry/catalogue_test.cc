@@ -1,12 +1,12 @@
 #include "telemetry/catalogue.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <set>
 #include <string>
 
 #include "base/file.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::telemetry;

@@ -2,7 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
+
 #include <optional>
 #include <string>
 

@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -2,7 +2,8 @@
 
 #include <sched.h>
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
+
 #include <chrono>
 #include <fstream>
 #include <thread>

@@ -1,8 +1,8 @@
 #include "telemetry/registry.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
+#include "support/catch.h"
 #include "telemetry/record.h"
 
 using namespace dtrain;

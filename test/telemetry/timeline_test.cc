@@ -1,10 +1,10 @@
 #include "telemetry/timeline.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 #include <vector>
 
 #include "base/thread.h"
+#include "support/catch.h"
 #include "telemetry/clock_offset.h"
 
 using namespace dtrain;

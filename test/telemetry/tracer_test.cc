@@ -1,10 +1,10 @@
 #include "telemetry/tracer.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "telemetry/trace_file.h"

@@ -1,9 +1,9 @@
 #include "tensor/ndarray_file.h"
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cmath>
 
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

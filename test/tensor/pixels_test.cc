@@ -1,8 +1,9 @@
 #include "tensor/pixels.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 

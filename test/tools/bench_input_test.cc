@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/synth.h"

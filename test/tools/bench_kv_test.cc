@@ -1,11 +1,11 @@
 #include "tools/bench_kv.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "job/flags/flags.h"
 #include "role/setup/threads.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/bench_kv_plan.h"

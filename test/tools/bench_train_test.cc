@@ -2,10 +2,10 @@
 #include "tools/bench_train.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -4,7 +4,6 @@
 
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +12,7 @@
 #include "data/loading/open.h"
 #include "data/pictures/image.h"
 #include "data/records/record_file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/matlab_file.h"

@@ -1,12 +1,12 @@
 #include "tools/data_stat.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "../data/make_images.h"
 #include "data/pictures/picture_facts.h"
 #include "job/flags/flags.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

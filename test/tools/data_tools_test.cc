@@ -1,11 +1,11 @@
 // im2rec and data index: from their options to the files that they write.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
 #include "data/loading/open.h"
 #include "data/pictures/image.h"
 #include "data/records/record_index.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/im2rec.h"

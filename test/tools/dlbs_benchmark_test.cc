@@ -1,9 +1,9 @@
 #include "tools/dlbs/benchmark.h"
 
-#include <catch2/catch.hpp>
 #include <regex>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/dlbs/report.h"

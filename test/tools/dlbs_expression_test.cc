@@ -1,7 +1,6 @@
 #include "tools/dlbs/expression.h"
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,7 +1,7 @@
 // The checks of dtrain doctor: each one passes on hosts that are alike and in order, and fails on what it is there for,
 // with the remedy that the user reads.
-#include <catch2/catch.hpp>
 
+#include "support/catch.h"
 #include "support/text.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/report.h"

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <set>
 #include <thread>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "support/text.h"

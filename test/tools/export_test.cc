@@ -1,11 +1,11 @@
 // What dtrain export writes. test/bench/peers/onnx_outputs.py compares the outputs with ONNX Runtime's.
 #include "tools/export.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "exec/contract.h"
 #include "onnx.pb.h"
+#include "support/catch.h"
 #include "tools/onnx_model.h"
 #include "tools/safetensors.h"
 

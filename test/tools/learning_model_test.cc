@@ -1,10 +1,10 @@
 #include "tools/learning_model.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
 
+#include "support/catch.h"
 #include "support/must.h"
 #include "sync/simulator.h"
 

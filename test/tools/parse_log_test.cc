@@ -1,9 +1,8 @@
 #include "tools/parse_log.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "log_table.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,10 +1,10 @@
 #include "tools/plan.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "data/records/sharding_file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

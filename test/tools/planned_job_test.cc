@@ -1,9 +1,8 @@
 #include "tools/planned_job.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
 #include "job/spec/job_spec.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,9 +1,9 @@
 #include "tools/simulate.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

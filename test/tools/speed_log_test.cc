@@ -1,8 +1,7 @@
 #include "tools/speed_log.h"
 
-#include <catch2/catch.hpp>
-
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,12 +1,12 @@
 // The small data set that dtrain makes.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
 
 #include "base/file.h"
 #include "data/loading/open.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/synth.h"

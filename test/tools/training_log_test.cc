@@ -1,8 +1,8 @@
 // MXNet's log parser can read what the trainer logs, in both formats (docs/formats.md, "Log lines").
-#include <catch2/catch.hpp>
 #include <sstream>
 
 #include "log_table.h"
+#include "support/catch.h"
 #include "train/toy_run.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
 // A training step must not allocate memory, because millions of steps would repeat it.
-#include <catch2/catch.hpp>
 
 #include "fakes.h"
 #include "graph/graph.h"
 #include "support/allocations.h"
+#include "support/catch.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
 #include "train/pace.h"

@@ -1,10 +1,10 @@
 #include "train/batch_times.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "train/members.h"

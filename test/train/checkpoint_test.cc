@@ -3,12 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 #include "tensor/ndarray_file.h"
 

@@ -1,6 +1,6 @@
 #include "train/data_limit.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::train;

@@ -1,6 +1,6 @@
 #include "train/fill_weights.h"
 
-#include <catch2/catch.hpp>
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::train;

@@ -1,9 +1,9 @@
 // Training on top of another model's weights, with frozen layers and rates of their own.
 #include "graph/fine_tune.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 
+#include "support/catch.h"
 #include "toy_run.h"
 
 using namespace dtrain;

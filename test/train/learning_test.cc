@@ -1,12 +1,12 @@
 // The synthetic data set is easy for a convolutional network after some training, and hard for a linear classifier. If
 // lenet learns it, the whole path from record files to weights works.
 #include <atomic>
-#include <catch2/catch.hpp>
 
 #include "data/loading/open.h"
 #include "graph/fine_tune.h"
 #include "graph/models/models.h"
 #include "kvstore/worker/device_store.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "telemetry/registry.h"

@@ -1,7 +1,9 @@
 #include "train/log_lines.h"
+
+#include "support/catch.h"
+
 #include "train/times.h"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 
 using namespace dtrain;

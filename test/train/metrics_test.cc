@@ -1,8 +1,9 @@
 #include "train/metrics.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::train;

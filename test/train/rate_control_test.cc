@@ -1,10 +1,10 @@
 // Learning rates that change while a run trains: on a plateau, or by hand.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 #include <thread>
 
 #include "members.h"
+#include "support/catch.h"
 #include "toy_run.h"
 #include "train/rate_request.h"
 

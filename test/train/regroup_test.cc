@@ -1,10 +1,10 @@
 #include "train/regroup.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "fakes.h"
 #include "members.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

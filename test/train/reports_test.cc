@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
 #include <limits>
 
+#include "support/catch.h"
 #include "train/pace.h"
 #include "train/time_to_accuracy.h"
 #include "train/times.h"

@@ -1,7 +1,7 @@
 // Resumed runs: training for k epochs, stopping, resuming and training for k more gives the same bits as 2k epochs.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.h"
 #include "tensor/ndarray_file.h"
 #include "toy_run.h"
 #include "train/checkpoint.h"

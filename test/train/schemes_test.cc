@@ -1,10 +1,10 @@
 // Whole training runs with each scheme: workers and servers in one process, with one Trainer per worker.
-#include <catch2/catch.hpp>
 #include <optional>
 #include <thread>
 
 #include "../kvstore/cluster.h"
 #include "members.h"
+#include "support/catch.h"
 #include "toy_run.h"
 #include "train/checkpoint.h"
 

@@ -1,10 +1,10 @@
 #include "train/step.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 #include "fakes.h"
+#include "support/catch.h"
 #include "toy_run.h"
 #include "train/finite.h"
 

@@ -1,9 +1,9 @@
 #include "train/thread_tuner.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "base/random.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::train;

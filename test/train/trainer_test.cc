@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <barrier>
-#include <catch2/catch.hpp>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "support/catch.h"
 #include "toy_run.h"
 #include "train/run_metrics.h"
 

@@ -1,10 +1,10 @@
 // Which checkpoints stay, which is the best, when a run ends early, and validation within epochs.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 #include <thread>
 
 #include "members.h"
+#include "support/catch.h"
 #include "toy_run.h"
 
 using namespace dtrain;

@@ -1,8 +1,7 @@
 #include "cuda/dnn/convolution.h"
 
-#include <catch2/catch.hpp>
-
 #include "cuda/dnn/networks.h"
+#include "support/catch.h"
 
 namespace dtrain::cuda {
 

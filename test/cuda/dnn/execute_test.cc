@@ -1,10 +1,10 @@
 // Runs plans on this machine's device and compares them with plain loops. Inputs are small whole numbers, so that sums
 // are exact in any order and every type, and the results must be equal bit for bit.
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <random>
 
 #include "cuda/dnn/planner.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 namespace dtrain::cuda {

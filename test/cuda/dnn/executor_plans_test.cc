@@ -1,10 +1,10 @@
 // The plans that the executor requests, through its own code and for a device that is only described: every pass of
 // every layer in the layout that the executor chooses. plans_test.cc checks which plans are chosen.
-#include <catch2/catch.hpp>
 
 #include "cuda/dnn/networks.h"
 #include "cuda/dnn/planner.h"
 #include "cuda/executor/convolutions.h"
+#include "support/catch.h"
 
 namespace dtrain::cuda {
 

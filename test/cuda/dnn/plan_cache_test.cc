@@ -1,12 +1,12 @@
 #include "cuda/dnn/plan_cache.h"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 #include <iostream>
 
 #include "cuda/dnn/networks.h"
 #include "cuda/dnn/planner.h"
+#include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::cuda {

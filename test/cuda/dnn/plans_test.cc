@@ -1,7 +1,6 @@
 // Makes cuDNN's plans for every layer of the networks on an H200, from the description in h200.json and with the
 // builder that the executor uses. The choices are in plans_sm90.txt, which is reviewed as a diff when it changes;
 // DTRAIN_REWRITE_GOLDEN=1 rewrites it. Nothing is run: this shows that a plan exists, not that it is fast or correct.
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -10,6 +9,7 @@
 
 #include "cuda/dnn/networks.h"
 #include "cuda/dnn/planner.h"
+#include "support/catch.h"
 
 namespace dtrain::cuda {
 

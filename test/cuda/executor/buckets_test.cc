@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "cases.h"
 #include "emulator.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

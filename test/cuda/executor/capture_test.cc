@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 
 #include "cases.h"
 #include "cuda/executor/segment.h"
 #include "emulator.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

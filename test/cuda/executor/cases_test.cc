@@ -1,11 +1,11 @@
 // Every operator case of test/exec/cases.h on the emulated device.
-#include <catch2/catch.hpp>
 
 #include "emulator.h"
 #include "exec/check.h"
 #include "exec/contract.h"
 #include "plain_runner.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

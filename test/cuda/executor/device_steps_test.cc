@@ -1,8 +1,8 @@
 // Single steps with the learned tensors on a device: their graphs, copies and allocations.
-#include <catch2/catch.hpp>
 
 #include "on_device_runs.h"
 #include "support/allocations.h"
+#include "support/catch.h"
 #include "train/step.h"
 
 using namespace dtrain;

@@ -1,6 +1,5 @@
 // The work that one step of lenet gives to the device: kernels and plans in their order, with the bytes that they move.
 // The golden file is reviewed as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 rewrites it.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -10,6 +9,7 @@
 #include "graph/models/models.h"
 #include "pixels.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,9 +1,9 @@
-#include <catch2/catch.hpp>
 
 #include "cases.h"
 #include "exec/norm.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,13 +1,13 @@
 // Whole networks on the emulated device. First, each node is compared with the reference, given the inputs that the
 // executor itself computed. Second, several training steps with changing weights are compared with the reference
 // backend in float32.
-#include <catch2/catch.hpp>
 
 #include "emulator.h"
 #include "exec/check.h"
 #include "optim/initializer.h"
 #include "plain_runner.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "cuda/optimizer.h"
 #include "emulator.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 #include "train/checkpoint.h"
 #include "train/toy_run.h"
 

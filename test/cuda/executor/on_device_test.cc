@@ -1,6 +1,5 @@
 // Training with the learned tensors in device memory. It must give the bits of training with host memory, and run as
 // one graph.
-#include <catch2/catch.hpp>
 #include <limits>
 
 #include "cases.h"
@@ -8,6 +7,7 @@
 #include "emulator.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

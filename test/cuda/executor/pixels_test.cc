@@ -1,7 +1,6 @@
 // Batches of pixels, which the device converts to numbers itself. The results must equal those with numbers bit for
 // bit.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "cases.h"
@@ -12,6 +11,7 @@
 #include "emulator.h"
 #include "pixels.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

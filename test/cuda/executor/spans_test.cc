@@ -1,5 +1,4 @@
 // What a traced step records of a device. The emulator's events have the times of the host's clock.
-#include <catch2/catch.hpp>
 #include <map>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include "emulator.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
+#include "support/catch.h"
 #include "telemetry/timeline.h"
 
 using namespace dtrain;

@@ -1,8 +1,9 @@
 // Checkpoints, logs and messages of training with the learned tensors on devices must equal those of training with host
 // memory byte by byte.
-#include <catch2/catch.hpp>
 
 #include "on_device_runs.h"
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::train::test;

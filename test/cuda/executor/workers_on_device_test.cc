@@ -1,8 +1,8 @@
 // Jobs of several workers without servers, whose devices are all in one group.
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "on_device_runs.h"
+#include "support/catch.h"
 #include "train/members.h"
 
 using namespace dtrain;

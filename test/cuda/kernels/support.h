@@ -5,7 +5,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "emulator.h"
 #include "exec/norm.h"
 #include "exec/reference/spans.h"
+#include "support/catch.h"
 
 namespace dtrain::cuda::test {
 

@@ -2,8 +2,9 @@
 
 #include <sys/mman.h>
 
+#include "support/catch.h"
+
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 

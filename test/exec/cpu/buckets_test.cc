@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
 
@@ -6,6 +5,7 @@
 #include "exec/contract.h"
 #include "exec/cpu/buckets.h"
 #include "graph/models/models.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

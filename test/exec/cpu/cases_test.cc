@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 
 #include "cases.h"
 #include "exec/check.h"
 #include "graph/models/models.h"
 #include "pixels.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,6 +1,5 @@
 // Networks compute the same after their batch norms were folded into the layers before.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/random.h"
@@ -8,6 +7,7 @@
 #include "graph/models/models.h"
 #include "optim/initializer.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 
 #include "exec/check.h"
 #include "exec/norm.h"
 #include "graph/models/models.h"
 #include "optim/initializer.h"
 #include "steps.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,6 +1,7 @@
-#include <catch2/catch.hpp>
 
 #include "exec/cpu/program.h"
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "exec/cpu/executor.h"
 #include "exec/cpu/peak.h"
 #include "graph/models/models.h"
+#include "support/catch.h"
 #include "telemetry/timeline.h"
 
 using namespace dtrain;

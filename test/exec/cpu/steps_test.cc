@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "exec/executor.h"
 #include "graph/models/models.h"
 #include "optim/initializer.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "cases.h"
 #include "exec/cpu/bound.h"
 #include "exec/cpu/parallel.h"
 #include "graph/models/models.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;

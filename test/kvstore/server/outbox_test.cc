@@ -1,13 +1,13 @@
 // Tests how answers leave a slice: outside its lock, in order, with a checksum that is computed once.
 #include "kvstore/server/outbox.h"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
 #include <thread>
 
 #include "base/crc32c.h"
 #include "kvstore/conversation.h"
+#include "support/catch.h"
 
 namespace dtrain::kvstore {
 namespace {

@@ -1,8 +1,8 @@
 // What a shard refuses.
-#include <catch2/catch.hpp>
 
 #include "kvstore/conversation.h"
 #include "kvstore/server/shard.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

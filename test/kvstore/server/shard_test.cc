@@ -2,7 +2,6 @@
 #include "kvstore/server/shard.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "kvstore/server/shard_slice.h"
 #include "kvstore/server/versioned_array.h"
 #include "kvstore/server/waiters.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

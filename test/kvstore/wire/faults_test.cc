@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <future>
 #include <map>
 #include <tuple>
@@ -10,6 +9,7 @@
 #include "base/random.h"
 #include "kvstore/cluster.h"
 #include "kvstore/plain_training.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

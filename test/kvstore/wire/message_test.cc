@@ -1,6 +1,5 @@
 #include "kvstore/wire/message.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

@@ -1,12 +1,12 @@
 #include "kvstore/wire/placement.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
 
 #include "base/random.h"
 #include "kvstore/wire/payload.h"
 #include "kvstore/worker/buckets.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

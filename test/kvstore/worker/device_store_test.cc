@@ -1,10 +1,10 @@
 #include "kvstore/worker/device_store.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "comm/shared_memory.h"
 #include "kvstore/plain_training.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

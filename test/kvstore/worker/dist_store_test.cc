@@ -1,10 +1,10 @@
 #include "kvstore/worker/dist_store.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 
 #include "kvstore/cluster.h"
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

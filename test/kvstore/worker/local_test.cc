@@ -1,6 +1,7 @@
-#include <catch2/catch.hpp>
 
 #include "kvstore/plain_training.h"
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;

@@ -2,12 +2,13 @@
 
 #include <array>
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "support/catch.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;
