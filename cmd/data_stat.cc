@@ -1,5 +1,6 @@
 #include "tools/data_stat.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 

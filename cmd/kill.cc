@@ -1,4 +1,5 @@
 // `dtrain kill JOB`: ends the processes of one of this user's jobs, on this machine and on others.
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <set>
 

@@ -1,5 +1,6 @@
 #include "output.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

@@ -1,5 +1,6 @@
 // `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses, which runs on
 // hosts that have none of these.
+#include <fmt/ranges.h>
 #include <filesystem>
 
 #include "launch/package/staged.h"

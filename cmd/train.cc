@@ -1,5 +1,5 @@
 // `dtrain [train]`: trains in this process, or starts a whole job.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 

@@ -1,6 +1,7 @@
 #include "base/endpoint.h"
 
 #include <arpa/inet.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <system_error>
 #include <utility>
 #include <vector>
 

@@ -54,4 +54,21 @@ void throw_check_failed(const char* file, int line, const char* condition, const
   throw CheckFailed(fmt::format("{}:{}: check '{}' failed: {}", file, line, condition, message));
 }
 
+namespace detail {
+
+tl::unexpected<Error> make_failure(Code code, fmt::string_view format, fmt::format_args args) {
+  return tl::unexpected<Error>(Error{code, fmt::vformat(format, args), {}});
+}
+
+void add_context(Error& error, fmt::string_view format, fmt::format_args args) {
+  error.context.push_back(fmt::vformat(format, args));
+}
+
+void throw_check_failed(const char* file, int line, const char* condition, fmt::string_view format,
+                        fmt::format_args args) {
+  dtrain::throw_check_failed(file, line, condition, fmt::vformat(format, args));
+}
+
+}  // namespace detail
+
 }  // namespace dtrain

@@ -6,7 +6,7 @@
 // three places only: a thread's entry function, an RPC handler, and main.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <new>
 #include <stdexcept>
@@ -55,10 +55,19 @@ struct Error {
 template <class T = void>
 using Result = tl::expected<T, Error>;
 
+// Nearly every file includes this header and formats errors, so the templates below only check the format string and pack
+// the arguments; functions that are compiled once format. Files that need more of fmt than <fmt/core.h> include it.
+namespace detail {
+tl::unexpected<Error> make_failure(Code code, fmt::string_view format, fmt::format_args args);
+void add_context(Error& error, fmt::string_view format, fmt::format_args args);
+[[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, fmt::string_view format,
+                                     fmt::format_args args);
+}  // namespace detail
+
 // Makes the value to return from a function with a Result: return fail(Code::kData, "{}: no records", path);
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
-  return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...), {}});
+  return detail::make_failure(code, format, fmt::make_format_args(args...));
 }
 
 // Thrown for a bug in dtrain or a broken device.
@@ -67,10 +76,10 @@ class CheckFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-[[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
-
 // "not enough memory for <purpose>", with advice on how to need less. Code::kDevice.
 [[nodiscard]] Error not_enough_memory(std::string_view purpose);
+
+[[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
 
 // Runs `work` and turns exceptions into Errors. Use it only in the three places named above. std::bad_alloc becomes
 // not_enough_memory(purpose); every other std::exception an Error with Code::kInternal.
@@ -86,12 +95,18 @@ Result<> catching(Work&& work, std::string_view purpose = {}) {
 }
 
 namespace detail {
-inline Error add_context(Error&& error) {
-  return std::move(error);
+inline tl::unexpected<Error> pass_on(Error& error) {
+  return tl::unexpected<Error>(std::move(error));
 }
 template <class... Args>
-Error add_context(Error&& error, fmt::format_string<Args...> format, Args&&... args) {
-  return std::move(error).with(fmt::format(format, std::forward<Args>(args)...));
+tl::unexpected<Error> pass_on(Error& error, fmt::format_string<Args...> format, Args&&... args) {
+  add_context(error, format, fmt::make_format_args(args...));
+  return tl::unexpected<Error>(std::move(error));
+}
+template <class... Args>
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, fmt::format_string<Args...> format,
+                               Args&&... args) {
+  throw_check_failed(file, line, condition, format, fmt::make_format_args(args...));
 }
 }  // namespace detail
 
@@ -104,29 +119,27 @@ Error add_context(Error&& error, fmt::format_string<Args...> format, Args&&... a
 // the enclosing function with the text added as context. The text may be omitted.
 #define DT_TRY(declaration, expression, ...) \
   DT_TRY_(DT_CONCAT(dt_result_, __LINE__), declaration, expression, __VA_ARGS__)
-#define DT_TRY_(result, declaration, expression, ...)                                         \
-  auto result = (expression);                                                                 \
-  if (!result) {                                                                              \
-    return tl::unexpected<::dtrain::Error>(                                                   \
-        ::dtrain::detail::add_context(std::move(result.error()) __VA_OPT__(, ) __VA_ARGS__)); \
-  }                                                                                           \
+#define DT_TRY_(result, declaration, expression, ...)                            \
+  auto result = (expression);                                                    \
+  if (!result) {                                                                 \
+    return ::dtrain::detail::pass_on(result.error() __VA_OPT__(, ) __VA_ARGS__); \
+  }                                                                              \
   declaration = std::move(*result)
 
 // DT_TRY_VOID(expression, ...): the same for a Result<>, or for a value that is not needed.
-#define DT_TRY_VOID(expression, ...)                                                               \
-  do {                                                                                             \
-    auto dt_result = (expression);                                                                 \
-    if (!dt_result) {                                                                              \
-      return tl::unexpected<::dtrain::Error>(                                                      \
-          ::dtrain::detail::add_context(std::move(dt_result.error()) __VA_OPT__(, ) __VA_ARGS__)); \
-    }                                                                                              \
+#define DT_TRY_VOID(expression, ...)                                                  \
+  do {                                                                                \
+    auto dt_result = (expression);                                                    \
+    if (!dt_result) {                                                                 \
+      return ::dtrain::detail::pass_on(dt_result.error() __VA_OPT__(, ) __VA_ARGS__); \
+    }                                                                                 \
   } while (false)
 
 // DT_CHECK(n > 0, "n is {}", n): throws CheckFailed if the condition is false. Use it for conditions that are false
 // only if dtrain has a bug, never for data from a peer or a file.
-#define DT_CHECK(condition, ...)                                                                \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]] {                                                            \
-      ::dtrain::throw_check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
-    }                                                                                           \
+#define DT_CHECK(condition, ...)                                                   \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]] {                                               \
+      ::dtrain::detail::check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__); \
+    }                                                                              \
   } while (false)

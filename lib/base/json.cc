@@ -23,4 +23,20 @@ size_t json_depth(std::string_view text) {
   return deepest;
 }
 
+template <class Json>
+Json parse_json(std::string_view text) {
+  if (json_depth(text) > kJsonDepthMax) return Json(nlohmann::detail::value_t::discarded);
+  return Json::parse(text, nullptr, false);
+}
+template nlohmann::json parse_json(std::string_view text);
+template nlohmann::ordered_json parse_json(std::string_view text);
+
+std::string json_text(const nlohmann::json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace dtrain

@@ -165,6 +165,10 @@ void Log::write(Level level, std::string_view line) const {
                       printable(line, kRecordBytesMax, "\t"));
 }
 
+void Log::write(Level level, fmt::string_view format, fmt::format_args args) const {
+  write(level, fmt::vformat(format, args));
+}
+
 void Log::flush() const {
   sinks_->logger->flush();
 }

@@ -9,7 +9,7 @@
 // There is no global Log: code that writes log lines is given one. Copies share their sinks. Thread-safe.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>
@@ -39,20 +39,20 @@ class Log {
 
   template <class... Args>
   void info(fmt::format_string<Args...> format, Args&&... args) const {
-    write(Level::kInfo, fmt::format(format, std::forward<Args>(args)...));
+    write(Level::kInfo, format, fmt::make_format_args(args...));
   }
   template <class... Args>
   void warn(fmt::format_string<Args...> format, Args&&... args) const {
-    write(Level::kWarning, fmt::format(format, std::forward<Args>(args)...));
+    write(Level::kWarning, format, fmt::make_format_args(args...));
   }
   template <class... Args>
   void error(fmt::format_string<Args...> format, Args&&... args) const {
-    write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
+    write(Level::kError, format, fmt::make_format_args(args...));
   }
   // Written only if --verbose is at least `verbosity`: 1 for connections, 2 for every message.
   template <class... Args>
   void verbose(int verbosity, fmt::format_string<Args...> format, Args&&... args) const {
-    if (verbosity <= this->verbosity()) write(Level::kDebug, fmt::format(format, std::forward<Args>(args)...));
+    if (verbosity <= this->verbosity()) write(Level::kDebug, format, fmt::make_format_args(args...));
   }
 
   // Shows this below all lines (base/console.h), on stderr only; each call replaces it.
@@ -65,6 +65,7 @@ class Log {
 
  private:
   struct Sinks;
+  void write(Level level, fmt::string_view format, fmt::format_args args) const;
   Log(std::shared_ptr<Sinks> sinks, std::string node) : sinks_(std::move(sinks)), node_(std::move(node)) {}
   std::shared_ptr<Sinks> sinks_;
   std::string node_;

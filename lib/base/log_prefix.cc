@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <system_error>
 
 namespace dtrain {
 namespace {

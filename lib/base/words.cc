@@ -30,6 +30,15 @@ std::vector<WordLine> word_lines(std::string_view text) {
   return lines;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); i++) {
+    if (i > 0) text += between;
+    text += words[i];
+  }
+  return text;
+}
+
 std::string without_comments(std::string_view text) {
   std::string kept;
   bool in_comment = false;

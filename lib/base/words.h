@@ -1,4 +1,4 @@
-// Splits texts into lines of words, for files of hosts, groups and shares.
+// Splits texts into words, and joins them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@ struct WordLine {
 
 // The lines that are not blank, split at spaces and tabs. The words point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
+
+// The words with `between` between them.
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 // Returns `text` without comments: each line is cut at its first '#'.
 std::string without_comments(std::string_view text);

@@ -1,5 +1,7 @@
 #include "comm/missing.h"
 
+#include <fmt/ranges.h>
+
 namespace dtrain::comm {
 
 std::string ranks_have(std::string_view noun, std::span<const uint32_t> ranks) {

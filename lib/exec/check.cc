@@ -1,7 +1,9 @@
 #include "exec/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <memory>
 
 #include "exec/norm.h"
 #include "exec/rounding.h"

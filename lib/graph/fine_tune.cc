@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "base/nearest.h"
 #include "graph/copy.h"

@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "base/poll_until.h"
 #include "launch/job.h"

@@ -1,5 +1,7 @@
 #include "launch/command.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace dtrain::launch {
@@ -18,6 +20,10 @@ std::string quoted(const std::string& word) {
 }
 
 }  // namespace
+
+std::string Command::name() const {
+  return role == "scheduler" ? role : fmt::format("{} {}", role, rank);
+}
 
 std::string shell_line(const std::vector<std::string>& arguments) {
   std::string line;

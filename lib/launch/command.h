@@ -1,8 +1,6 @@
 // A process for a launcher to start.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
@@ -17,7 +15,7 @@ struct Command {
   size_t machine = 0;                         // 0: this machine; else an index into the job's machines, counted from 1
 
   // "worker 3"; the scheduler has no number because there is only one.
-  [[nodiscard]] std::string name() const { return role == "scheduler" ? role : fmt::format("{} {}", role, rank); }
+  [[nodiscard]] std::string name() const;
 };
 
 // The command line in shell syntax, with quotes where they are needed.

@@ -1,7 +1,9 @@
 #include "launch/copy_progress.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <system_error>
 
 namespace dtrain::launch {
 namespace {

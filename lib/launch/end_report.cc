@@ -1,5 +1,6 @@
 #include "launch/end_report.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <csignal>
 #include <string>

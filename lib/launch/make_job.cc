@@ -1,5 +1,6 @@
 #include "launch/make_job.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <map>

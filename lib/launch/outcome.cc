@@ -1,6 +1,6 @@
 #include "launch/outcome.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <csignal>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "launch/recorded.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -1,5 +1,6 @@
 #include "launch/remote_host.h"
 
+#include <fmt/ranges.h>
 #include <csignal>
 #include <utility>
 

@@ -1,12 +1,13 @@
 #include "observe/job_facts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <system_error>
 
 #include "base/json.h"
 #include "base/log_prefix.h"

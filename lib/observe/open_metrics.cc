@@ -1,6 +1,6 @@
 #include "observe/open_metrics.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

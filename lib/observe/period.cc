@@ -1,6 +1,6 @@
 #include "observe/period.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include "base/random.h"

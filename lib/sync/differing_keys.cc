@@ -1,6 +1,6 @@
 #include "sync/differing_keys.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "sync/membership.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

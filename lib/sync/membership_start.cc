@@ -1,7 +1,6 @@
 // The events from the first join until every process has its rank and the job begins.
 #include "sync/membership.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "sync/trace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "telemetry/catalogue.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

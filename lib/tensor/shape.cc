@@ -1,6 +1,5 @@
 #include "tensor/shape.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <functional>

@@ -2,6 +2,7 @@
 // the spans of a trace (docs/monitoring.md), whose steps queue their calls one by one.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string_view>
 
 #include "exec/device_module.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/words.h"
 #include "job/flags/flag_table.h"
 
 namespace dtrain::tools {
@@ -14,7 +15,7 @@ struct CommandHelp {
   std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
   std::vector<job::FlagHelp> flags;
 
-  [[nodiscard]] std::string name() const { return fmt::format("{}", fmt::join(words, " ")); }
+  [[nodiscard]] std::string name() const { return joined(words, " "); }
 };
 
 }  // namespace dtrain::tools

@@ -1,6 +1,7 @@
 #include "tools/data_get.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <zlib.h>
 

@@ -1,9 +1,11 @@
 #include "tools/dry_run.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <tuple>
 
 #include "base/host_limits.h"

@@ -1,5 +1,6 @@
 #include "tools/export.h"
 
+#include <fmt/ranges.h>
 #include <map>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "tools/im2rec.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <charconv>
 #include <filesystem>

@@ -1,5 +1,6 @@
 #include "tools/imagenet_get.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <charconv>
 #include <filesystem>

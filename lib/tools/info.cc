@@ -49,7 +49,7 @@ class TextTable {
 
 // 1234567 as "1,234,567".
 std::string grouped(int64_t number) {
-  std::string digits = fmt::to_string(number);
+  std::string digits = fmt::format("{}", number);
   for (size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
   return digits;
 }

@@ -1,6 +1,6 @@
 #include "tools/npy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::tools {
 

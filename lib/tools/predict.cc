@@ -117,7 +117,8 @@ class Report {
   [[nodiscard]] std::string table_line(int64_t picture, std::span<const float> probabilities) const {
     std::string line = fmt::format("{:<{}}", shown(picture), width_);
     for (const size_t c : order_) {
-      line += fmt::format("  {:.4f} {}", probabilities[c], names_.empty() ? fmt::to_string(c) : printable(names_[c]));
+      line +=
+          fmt::format("  {:.4f} {}", probabilities[c], names_.empty() ? fmt::format("{}", c) : printable(names_[c]));
     }
     return line + "\n";
   }

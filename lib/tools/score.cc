@@ -1,5 +1,6 @@
 #include "tools/score.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>

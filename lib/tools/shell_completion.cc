@@ -1,5 +1,6 @@
 #include "tools/shell_completion.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 

@@ -1,6 +1,5 @@
 // What `dtrain simulate` prints and writes.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

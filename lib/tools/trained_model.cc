@@ -1,5 +1,6 @@
 #include "tools/trained_model.h"
 
+#include <fmt/ranges.h>
 #include <filesystem>
 #include <utility>
 

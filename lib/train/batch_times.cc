@@ -1,6 +1,6 @@
 #include "train/batch_times.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "train/data_limit.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <array>
 #include <cmath>

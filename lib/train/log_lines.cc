@@ -1,6 +1,6 @@
 #include "train/log_lines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::train {
 

@@ -1,7 +1,6 @@
 #include "train/rate_request.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 
 #include <cerrno>

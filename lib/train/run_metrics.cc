@@ -1,6 +1,6 @@
 #include "train/run_metrics.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,5 @@
 #include "train/thread_tuner.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <algorithm>
+#include <new>
 #include <sstream>
 #include <vector>
 

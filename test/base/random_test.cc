@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include <algorithm>
 #include <set>
 
 #include "support/catch.h"

@@ -20,6 +20,12 @@ TEST_CASE("lines are split into words, and blank lines are only counted", "[base
   CHECK(word_lines("\n\n").empty());
 }
 
+TEST_CASE("words are joined, the empty ones too", "[base]") {
+  CHECK(joined({}, ", ") == "");
+  CHECK(joined({"a"}, ", ") == "a");
+  CHECK(joined({"a", "", "b"}, ", ") == "a, , b");
+}
+
 TEST_CASE("a comment extends from # to the end of the line", "[base]") {
   CHECK(without_comments("a # b\n#c\nd#\n") == "a \n\nd\n");
   CHECK(without_comments("#") == "");

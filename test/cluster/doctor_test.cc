@@ -2,6 +2,7 @@
 // whatever can be broken there for real. (Clocks cannot: all hosts have the clock of this machine.)
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "base/file.h"
 #include "cluster/hosts.h"

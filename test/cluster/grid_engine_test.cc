@@ -1,6 +1,7 @@
 // Jobs on a real Grid Engine of one host (test/cluster/grid_engine).
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "base/file.h"

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <thread>

@@ -1,7 +1,9 @@
 // Jobs over several hosts, launched over ssh or started there by hand. The hosts are network namespaces (hosts.h).
 #include "cluster/hosts.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <sstream>
 

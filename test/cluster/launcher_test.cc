@@ -1,5 +1,6 @@
 // `dtrain -n W -s S` starts a whole job: how it ends, and what it leaves behind.
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "base/file.h"

@@ -1,5 +1,6 @@
 // Jobs in which the loss of one worker is not finite in one step.
 
+#include <fmt/ranges.h>
 #include <filesystem>
 
 #include "cluster/lenet_run.h"

@@ -4,7 +4,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 
 #include "job/process/progress.h"

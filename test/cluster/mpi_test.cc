@@ -1,7 +1,9 @@
 // Jobs whose agents mpirun starts, on hosts that are network namespaces (hosts.h). Open MPI reaches them by ssh.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "base/file.h"

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "base/file.h"
 #include "cluster/hosts.h"

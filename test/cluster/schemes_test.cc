@@ -1,6 +1,7 @@
 // Jobs under each consistency scheme, as real processes on this machine: they learn, the events that their servers
 // traced can be replayed and keep the bound, and network faults change nothing.
 
+#include <algorithm>
 #include <csignal>
 #include <map>
 #include <numeric>

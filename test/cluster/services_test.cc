@@ -1,6 +1,6 @@
 // Jobs on YARN and in Kubernetes, whose parts are played by programs of test/cluster/doubles: these check what they are
 // given, and start the containers of a job as processes of this machine. Neither launcher has met the real thing.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <csignal>
 #include <filesystem>

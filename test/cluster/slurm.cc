@@ -1,9 +1,10 @@
 #include "cluster/slurm.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "base/file.h"

@@ -1,6 +1,7 @@
 // Jobs that are submitted to a real Slurm (slurm.h) from outside of an allocation.
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"

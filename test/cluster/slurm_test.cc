@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "cluster/loopback_job.h"
 #include "support/catch.h"

@@ -1,5 +1,7 @@
 // How a job starts, and how a start fails. The processes are started by hand, with flags or environment variables.
 
+#include <memory>
+
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"

@@ -1,5 +1,5 @@
 // Shell completion and the manual page, which are made from the flag tables.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // im2rec as a process: its flags, and what happens if it is killed.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>

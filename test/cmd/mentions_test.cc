@@ -1,4 +1,5 @@
 // Every flag, value and subcommand that messages and help texts tell the user to type must exist.
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <set>

@@ -1,5 +1,5 @@
 // Mistakes of the user, with the built program: the exit code, the time, and the words that must appear.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <regex>

@@ -1,5 +1,6 @@
 #include "comm/shared_memory.h"
 
+#include <memory>
 #include <thread>
 
 #include "base/random.h"

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "make_images.h"
 #include "support/catch.h"

@@ -1,5 +1,6 @@
 #include "data/augmentation/color.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>

@@ -1,5 +1,6 @@
 #include "data/augmentation/geometry.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>

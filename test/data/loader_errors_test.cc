@@ -1,5 +1,7 @@
 // Broken records, wrong labels and failing decoders.
 
+#include <memory>
+
 #include "data/loading/loader.h"
 #include "number_records.h"
 #include "support/catch.h"

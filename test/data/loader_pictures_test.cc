@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "data/loading/image_dataset.h"
 #include "data/loading/loader.h"

@@ -1,5 +1,6 @@
 // What a loader reads ahead.
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <thread>
 

@@ -1,6 +1,7 @@
 #include "data/loading/loader.h"
 
 #include <map>
+#include <memory>
 #include <set>
 
 #include "number_records.h"

@@ -1,7 +1,7 @@
 // Small data sets in all forms that dtrain reads, for tests. Record files: make_images.h.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 #include "data/loading/mean_image.h"
 
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 
 #include "data/loading/open.h"

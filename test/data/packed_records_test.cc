@@ -1,5 +1,6 @@
 #include "data/packing/packed_records.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "make_images.h"

@@ -1,6 +1,7 @@
 #include "data/sources/picture_source.h"
 
 #include <filesystem>
+#include <memory>
 
 #include "base/file.h"
 #include "make_images.h"

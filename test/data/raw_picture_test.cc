@@ -1,5 +1,6 @@
 #include "data/pictures/raw_picture.h"
 
+#include <algorithm>
 #include <opencv2/imgproc.hpp>
 
 #include "data/pictures/mat.h"

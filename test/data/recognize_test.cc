@@ -1,5 +1,6 @@
 #include "data/sources/recognize.h"
 
+#include <fmt/ranges.h>
 #include <filesystem>
 
 #include "data/loading/open.h"

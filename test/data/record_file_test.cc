@@ -1,5 +1,6 @@
 #include "data/records/record_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "data/records/recordio.h"
 
 #include "base/random.h"

@@ -1,8 +1,10 @@
 // A fault of the disk or of a file server: reads are tried again, and a record that cannot be read is not broken.
 #include "data/records/retrying_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "data/records/tar.h"
 
 #include <zlib.h>
+#include <algorithm>
 
 #include "make_images.h"
 #include "make_tar.h"

@@ -1,6 +1,7 @@
 #include "exec/check.h"
 
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 

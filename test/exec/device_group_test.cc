@@ -1,5 +1,7 @@
 #include "exec/device_group.h"
 
+#include <algorithm>
+#include <memory>
 #include <set>
 
 #include "cases.h"

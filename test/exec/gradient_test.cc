@@ -1,4 +1,5 @@
 // Compares the reference's gradients with central differences, in float64.
+#include <algorithm>
 #include <cmath>
 
 #include "cases.h"

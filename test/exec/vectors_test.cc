@@ -1,4 +1,5 @@
 // Compares operators with numbers computed from their formulas in double precision.
+#include <cmath>
 #include <vector>
 
 #include "exec/reference/batch_norm.h"

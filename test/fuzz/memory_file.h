@@ -1,7 +1,7 @@
 // A file in memory, for readers that take a path.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <string>

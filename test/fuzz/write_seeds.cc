@@ -1,5 +1,5 @@
 // write_seeds TARGET DIR: writes the seeds of a fuzzer to files in DIR.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <string_view>

@@ -1,4 +1,5 @@
 // Calls what gpu-check's stages do as functions, on the emulator.
+#include <memory>
 #include <set>
 
 #include "base/file.h"

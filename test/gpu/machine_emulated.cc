@@ -1,5 +1,7 @@
 // The host in place of a device, through the emulator of test/cuda/emulator. Its rates are not measurements, and it
 // says so.
+#include <memory>
+
 #include "cuda/executor/plain_runner.h"
 #include "machine.h"
 

@@ -1,7 +1,7 @@
 // make_pictures DATA OUT: makes the pictures that the stage train learns, for machines without a JPEG decoder. DATA is
 // the folder with the real data (DTRAIN_TEST_DATA). Takes the first 12,000 pictures of MNIST's training set and 500 of
 // each class of CIFAR-10, decoded from JPEG into planes with red first.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

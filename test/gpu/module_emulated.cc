@@ -1,4 +1,6 @@
 // A device module (exec/device_module.h) over the emulator, which the tests load in place of the one for GPUs.
+#include <memory>
+
 #include "cuda/executor/plain_runner.h"
 #include "cuda/optimizer.h"
 #include "exec/device_module.h"

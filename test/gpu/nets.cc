@@ -1,3 +1,4 @@
+#include <memory>
 #include <mutex>
 
 #include "exec/check.h"

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <memory>
+
 #include "exec/check.h"
 #include "modes.h"
 #include "stages.h"

@@ -1,7 +1,9 @@
 #include "product.h"
 #include "pixels.h"
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "base/waits.h"
 #include "cases.h"

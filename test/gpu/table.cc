@@ -1,5 +1,6 @@
 // Report::table: one block per stage. ops has hundreds of parts, so it shows one line per group of parts (the text
 // before the colon of their names), then the parts that failed.
+#include <algorithm>
 #include <map>
 
 #include "report.h"

@@ -1,5 +1,7 @@
 #include "job/resolve/reading.h"
 
+#include <fmt/ranges.h>
+
 #include "job/parse.h"
 #include "job/spec/remembered.h"
 #include "support/catch.h"

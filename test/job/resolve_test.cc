@@ -1,5 +1,7 @@
 #include "job/resolve/resolve.h"
 
+#include <fmt/ranges.h>
+
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"

@@ -1,6 +1,7 @@
 // The workers and servers of one job in this process, connected by memory_transport.h.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,6 +1,8 @@
 // Steps that a worker leaves out because its gradient is not finite, and sums of gradients that are not finite: what
 // servers and workers do with them.
+#include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "comm/shared_memory.h"
 #include "kvstore/cluster.h"

@@ -1,5 +1,8 @@
 // What the schemes do in whole jobs in this process.
 
+#include <algorithm>
+#include <memory>
+
 #include "base/file.h"
 #include "kvstore/cluster.h"
 #include "kvstore/plain_training.h"

@@ -1,5 +1,6 @@
 // What the schemes do to weights, tested with a shard message by message and with whole jobs in this process. test/sync
 // tests which workers wait for each other.
+#include <algorithm>
 #include <set>
 #include <thread>
 

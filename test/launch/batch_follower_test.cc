@@ -2,6 +2,7 @@
 // test writes the job's state into the file `now`.
 #include "launch/cluster/batch_follower.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "base/file.h"

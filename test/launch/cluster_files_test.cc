@@ -1,5 +1,6 @@
 // The files with which Grid Engine, YARN and Kubernetes run a job, compared with those in the folder `files`. With
 // DTRAIN_WRITE_FILES=1 they are written instead; test/launch/check_files then checks them with other programs.
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/file.h"

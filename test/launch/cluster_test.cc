@@ -1,5 +1,7 @@
 // The command lines of clusters' tools.
 
+#include <fmt/ranges.h>
+
 #include "launch/cluster/ask.h"
 #include "launch/cluster/mpi.h"
 #include "launch/cluster/slurm.h"

@@ -1,6 +1,7 @@
 // The commands of --sync-dst-dir, with real tar and rsync. A script takes the place of ssh and runs the commands here.
 #include "launch/host_copy.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>

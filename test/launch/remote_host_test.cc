@@ -2,8 +2,10 @@
 // and runs its command here. Agents, messages and processes are real.
 #include "launch/remote_host.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 

@@ -1,5 +1,6 @@
 #include "launch/screen.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <thread>

@@ -2,6 +2,7 @@
 #include "launch/cluster/slurm_job.h"
 
 #include <csignal>
+#include <memory>
 
 #include "support/catch.h"
 #include "support/must.h"

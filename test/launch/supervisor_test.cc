@@ -1,5 +1,6 @@
 #include "launch/supervisor.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "launch/supervised.h"

@@ -1,4 +1,5 @@
 // Charts: what is drawn where, on both canvases.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 
 #include "base/file.h"
 #include "observe/http/http_server.h"

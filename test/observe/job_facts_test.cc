@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <limits>
+#include <memory>
 
 #include "base/json.h"
 #include "observe/page/page.h"

@@ -1,6 +1,8 @@
 // Reading run directories and logs, whole and broken ones.
 #include "observe/runs/run.h"
 
+#include <fmt/ranges.h>
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 

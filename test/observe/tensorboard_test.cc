@@ -1,4 +1,5 @@
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // Loads the part for GPUs, on any machine. DTRAIN_TEST_DEVICE_MODULE names its file if it was built.
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 
 #include "base/file.h"
 #include "role/setup/device_loader.h"

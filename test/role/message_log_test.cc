@@ -1,6 +1,7 @@
 #include "role/worker/message_log.h"
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "base/file.h"

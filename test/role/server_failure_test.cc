@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <future>
+#include <memory>
 
 #include "base/signals.h"
 #include "job/spec/job_plan.h"

@@ -1,5 +1,6 @@
 #include "role/worker/tensorboard.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 

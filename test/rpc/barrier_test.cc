@@ -1,6 +1,7 @@
 // Barriers through real calls: sums are in membership_test.cc; here are all-gathers, their limits and their time limit.
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include "job/process/exit_code.h"

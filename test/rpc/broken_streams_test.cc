@@ -1,6 +1,7 @@
 // Connections between workers and servers that break in the middle of messages, again and again.
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>

@@ -1,5 +1,6 @@
 // A job whose scheduler gets more connections from strangers than it may have file descriptors.
 #include <sys/resource.h>
+#include <memory>
 
 #include "rpc/child.h"
 #include "rpc/job.h"

@@ -1,8 +1,11 @@
 // Pipes between workers and servers: bytes both ways, order, broken connections, and callers from outside the job.
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <future>
 #include <map>
+#include <memory>
+#include <new>
 
 #include "base/crc32c.h"
 #include "base/file.h"

@@ -1,6 +1,7 @@
 // Faults are injected between the store and real pipes. The results must be the same as without faults.
 #include "kvstore/wire/faults.h"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "rpc/job_tracing.h"
 
 #include "rpc/job.h"

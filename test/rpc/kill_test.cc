@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <functional>
+#include <memory>
 
 #include "base/random.h"
 #include "rpc/channel.h"

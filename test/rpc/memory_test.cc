@@ -1,4 +1,5 @@
 // A reaction that runs out of memory ends its call or stream with an error that says so, and no process waits forever.
+#include <memory>
 #include <new>
 
 #include "rpc/channel.h"

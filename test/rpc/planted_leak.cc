@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <future>
+#include <memory>
 
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"

@@ -1,5 +1,6 @@
 // A process whose connection to the scheduler breaks calls again, whatever gRPC calls the break.
 #include <atomic>
+#include <memory>
 
 #include "rpc/channel.h"
 #include "rpc/job.h"

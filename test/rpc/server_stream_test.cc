@@ -2,6 +2,7 @@
 #include "rpc/server_stream.h"
 
 #include <grpcpp/support/byte_buffer.h>
+#include <memory>
 
 #include "support/catch.h"
 

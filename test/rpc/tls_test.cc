@@ -1,5 +1,6 @@
 // TLS on the control and the data streams, with certificates that the openssl program makes during the test.
 #include <cstdlib>
+#include <memory>
 
 #include "base/file.h"
 #include "rpc/data_client.h"

@@ -1,5 +1,6 @@
 #include "sync/grouping.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

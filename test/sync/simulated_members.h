@@ -2,7 +2,7 @@
 // their messages and streams are delayed, broken and opened again. Everything is drawn from a seed.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

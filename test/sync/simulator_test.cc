@@ -1,5 +1,6 @@
 #include "sync/simulator.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "audit.h"

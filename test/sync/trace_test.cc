@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sync/trace.h"
 
 #include "base/file.h"

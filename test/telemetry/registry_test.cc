@@ -1,5 +1,6 @@
 #include "telemetry/registry.h"
 
+#include <memory>
 #include <thread>
 
 #include "support/catch.h"

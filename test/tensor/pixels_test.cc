@@ -1,6 +1,7 @@
 #include "tensor/pixels.h"
 
 #include <cstring>
+#include <memory>
 #include <numeric>
 
 #include "support/catch.h"

@@ -1,5 +1,6 @@
 #include "tools/data_stat.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

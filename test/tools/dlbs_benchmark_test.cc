@@ -1,5 +1,6 @@
 #include "tools/dlbs/benchmark.h"
 
+#include <fmt/ranges.h>
 #include <regex>
 
 #include "base/file.h"

@@ -1,6 +1,8 @@
 // The checks of dtrain doctor: each one passes on hosts that are alike and in order, and fails on what it is there for,
 // with the remedy that the user reads.
 
+#include <algorithm>
+
 #include "support/catch.h"
 #include "support/text.h"
 #include "tools/doctor/checks.h"

@@ -1,5 +1,7 @@
 // A training step must not allocate memory, because millions of steps would repeat it.
 
+#include <memory>
+
 #include "fakes.h"
 #include "graph/graph.h"
 #include "support/allocations.h"

@@ -1,6 +1,7 @@
 // The synthetic data set is easy for a convolutional network after some training, and hard for a linear classifier. If
 // lenet learns it, the whole path from record files to weights works.
 #include <atomic>
+#include <memory>
 
 #include "data/loading/open.h"
 #include "graph/fine_tune.h"

@@ -1,5 +1,6 @@
 #include "train/regroup.h"
 
+#include <memory>
 #include <thread>
 
 #include "fakes.h"

@@ -1,4 +1,5 @@
 // Resumed runs: training for k epochs, stopping, resuming and training for k more gives the same bits as 2k epochs.
+#include <algorithm>
 #include <filesystem>
 
 #include "support/catch.h"

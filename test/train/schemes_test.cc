@@ -1,4 +1,5 @@
 // Whole training runs with each scheme: workers and servers in one process, with one Trainer per worker.
+#include <memory>
 #include <optional>
 #include <thread>
 

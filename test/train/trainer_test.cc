@@ -1,7 +1,10 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>

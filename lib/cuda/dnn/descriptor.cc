@@ -1,6 +1,6 @@
 #include "cuda/dnn/descriptor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

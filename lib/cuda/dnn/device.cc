@@ -1,6 +1,6 @@
 #include "cuda/dnn/device.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "cuda/dnn/pass.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/overloaded.h"
 #include "graph/flow.h"

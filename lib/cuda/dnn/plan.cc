@@ -1,6 +1,6 @@
 #include "cuda/dnn/plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

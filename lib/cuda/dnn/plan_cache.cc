@@ -1,6 +1,6 @@
 #include "cuda/dnn/plan_cache.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <span>
 

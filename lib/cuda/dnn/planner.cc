@@ -1,6 +1,6 @@
 #include "cuda/dnn/planner.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::cuda {
 

@@ -1,6 +1,6 @@
 #include "cuda/runtime/cudnn_error.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "cuda/runtime/device_spans.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "cuda/runtime/nccl_error.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::cuda {
 

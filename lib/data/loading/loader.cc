@@ -14,6 +14,10 @@
 
 namespace dtrain::data {
 
+std::string Dataset::describe(int64_t index) const {
+  return fmt::format("record {}", index);
+}
+
 Result<bool> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_t>, std::span<float>) const {
   DT_CHECK(false, "{}: the data set cannot return pixels", describe(index));
   return false;

@@ -1,8 +1,6 @@
 // Batches for training and validation: shares, order, decoding on threads, prefetch.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -46,7 +44,7 @@ class Dataset {
   virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                                    std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
-  [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+  [[nodiscard]] virtual std::string describe(int64_t index) const;
   // The size of a record where it is stored; that of the image's pixels if it is not known.
   [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;
   // These records will be loaded soon, in this order: the data set may have the system read them ahead.

@@ -1,5 +1,6 @@
 #include "data/loading/mean_image.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>

@@ -1,5 +1,6 @@
 #include "data/loading/open.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/printable.h"

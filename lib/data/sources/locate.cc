@@ -1,5 +1,6 @@
 #include "data/sources/locate.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <optional>

@@ -1,9 +1,10 @@
 #include "data/sources/recognize.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include "data/sources/folder_source.h"
 #include "data/sources/idx_source.h"

@@ -1,5 +1,6 @@
 #include "data/sources/record_source.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "exec/reference/backend.h"
 
+#include <memory>
+
 #include "exec/reference/executor.h"
 
 namespace dtrain::exec {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "exec/executor.h"
 
 namespace dtrain::exec {

@@ -1,5 +1,5 @@
 // AlexNet (Krizhevsky et al. 2012) without its groups: five convolutions, two of them with local response norms.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "graph/models/builder.h"
 #include "graph/models/families.h"

@@ -1,6 +1,6 @@
 #include "graph/models/builder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/overloaded.h"
 #include "graph/symbol/operators.h"

@@ -1,5 +1,5 @@
 // MXNet-G's "cross" (also called dfnmr): two streams of residual blocks, each of which adds to the mean of both.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "graph/models/builder.h"
 #include "graph/models/families.h"

@@ -1,5 +1,5 @@
 // VGG (arXiv:1409.1556): stages of 3 x 3 convolutions, each halved by a pooling.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 

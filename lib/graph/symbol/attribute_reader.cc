@@ -1,12 +1,12 @@
 #include "graph/symbol/attribute_reader.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "base/printable.h"
 

@@ -1,6 +1,5 @@
 #include "graph/symbol/operators.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "graph/symbol/parse.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

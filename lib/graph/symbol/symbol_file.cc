@@ -1,6 +1,5 @@
 #include "graph/symbol/symbol_file.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "graph/symbol/write.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "job/flags/flag_table.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 

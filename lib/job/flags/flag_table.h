@@ -3,6 +3,7 @@
 // each tool has its own small one.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>

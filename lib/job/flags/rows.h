@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/words.h"
 #include "job/flags/flag_table.h"
 #include "job/flags/flags.h"
 
@@ -34,7 +35,7 @@ Binding<Flags> word_of(Part Flags::*part, std::vector<std::string> Part::*member
           .get =
               [=](const Flags& flags) {
                 const std::vector<std::string>& words = flags.*part.*member;
-                return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
+                return words.empty() ? "none" : joined(words, " ");
               }};
 }
 

@@ -1,4 +1,7 @@
 // The flags of launching, of the network and of injected faults.
+#include <fmt/ranges.h>
+#include <algorithm>
+
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/process/process_environment.h"

@@ -1,5 +1,6 @@
 #include "job/flags/store.h"
 
+#include <fmt/ranges.h>
 #include <array>
 
 #include "base/nearest.h"

@@ -1,7 +1,9 @@
 #include "job/flags/value.h"
 
+#include <fmt/ranges.h>
 #include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "base/nearest.h"
 #include "base/printable.h"

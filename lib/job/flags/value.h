@@ -5,8 +5,6 @@
 // the caller adds the name of the flag.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>

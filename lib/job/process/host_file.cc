@@ -1,6 +1,6 @@
 #include "job/process/host_file.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

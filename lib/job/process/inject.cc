@@ -1,5 +1,6 @@
 #include "job/process/inject.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "job/flags/value.h"

@@ -1,6 +1,6 @@
 #include "job/process/token.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "job/resolve/cluster_flags.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 namespace dtrain::job {

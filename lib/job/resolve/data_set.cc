@@ -1,5 +1,6 @@
 #include "job/resolve/data_set.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,5 +1,6 @@
 #include "job/spec/groups.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "job/spec/job_spec.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <iterator>

@@ -1,5 +1,6 @@
 #include "job/spec/resume.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <filesystem>

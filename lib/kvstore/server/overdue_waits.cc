@@ -1,6 +1,5 @@
 #include "kvstore/server/overdue_waits.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/duration_text.h"

@@ -1,11 +1,12 @@
 #include "kvstore/wire/placement.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <system_error>
 
 #include "kvstore/wire/payload.h"
 

@@ -1,5 +1,6 @@
 #include "launch/cluster/batch_request.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,7 +1,9 @@
 #include "launch/cluster/kubernetes.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <set>
 
 #include "base/json.h"

@@ -1,5 +1,6 @@
 #include "launch/cluster/mpi.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <set>
 

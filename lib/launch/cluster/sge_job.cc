@@ -1,5 +1,6 @@
 #include "launch/cluster/sge_job.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <csignal>
 

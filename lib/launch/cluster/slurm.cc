@@ -1,5 +1,6 @@
 #include "launch/cluster/slurm.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,6 @@
 #include "launch/cluster/slurm_job.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <csignal>

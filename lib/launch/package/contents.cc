@@ -1,5 +1,6 @@
 #include "launch/package/contents.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <set>

@@ -1,5 +1,6 @@
 #include "launch/package/manifest.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <sstream>

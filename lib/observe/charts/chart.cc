@@ -1,6 +1,6 @@
 #include "observe/charts/chart.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

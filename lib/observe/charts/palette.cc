@@ -1,6 +1,6 @@
 #include "observe/charts/palette.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::observe {
 namespace {

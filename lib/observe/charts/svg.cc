@@ -1,6 +1,6 @@
 #include "observe/charts/svg.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "observe/http/access.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 

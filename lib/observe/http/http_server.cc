@@ -1,6 +1,6 @@
 #include "observe/http/http_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <httplib.h>
 
 #include <atomic>

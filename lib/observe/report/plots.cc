@@ -1,5 +1,6 @@
 #include "observe/report/plots.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 

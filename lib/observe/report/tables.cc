@@ -48,16 +48,16 @@ std::string table_of(std::string_view caption, std::span<const Run> runs, const 
   return html + "</tbody></table></div>\n";
 }
 
-using Value = std::function<std::string(const Run&)>;
+using TextOfRun = std::function<std::string(const Run&)>;
 
-void add_row(std::vector<Row>& rows, std::span<const Run> runs, const std::string& name, const Value& value) {
+void add_row(std::vector<Row>& rows, std::span<const Run> runs, const std::string& name, const TextOfRun& value) {
   Row row{.name = name, .cells = {}};
   for (const Run& run : runs) row.cells.push_back(value(run));
   rows.push_back(std::move(row));
 }
 
 // A value of summary.json, else a setting.
-Value fact(const char* key, const char* setting = "") {
+TextOfRun fact(const char* key, const char* setting = "") {
   return [key, setting](const Run& run) -> std::string {
     if (run.summary.is_object()) {
       const auto found = run.summary.find(key);
@@ -90,7 +90,7 @@ std::optional<double> last_of(const Run& run, const std::string& metric) {
   return sum / static_cast<double>(count);
 }
 
-Value accuracy(const char* key, const char* metric) {
+TextOfRun accuracy(const char* key, const char* metric) {
   return [key, metric](const Run& run) {
     const std::optional<double> value = run.summary_number(key);
     return number_text(value ? value : last_of(run, metric), 4);
@@ -153,7 +153,7 @@ std::optional<TimeShares> time_shares_of(const Run& run) {
 }
 
 // Of all workers, or else the number that summary.json has for the first one.
-Value waiting_share(double TimeShares::*of_all, const char* of_first) {
+TextOfRun waiting_share(double TimeShares::*of_all, const char* of_first) {
   return [of_all, of_first](const Run& run) -> std::string {
     std::optional<double> value = run.summary_number(of_first);
     if (const std::optional<TimeShares> shares = time_shares_of(run)) value = (*shares).*of_all;

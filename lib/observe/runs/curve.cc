@@ -1,5 +1,6 @@
 #include "observe/runs/curve.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -1,5 +1,6 @@
 #include "role/process/resume.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "role/server/server.h"
 
 #include <functional>
+#include <memory>
 #include <numeric>
 
 #include "base/step_faults.h"

@@ -1,6 +1,6 @@
 #include "role/server/server_metrics.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::role {
 namespace {

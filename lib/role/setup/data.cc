@@ -1,5 +1,6 @@
 #include "role/setup/data.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "base/file.h"

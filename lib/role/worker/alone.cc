@@ -1,5 +1,7 @@
 #include "role/worker/alone.h"
 
+#include <memory>
+
 #include "base/waits.h"
 #include "data/loading/open.h"
 #include "exec/check.h"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <limits>
+#include <memory>
 
 #include "base/median.h"
 #include "job/process/exit_code.h"

@@ -1,8 +1,9 @@
 #include "role/worker/test_io.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
+#include <memory>
 
 #include "base/waits.h"
 #include "role/setup/labels.h"

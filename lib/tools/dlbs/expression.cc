@@ -1,9 +1,11 @@
 #include "tools/dlbs/expression.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <variant>
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <system_error>
 
 #include "base/json.h"
 #include "base/nearest.h"

@@ -1,4 +1,5 @@
 // Checks of each host by itself: can it be reached, and what does it have?
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <iterator>

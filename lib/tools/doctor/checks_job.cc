@@ -1,4 +1,5 @@
 // Checks of what a job needs: GPUs, flags, data and memory. And the whole list of checks.
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 #include <set>

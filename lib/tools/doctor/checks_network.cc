@@ -1,4 +1,5 @@
 // Checks of names, addresses and the connections between the hosts.
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,5 +1,6 @@
 #include "tools/doctor/examination.h"
 
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -19,7 +20,6 @@ namespace dtrain::tools::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-using launch::Clock;
 using launch::Command;
 using launch::Finished;
 
@@ -166,7 +166,7 @@ Result<> Examination::gather() {
   const auto turns = static_cast<int64_t>(parts_.size() / launch::ConnectGate::kAtOnce + 1);
   const auto time =
       turns * setting_.job.limits.greet + kFactsTime + (setting_.asked.perf ? kMeasuringTime : std::chrono::seconds(0));
-  DT_TRY_VOID(runs_.wait(runs, Clock::now() + time,
+  DT_TRY_VOID(runs_.wait(runs, launch::Clock::now() + time,
                          [](const Finished& run) { return rest_of_line(run, kFactsLine).has_value(); }));
   for (size_t machine = 0; machine < parts_.size(); machine++) {
     HostReport& host = examined_.hosts[machine];
@@ -218,7 +218,7 @@ Result<> Examination::connect() {
   }
   if (started.empty()) return {};
   say("connecting the hosts to each other");
-  DT_TRY_VOID(runs_.wait(started, Clock::now() + kContactsTime));
+  DT_TRY_VOID(runs_.wait(started, launch::Clock::now() + kContactsTime));
   for (size_t from = 1; from < parts_.size(); from++) {
     if (std::find(started.begin(), started.end(), runs[from]) != started.end()) take_contacts(from, runs[from]);
   }
@@ -252,7 +252,7 @@ Result<> Examination::measure_paths() {
       runs.push_back(run);
       examined_.pairs.push_back({from, to, {}});
     }
-    DT_TRY_VOID(runs_.wait(runs, Clock::now() + kPathTime));
+    DT_TRY_VOID(runs_.wait(runs, launch::Clock::now() + kPathTime));
     for (size_t i = 0; i < runs.size(); i++) {
       PairSpeed& pair = examined_.pairs[examined_.pairs.size() - runs.size() + i];
       const std::optional<std::string> line = rest_of_line(runs_.run(runs[i]), kSpeedLine);

@@ -1,5 +1,6 @@
 #include "tools/doctor/findings.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>

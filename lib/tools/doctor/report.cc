@@ -1,5 +1,6 @@
 #include "tools/doctor/report.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 #include <set>

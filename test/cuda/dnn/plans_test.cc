@@ -1,6 +1,7 @@
 // Makes cuDNN's plans for every layer of the networks on an H200, from the description in h200.json and with the
 // builder that the executor uses. The choices are in plans_sm90.txt, which is reviewed as a diff when it changes;
 // DTRAIN_REWRITE_GOLDEN=1 rewrites it. Nothing is run: this shows that a plan exists, not that it is fast or correct.
+#include <fmt/ranges.h>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>

@@ -1,6 +1,7 @@
 // Networks compute the same after their batch norms were folded into the layers before.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/random.h"
 #include "exec/folded_values.h"

@@ -1,4 +1,6 @@
 
+#include <algorithm>
+
 #include "exec/check.h"
 #include "exec/norm.h"
 #include "graph/models/models.h"

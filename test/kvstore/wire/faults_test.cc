@@ -4,6 +4,7 @@
 #include <atomic>
 #include <future>
 #include <map>
+#include <memory>
 #include <tuple>
 
 #include "base/random.h"

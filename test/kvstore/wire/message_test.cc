@@ -1,5 +1,6 @@
 #include "kvstore/wire/message.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

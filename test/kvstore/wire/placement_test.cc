@@ -1,5 +1,6 @@
 #include "kvstore/wire/placement.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 

@@ -1,5 +1,7 @@
 #include "kvstore/worker/device_store.h"
 
+#include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "comm/shared_memory.h"

@@ -1,5 +1,6 @@
 #include "kvstore/worker/dist_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 

@@ -1,4 +1,6 @@
 
+#include <algorithm>
+
 #include "kvstore/plain_training.h"
 
 #include "support/catch.h"

@@ -1,5 +1,6 @@
 #include "exec/cpu/kernels/elementwise.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
