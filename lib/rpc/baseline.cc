@@ -55,9 +55,9 @@ class Service final : public proto::Baseline::CallbackService {
   Buffer<float> weights_;
 };
 
-class Server final : public BaselineServer {
+class GrpcBaselineServer final : public BaselineServer {
  public:
-  explicit Server(size_t weight_bytes) : service_(weight_bytes) {}
+  explicit GrpcBaselineServer(size_t weight_bytes) : service_(weight_bytes) {}
   Result<> begin(const Listen& where) {
     grpc::ServerBuilder builder;
     int port = 0;
@@ -69,7 +69,7 @@ class Server final : public BaselineServer {
     if (server_ == nullptr || port == 0) return fail(Code::kStartup, "cannot listen on {}", where.host);
     return {};
   }
-  ~Server() override {
+  ~GrpcBaselineServer() override {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
   }
   uint16_t port() const override { return port_; }
@@ -170,7 +170,7 @@ class UnaryClient final : public BaselineClient {
 }  // namespace
 
 Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& listen, size_t weight_bytes) {
-  auto server = std::make_unique<Server>(weight_bytes);
+  auto server = std::make_unique<GrpcBaselineServer>(weight_bytes);
   DT_TRY_VOID(server->begin(listen), "starting the server of unary calls");
   return std::unique_ptr<BaselineServer>(std::move(server));
 }

@@ -53,9 +53,9 @@ JoinReply from_proto(const proto::JoinReply& message) {
   return reply;
 }
 
-class Client final : public ControlClient {
+class GrpcControlClient final : public ControlClient {
  public:
-  Client(ControlOptions options, Waits& waits, Log log)
+  GrpcControlClient(ControlOptions options, Waits& waits, Log log)
       : options_(std::move(options)),
         waits_(waits),
         log_(std::move(log)),
@@ -155,7 +155,7 @@ class Client final : public ControlClient {
   // Registered, so that a failure or a signal can cancel it.
   class OpenCall {
    public:
-    explicit OpenCall(Client& client) : client_(client) {
+    explicit OpenCall(GrpcControlClient& client) : client_(client) {
       sign(context_, client.options_.security);
       const MutexLock lock(client_.mutex_);
       client_.open_calls_.insert(&context_);
@@ -170,7 +170,7 @@ class Client final : public ControlClient {
     grpc::ClientContext& context() { return context_; }
 
    private:
-    Client& client_;
+    GrpcControlClient& client_;
     grpc::ClientContext context_;
   };
 
@@ -354,7 +354,7 @@ class Client final : public ControlClient {
 }  // namespace
 
 std::unique_ptr<ControlClient> ControlClient::create(ControlOptions options, Waits& waits, Log log) {
-  return std::make_unique<Client>(std::move(options), waits, std::move(log));
+  return std::make_unique<GrpcControlClient>(std::move(options), waits, std::move(log));
 }
 
 }  // namespace dtrain::rpc

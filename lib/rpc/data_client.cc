@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using Stream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+using OutgoingStream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr milliseconds kLetGo{5'000};
 constexpr std::chrono::minutes kBetweenLines{1};  // of the log, about one server's broken connections
@@ -63,7 +63,7 @@ class Link final : public kvstore::Pipe {
   }
 
   void send(kvstore::Message message) override {
-    std::shared_ptr<Stream> stream;
+    std::shared_ptr<OutgoingStream> stream;
     {
       const MutexLock lock(mutex_);
       if (!is_open()) return;
@@ -76,7 +76,7 @@ class Link final : public kvstore::Pipe {
 
   // If no stream is left and the time to try again has come.
   void open_if_due() {
-    std::vector<std::shared_ptr<Stream>> opened;
+    std::vector<std::shared_ptr<OutgoingStream>> opened;
     {
       const MutexLock lock(mutex_);
       if (alive_ > 0 || closed_ || Clock::now() < retry_at_) return;
@@ -120,23 +120,23 @@ class Link final : public kvstore::Pipe {
   }
 
  private:
-  class Events final : public Stream::Events {
+  class Events final : public OutgoingStream::Events {
    public:
     explicit Events(Link& link) : link_(link) {}
-    void on_open(const Stream::Metadata& metadata) override {
+    void on_open(const OutgoingStream::Metadata& metadata) override {
       if (metadata.contains(kAcceptedKey)) link_.on_open();
     }
     void on_message(grpc::ByteBuffer& buffer) override { link_.on_message(reader_, buffer); }
     void on_end(const grpc::Status& status) override { link_.on_end(status); }
 
    private:
-    Link& link_;  // lives until its tracker is idle: Client::close
+    Link& link_;  // lives until its tracker is idle: GrpcDataClient::close
     MessageReader reader_;
   };
   struct Lane {
     std::shared_ptr<grpc::Channel> channel;
-    std::shared_ptr<Stream> stream;  // null: none, or one that is ending
-    uint64_t bytes = 0;              // sent so far
+    std::shared_ptr<OutgoingStream> stream;  // null: none, or one that is ending
+    uint64_t bytes = 0;                      // sent so far
   };
 
   // A slice keeps its lane, so its messages keep their order. A new one takes the lane that had least to carry.
@@ -150,17 +150,17 @@ class Link final : public kvstore::Pipe {
     return lane;
   }
 
-  std::shared_ptr<Stream> make_stream(size_t lane) DT_REQUIRES(mutex_) {
+  std::shared_ptr<OutgoingStream> make_stream(size_t lane) DT_REQUIRES(mutex_) {
     auto context = std::make_unique<grpc::ClientContext>();
     sign(*context, options_.security);
     context->AddMetadata(kRankKey, std::to_string(options_.rank));
     context->AddMetadata(kIncarnationKey, std::to_string(options_.incarnation));
     context->AddMetadata(kLaneKey, std::to_string(lane));
     grpc::GenericStub stub(lanes_[lane].channel);
-    return Stream::make(tracker_, std::move(context), std::make_unique<Events>(*this),
-                        [&](grpc::ClientContext* c, auto* reactor) {
-                          stub.PrepareBidiStreamingCall(c, exchange_method(), {}, reactor);
-                        });
+    return OutgoingStream::make(tracker_, std::move(context), std::make_unique<Events>(*this),
+                                [&](grpc::ClientContext* c, auto* reactor) {
+                                  stub.PrepareBidiStreamingCall(c, exchange_method(), {}, reactor);
+                                });
   }
 
   [[nodiscard]] bool is_open() const DT_REQUIRES(mutex_) { return open_ == lanes_.size() && !broken_ && !closed_; }
@@ -195,7 +195,7 @@ class Link final : public kvstore::Pipe {
 
   // One lane broke: all do, so that what was not answered is sent again as a whole.
   void break_off() {
-    std::vector<std::shared_ptr<Stream>> ending;
+    std::vector<std::shared_ptr<OutgoingStream>> ending;
     {
       const MutexLock lock(mutex_);
       broken_ = true;
@@ -288,17 +288,17 @@ class Link final : public kvstore::Pipe {
   std::optional<Clock::time_point> logged_at_ DT_GUARDED_BY(mutex_);
 };
 
-class Client final : public DataClient, private Link::Owner {
+class GrpcDataClient final : public DataClient, private Link::Owner {
  public:
-  Client(DataClientOptions options, std::vector<Endpoint> endpoints, kvstore::ClientEvents& events, Waits& waits,
-         Log log)
+  GrpcDataClient(DataClientOptions options, std::vector<Endpoint> endpoints, kvstore::ClientEvents& events,
+                 Waits& waits, Log log)
       : options_(std::move(options)), waits_(waits), log_(std::move(log)) {
     for (uint32_t server = 0; server < endpoints.size(); server++) {
       links_.push_back(std::make_shared<Link>(options_, server, std::move(endpoints[server]), events,
                                               static_cast<Link::Owner&>(*this), log_));
     }
   }
-  ~Client() override { close(); }
+  ~GrpcDataClient() override { close(); }
 
   std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const override { return {links_.begin(), links_.end()}; }
 
@@ -426,7 +426,7 @@ Result<std::unique_ptr<DataClient>> DataClient::create(DataClientOptions options
     endpoints.push_back(std::move(endpoint));
   }
   return std::unique_ptr<DataClient>(
-      new Client(std::move(options), std::move(endpoints), events, waits, std::move(log)));
+      new GrpcDataClient(std::move(options), std::move(endpoints), events, waits, std::move(log)));
 }
 
 }  // namespace dtrain::rpc

@@ -1,6 +1,6 @@
 #include "rpc/data_message.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -23,9 +24,9 @@
 namespace dtrain::rpc {
 namespace {
 
-using Stream = ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+using IncomingStream = ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-constexpr std::chrono::milliseconds kShutdown{500};
+constexpr std::chrono::milliseconds kDataShutdown{500};
 
 class RefusedStream final : public grpc::ServerGenericBidiReactor {
  public:
@@ -44,7 +45,7 @@ std::optional<Number> number(const std::string& text) {
 // Answers go into the stream; kvstore may hold it longer than the stream lives.
 class StreamPipe final : public kvstore::Pipe {
  public:
-  StreamPipe(std::weak_ptr<Stream> stream, std::shared_ptr<Outstanding> outstanding, bool needs_checksums)
+  StreamPipe(std::weak_ptr<IncomingStream> stream, std::shared_ptr<Outstanding> outstanding, bool needs_checksums)
       : stream_(std::move(stream)), outstanding_(std::move(outstanding)), needs_checksums_(needs_checksums) {}
   void send(kvstore::Message message) override {
     if (const auto stream = stream_.lock()) stream->send(to_buffer(std::move(message), outstanding_));
@@ -52,7 +53,7 @@ class StreamPipe final : public kvstore::Pipe {
   bool needs_checksums() const override { return needs_checksums_; }
 
  private:
-  std::weak_ptr<Stream> stream_;
+  std::weak_ptr<IncomingStream> stream_;
   std::shared_ptr<Outstanding> outstanding_;
   const bool needs_checksums_;
 };
@@ -61,7 +62,7 @@ constexpr uint32_t kLanesMax = 64;
 
 struct NewestStream {
   std::shared_ptr<ServerLane> lane;
-  std::weak_ptr<Stream> stream;
+  std::weak_ptr<IncomingStream> stream;
 };
 
 struct Peer {
@@ -70,11 +71,11 @@ struct Peer {
   std::map<uint32_t, NewestStream> lanes;
 };
 
-class Server final : public DataServer, private grpc::CallbackGenericService {
+class GrpcDataServer final : public DataServer, private grpc::CallbackGenericService {
  public:
-  Server(DataServerOptions options, Waits& waits, Log log)
+  GrpcDataServer(DataServerOptions options, Waits& waits, Log log)
       : options_(std::move(options)), waits_(waits), log_(log), refusals_(std::move(log)) {}
-  ~Server() override { close(); }
+  ~GrpcDataServer() override { close(); }
 
   Result<> begin() {
     DT_TRY(listener_,
@@ -108,11 +109,11 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     listener_.shutdown(std::chrono::system_clock::now());
     end_streams();
     listener_.server.reset();
-    (void)outstanding_->wait_none(waits_, "the workers", kShutdown);  // answers own their memory
+    (void)outstanding_->wait_none(waits_, "the workers", kDataShutdown);  // answers own their memory
   }
 
   void cut(uint32_t worker) override {
-    std::vector<std::shared_ptr<Stream>> streams;
+    std::vector<std::shared_ptr<IncomingStream>> streams;
     {
       const MutexLock lock(mutex_);
       if (worker >= peers_.size()) return;
@@ -124,10 +125,10 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   }
 
  private:
-  class Events final : public Stream::Events {
+  class Events final : public IncomingStream::Events {
    public:
     // `is_here`: the worker runs on this host.
-    Events(Server& server, const kvstore::Sender& worker, std::shared_ptr<ServerLane> lane, bool is_here)
+    Events(GrpcDataServer& server, const kvstore::Sender& worker, std::shared_ptr<ServerLane> lane, bool is_here)
         : token_(server.tracker_),
           server_(server),
           worker_(worker),
@@ -135,7 +136,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
           number_(lane_->open()),
           is_here_(is_here) {}
 
-    void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
+    void on_message(IncomingStream& stream, grpc::ByteBuffer& buffer) override {
       const Result<> outcome = catching(
           [&]() -> Result<> {
             token_.run([&] { react(stream, buffer); });
@@ -149,7 +150,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     void on_end() override {}
 
    private:
-    void react(Stream& stream, grpc::ByteBuffer& buffer) {
+    void react(IncomingStream& stream, grpc::ByteBuffer& buffer) {
       if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_, !is_here_);
       const std::optional<kvstore::Head> head = reader_.read(buffer);
       if (!head || sender_of(*head) != worker_) {
@@ -160,7 +161,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     }
 
     Tracker::Token token_;
-    Server& server_;
+    GrpcDataServer& server_;
     const kvstore::Sender worker_;
     std::shared_ptr<ServerLane> lane_;
     const uint64_t number_;  // of this stream, in the lane
@@ -170,7 +171,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   };
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    std::shared_ptr<Stream> stream;
+    std::shared_ptr<IncomingStream> stream;
     grpc::Status status;
     const Result<> outcome = catching(
         [&]() -> Result<> {
@@ -184,18 +185,18 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     return stream.get();
   }
 
-  grpc::Status open_stream(grpc::GenericCallbackServerContext& context, std::shared_ptr<Stream>& stream) {
+  grpc::Status open_stream(grpc::GenericCallbackServerContext& context, std::shared_ptr<IncomingStream>& stream) {
     if (grpc::Status status = check_caller(context, options_.security, refusals_); !status.ok()) return status;
     if (context.method() != exchange_method()) return {grpc::StatusCode::UNIMPLEMENTED, "no such method"};
     return make_stream(context, stream);
   }
 
-  grpc::Status make_stream(grpc::CallbackServerContext& context, std::shared_ptr<Stream>& stream) {
+  grpc::Status make_stream(grpc::CallbackServerContext& context, std::shared_ptr<IncomingStream>& stream) {
     const auto rank = number<uint32_t>(metadata(context, kRankKey));
     const auto incarnation = number<uint64_t>(metadata(context, kIncarnationKey));
     const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
     const bool is_here = is_peer_of_this_host(context.peer());
-    std::shared_ptr<Stream> old;
+    std::shared_ptr<IncomingStream> old;
     {
       const MutexLock lock(mutex_);
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
@@ -207,9 +208,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
       if (newest.lane == nullptr) newest.lane = std::make_shared<ServerLane>(*events_);
       context.AddInitialMetadata(kAcceptedKey, "1");
-      stream = Stream::make(context,
-                            std::make_unique<Events>(*this, kvstore::Sender{*rank, *incarnation}, newest.lane, is_here),
-                            options_.unread_max);
+      stream = IncomingStream::make(
+          context, std::make_unique<Events>(*this, kvstore::Sender{*rank, *incarnation}, newest.lane, is_here),
+          options_.unread_max);
       old = std::exchange(newest.stream, stream).lock();
     }
     // The worker has given it up: it would not open another one.
@@ -250,18 +251,18 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     const MutexLock lock(mutex_);
     while (!is_closing_) {
       closing_.wait_for(mutex_, options_.unread_limit / 4, [this]() DT_REQUIRES(mutex_) { return is_closing_; });
-      const std::vector<std::shared_ptr<Stream>> stuck = find_stuck();
+      const std::vector<std::shared_ptr<IncomingStream>> stuck = find_stuck();
       const MutexUnlock unlocked(mutex_);
       for (const auto& stream : stuck) stream->cut();
     }
   }
 
-  std::vector<std::shared_ptr<Stream>> find_stuck() DT_REQUIRES(mutex_) {
-    std::vector<std::shared_ptr<Stream>> stuck;
+  std::vector<std::shared_ptr<IncomingStream>> find_stuck() DT_REQUIRES(mutex_) {
+    std::vector<std::shared_ptr<IncomingStream>> stuck;
     const auto since = Backlog::Clock::now() - options_.unread_limit;
     for (const Peer& peer : peers_) {
       for (const auto& [number_of_lane, newest] : peer.lanes) {
-        const std::shared_ptr<Stream> stream = newest.stream.lock();
+        const std::shared_ptr<IncomingStream> stream = newest.stream.lock();
         const std::optional<uint64_t> bytes = stream ? stream->unread_since(since) : std::nullopt;
         if (!bytes) continue;
         log_.error(
@@ -303,7 +304,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::start(DataServerOptions options, Waits& waits, Log log) {
-  auto server = std::make_unique<Server>(std::move(options), waits, std::move(log));
+  auto server = std::make_unique<GrpcDataServer>(std::move(options), waits, std::move(log));
   DT_TRY_VOID(server->begin());
   return std::unique_ptr<DataServer>(std::move(server));
 }

@@ -1,6 +1,6 @@
 #include "rpc/refusal_log.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dtrain::rpc {
 

@@ -23,7 +23,7 @@ namespace membership = sync::membership;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr std::chrono::milliseconds kShutdown{500};
+constexpr std::chrono::milliseconds kSchedulerShutdown{500};
 constexpr size_t kMemoryBase = 256 << 20;
 constexpr size_t kMemoryOfMember = 1 << 20;
 // If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
@@ -46,7 +46,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (!thread_.joinable()) return;
     service_.close();
     post([this] { end_all_calls(); });
-    listener_.shutdown(std::chrono::system_clock::now() + kShutdown);
+    listener_.shutdown(std::chrono::system_clock::now() + kSchedulerShutdown);
     // The thread is still there to answer what is cancelled.
     if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; they are ignored from now on");
     post([this] { stopped_ = true; });

@@ -1,6 +1,6 @@
 #include "rpc/scheduler_messages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>

@@ -55,6 +55,13 @@ make_headers() {
   ninja -C "$1" -t targets all 2>/dev/null | sed -n 's/^\(proto\/[^:]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C "$1" >/dev/null
 }
 
+# configure_style: makes build-style, in which nothing is compiled: compile_commands.json there has a command for each file,
+# and the headers that the build generates, for tools that parse the sources.
+configure_style() {
+  [ -f build-style/compile_commands.json ] || configure build-style -Dunity=off
+  make_headers build-style
+}
+
 # minutes SECONDS: prints the seconds in minutes, such as "1.5".
 minutes() { awk -v s="$1" 'BEGIN { printf "%.1f", s / 60 }'; }
 
