@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "optim/optimizer.h"
-#include "rules.h"
+#include "rule_checks.h"
 #include "support/catch.h"
 
 using namespace dtrain;

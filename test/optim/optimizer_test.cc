@@ -9,7 +9,7 @@
 #include "mxnet_vectors.h"
 #include "optim/array_optimizer.h"
 #include "optim/noise.h"
-#include "rules.h"
+#include "rule_checks.h"
 #include "support/catch.h"
 
 using namespace dtrain;

@@ -19,7 +19,7 @@ using dtrain::test::must;
 
 namespace {
 
-constexpr uint32_t kWorkers = 3;
+constexpr uint32_t kIndexingWorkers = 3;
 
 using Shared = Result<data::KnownOffsets>;
 
@@ -46,8 +46,8 @@ std::vector<Shared> share(const std::vector<std::vector<data::IndexedFile>>& fil
 
 // Gives each worker its own folder, as on three hosts.
 std::vector<std::vector<data::IndexedFile>> own_files(const test::TempDir& dir, const std::vector<std::string>& names) {
-  std::vector<std::vector<data::IndexedFile>> files(kWorkers);
-  for (uint32_t rank = 0; rank < kWorkers; rank++) {
+  std::vector<std::vector<data::IndexedFile>> files(kIndexingWorkers);
+  for (uint32_t rank = 0; rank < kIndexingWorkers; rank++) {
     std::filesystem::create_directories(dir.path(std::to_string(rank)));
     for (const std::string& name : names) files[rank].push_back({dir.path(std::to_string(rank) + "/" + name), ""});
   }
@@ -58,7 +58,7 @@ std::vector<std::vector<data::IndexedFile>> own_files(const test::TempDir& dir, 
 std::vector<int64_t> write_copies(const std::vector<std::vector<data::IndexedFile>>& files, size_t number,
                                   int records) {
   const std::vector<int64_t> offsets = test::write_record_file(files[0][number].path, records, 6, 6, 3, 2);
-  for (uint32_t rank = 1; rank < kWorkers; rank++) {
+  for (uint32_t rank = 1; rank < kIndexingWorkers; rank++) {
     std::filesystem::copy_file(files[0][number].path, files[rank][number].path);
   }
   return offsets;
@@ -105,7 +105,7 @@ TEST_CASE("only worker 0 indexes, and workers with their own copies receive the 
   }
   for (size_t number = 0; number < 2; number++) {
     CHECK(std::filesystem::exists(index_of(files[0][number])));  // kept for the next job
-    for (uint32_t rank = 1; rank < kWorkers; rank++)
+    for (uint32_t rank = 1; rank < kIndexingWorkers; rank++)
       CHECK_FALSE(std::filesystem::exists(index_of(files[rank][number])));
   }
 }
@@ -150,7 +150,7 @@ TEST_CASE("workers without an index use that of worker 0, and the others keep th
 TEST_CASE("no record file is read if all workers have an index", "[role]") {
   const test::TempDir dir;
   const auto files = own_files(dir, {"absent.rec"});
-  for (uint32_t rank = 0; rank < kWorkers; rank++) test::write_text(index_of(files[rank][0]), "0\t0\n");
+  for (uint32_t rank = 0; rank < kIndexingWorkers; rank++) test::write_text(index_of(files[rank][0]), "0\t0\n");
   for (const Shared& known : share(files)) {
     REQUIRE(known);
     CHECK(known->empty());
@@ -253,7 +253,7 @@ TEST_CASE("worker 0 broadcasts strings of any length", "[role]") {
   for (const size_t size : {size_t{0}, size_t{1}, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes + 5}) {
     INFO(size);
     const std::string bytes = random_bytes(size, size);
-    const auto received = on_each(kWorkers, [&](train::test::Member& member) {
+    const auto received = on_each(kIndexingWorkers, [&](train::test::Member& member) {
       return broadcast(member, "bytes", member.rank() == 0 ? bytes : "other");
     });
     for (const Result<std::string>& one : received) CHECK(must(one) == bytes);
