@@ -2,9 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "exec/reference/batch_norm.h"
-#include "exec/reference/pooling.h"
-#include "exec/reference/softmax.h"
+#include "exec/reference/loops.h"
 #include "support/catch.h"
 
 using namespace dtrain::exec::reference;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "exec/contract.h"
-#include "exec/reference/elementwise.h"
+#include "exec/reference/loops.h"
 #include "graph/flow.h"
 #include "tensor/buckets.h"
 

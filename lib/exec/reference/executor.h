@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "exec/executor.h"
-#include "exec/reference/batch_norm.h"
-#include "exec/reference/spans.h"
+#include "exec/reference/loops.h"
 #include "exec/sampling.h"
 #include "graph/graph.h"
 #include "tensor/buffer.h"

@@ -2,15 +2,8 @@
 #include <algorithm>
 
 #include "base/overloaded.h"
-#include "exec/reference/activation.h"
-#include "exec/reference/convolution.h"
-#include "exec/reference/dropout.h"
-#include "exec/reference/elementwise.h"
 #include "exec/reference/executor.h"
-#include "exec/reference/fully_connected.h"
-#include "exec/reference/local_response_norm.h"
-#include "exec/reference/pooling.h"
-#include "exec/reference/softmax.h"
+#include "exec/reference/loops.h"
 #include "exec/sampling.h"
 
 namespace dtrain::exec::reference {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "emulator.h"
-#include "exec/reference/convolution.h"
+#include "exec/reference/loops.h"
 
 namespace dtrain::cuda::test {
 

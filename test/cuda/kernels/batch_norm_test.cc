@@ -1,6 +1,6 @@
 #include "cuda/kernels/batch_norm.h"
 
-#include "exec/reference/batch_norm.h"
+#include "exec/reference/loops.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

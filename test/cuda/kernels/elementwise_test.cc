@@ -1,6 +1,6 @@
 #include "cuda/kernels/elementwise.h"
 
-#include "exec/reference/activation.h"
+#include "exec/reference/loops.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "exec/reference/pooling.h"
+#include "exec/reference/loops.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

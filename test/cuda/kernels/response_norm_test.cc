@@ -1,6 +1,6 @@
 #include "cuda/kernels/response_norm.h"
 
-#include "exec/reference/local_response_norm.h"
+#include "exec/reference/loops.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

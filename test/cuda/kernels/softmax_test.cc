@@ -1,6 +1,6 @@
 #include "cuda/kernels/softmax.h"
 
-#include "exec/reference/softmax.h"
+#include "exec/reference/loops.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {

@@ -14,7 +14,7 @@
 #include "cuda/runtime/memory.h"
 #include "emulator.h"
 #include "exec/norm.h"
-#include "exec/reference/spans.h"
+#include "exec/reference/loops.h"
 #include "support/catch.h"
 
 namespace dtrain::cuda::test {
