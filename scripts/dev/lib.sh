@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# All clones can use the same compiler cache, because only the folder's name differs in their compiler commands.
-export CCACHE_NOHASHDIR=1
+# All clones can use the same compiler cache, because only the folder's name differs in their compiler commands and sources.
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD
 
 note() { printf '== %s\n' "$*"; }
 die() {
