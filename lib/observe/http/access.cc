@@ -1,7 +1,5 @@
 #include "observe/http/access.h"
 
-#include <fmt/core.h>
-
 #include <optional>
 
 namespace dtrain::observe {
@@ -11,8 +9,12 @@ constexpr std::string_view kBearer = "Bearer ";
 
 // A token may have any printable character, a cookie may not.
 std::string in_hex(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
-  for (const char c : text) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
   return hex;
 }
 
@@ -33,7 +35,7 @@ std::string from_hex(std::string_view hex) {
 }
 
 std::string name_of_cookie(uint16_t port) {
-  return fmt::format("dtrain_token_{}", port);
+  return "dtrain_token_" + std::to_string(port);
 }
 
 // The value of a cookie in the header "a=1; b=2".
@@ -62,8 +64,8 @@ bool has_token(const Credentials& credentials, uint16_t port,
 }
 
 std::string token_cookie(std::string_view token, uint16_t port, bool is_encrypted) {
-  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", name_of_cookie(port), in_hex(token),
-                     is_encrypted ? "; Secure" : "");
+  return name_of_cookie(port) + "=" + in_hex(token) + "; Path=/; HttpOnly; SameSite=Strict" +
+         (is_encrypted ? "; Secure" : "");
 }
 
 bool names_loopback(std::string_view host) {

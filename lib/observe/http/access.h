@@ -12,7 +12,6 @@ namespace dtrain::observe {
 struct Credentials {
   std::string_view authorization;  // the headers; empty if absent
   std::string_view cookie;
-  std::string_view host;
   std::string_view page_token;  // of "?token=", which only pages take
 };
 

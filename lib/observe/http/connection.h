@@ -1,56 +1,52 @@
-// A connection as httplib reads and writes it: with deadlines, and with a bound on what a client may send.
+// A client's connection: one request, one answer, with deadlines and with a bound on what the client may send.
 #pragma once
-
-#include <httplib.h>
 
 #include <chrono>
 #include <memory>
-#include <optional>
-#include <string>
+#include <string_view>
 
 #include "base/unique_fd.h"
 #include "observe/http/byte_stream.h"
-#include "observe/http/tls.h"
+#include "observe/http/http_message.h"
 
 namespace dtrain::observe {
 
-class Connection final : public httplib::Stream {
+class Connection {
  public:
   // tls: null for HTTP; it must outlive the connection.
   Connection(UniqueFd socket, std::chrono::milliseconds patience, const TlsContext* tls);
 
-  // Takes what the client has sent. Returns 0 if the head of the request has arrived or no more of it will come: the
-  // request can be served. Else POLLIN or POLLOUT: call it again when the socket is ready for this.
+  // Takes what the client has sent. Returns 0 if there is no more to wait for: the request is complete or refused, the
+  // client has closed, or, after finish(), the socket can be closed. Else POLLIN or POLLOUT: call it again when the
+  // socket is ready for this.
   short gather();
+  [[nodiscard]] const HttpRequestReader& request() const { return reader_; }
   [[nodiscard]] int descriptor() const { return socket_.get(); }
-  // When the whole request must have arrived.
-  [[nodiscard]] std::chrono::steady_clock::time_point request_until() const { return request_until_; }
+  // When the connection is closed if gather() still waits.
+  [[nodiscard]] std::chrono::steady_clock::time_point wait_until() const { return wait_until_; }
 
-  // -1 if the whole request has not arrived within the patience, or is longer than kRequestBytesMax.
-  ssize_t read(char* to, size_t size) override;
-  // Returns `size`; -1 if the client has not taken all bytes within the patience.
-  ssize_t write(const char* from, size_t size) override;
-  [[nodiscard]] bool is_readable() const override { return true; }
-  [[nodiscard]] bool is_writable() const override { return !is_broken_; }
-  // The server does not ask who the client is.
-  void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
-  void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
-  // httplib only compares it with the largest descriptor that select() can handle, which is not used here.
-  [[nodiscard]] socket_t socket() const override { return 0; }
+  // Returns false if the client has not taken all bytes within the patience.
+  bool write(std::string_view bytes);
+  // Ends the answer. Returns what gather() returns.
+  short finish();
+  [[nodiscard]] bool is_finished() const { return is_finished_; }
+  // Sends an answer without TLS, if the client expects that, and as far as it can be sent at once. Ends the connection.
+  void turn_away(std::string_view answer);
 
  private:
   using Clock = std::chrono::steady_clock;
-  short receive();
+  short discard();
 
-  UniqueFd socket_;
+  const UniqueFd socket_;
+  const bool is_encrypted_;
   const std::unique_ptr<ByteStream> bytes_;
   const std::chrono::milliseconds patience_;
-  const Clock::time_point request_until_;
-  std::string request_;  // what has been received and not forgotten
-  size_t read_ = 0;      // bytes of it that httplib has read
-  size_t received_ = 0;
-  std::optional<ssize_t> end_;  // no more can be received: what read() returns then
+  Clock::time_point wait_until_;
+  HttpRequestReader reader_;
+  bool is_over_ = false;  // no more can be received
   bool is_broken_ = false;
+  bool is_finished_ = false;
+  size_t discarded_ = 0;
 };
 
 }  // namespace dtrain::observe

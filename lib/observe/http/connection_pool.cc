@@ -57,7 +57,7 @@ void ConnectionPool::watch() {
     std::optional<std::chrono::steady_clock::time_point> until;
     for (const Silent& one : silent_) {
       watched.push_back({.fd = one.connection->descriptor(), .events = one.wait_for, .revents = 0});
-      until = std::min(until.value_or(one.connection->request_until()), one.connection->request_until());
+      until = std::min(until.value_or(one.connection->wait_until()), one.connection->wait_until());
     }
     if (poll_until(watched, until) < 0) continue;
     sort_silent(std::span(watched).subspan(first_silent));
@@ -75,7 +75,7 @@ void ConnectionPool::sort_silent(std::span<const pollfd> watched) {
   for (size_t i = 0; i < watched.size(); i++) {
     if (watched[i].revents != 0) {
       enqueue(std::move(silent_[i].connection));
-    } else if (now < silent_[i].connection->request_until()) {
+    } else if (now < silent_[i].connection->wait_until()) {
       still.push_back(std::move(silent_[i]));
     }
   }
@@ -117,7 +117,7 @@ void ConnectionPool::enqueue(std::unique_ptr<Connection> connection) {
       return;
     }
   }
-  (void)::send(connection->descriptor(), kAllBusy.data(), kAllBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  connection->turn_away(kAllBusy);
 }
 
 void ConnectionPool::serve_waiting() {
@@ -136,8 +136,12 @@ void ConnectionPool::serve_waiting() {
 }
 
 void ConnectionPool::read_and_serve(std::unique_ptr<Connection> connection) {
-  const short wait_for = connection->gather();
-  if (wait_for == 0) return serve_(*connection);
+  short wait_for = connection->gather();
+  if (wait_for == 0 && !connection->is_finished()) {
+    serve_(*connection);
+    wait_for = connection->finish();
+  }
+  if (wait_for == 0) return;
   {
     const MutexLock lock(mutex_);
     returned_.push_back({std::move(connection), wait_for});

@@ -21,12 +21,13 @@ class ConnectionPool {
  public:
   struct Limits {
     size_t threads = 8;
-    // Connections whose request has not arrived. Beyond this, the one that has waited longest is closed.
+    // Connections that wait for bytes of their clients. Beyond this, the one that has waited longest is closed.
     size_t silent = 64;
     size_t waiting = 64;  // connections with bytes that no thread has taken yet; more are closed at once
   };
   using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // of a socket that does not block
-  using Serve = std::function<void(Connection&)>;                     // called by any of the threads
+  // Answers the request, if it is complete or refused. Any of the threads calls it, once for each connection.
+  using Serve = std::function<void(Connection&)>;
   ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, Open open, Serve serve);
   // Waits for the connections that are being served; the others are closed.
   ~ConnectionPool();

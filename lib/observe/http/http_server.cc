@@ -1,7 +1,6 @@
 #include "observe/http/http_server.h"
 
 #include <fmt/core.h>
-#include <httplib.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,27 +8,30 @@
 #include <deque>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "base/listening_sockets.h"
 #include "base/mutex.h"
 #include "observe/http/access.h"
+#include "observe/http/byte_stream.h"
 #include "observe/http/connection.h"
 #include "observe/http/connection_pool.h"
+#include "observe/http/http_message.h"
 
 namespace dtrain::observe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Handled = httplib::Server::HandlerResponse;
+using Method = HttpRequest::Method;
 
-constexpr std::chrono::milliseconds kAnswerAge{200};
 constexpr std::chrono::milliseconds kStreamInterval{1000};
 constexpr size_t kThreads = 8;  // besides those that streams occupy
 constexpr size_t kSilent = 64;
 constexpr size_t kWaiting = 64;
 constexpr unsigned kUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
-constexpr const char* kActionHeader = "Dtrain-Action";
+constexpr const char* kEvents = "text/event-stream; charset=utf-8";
+constexpr const char* kActionHeader = "dtrain-action";
 constexpr std::string_view kNonce = "@NONCE@";
 
 // A route with the newest answer. The mutex is held while the answer is made, so that it is made once for all who ask.
@@ -40,9 +42,9 @@ struct Kept {
   HttpAnswer answer DT_GUARDED_BY(mutex);
   std::optional<Clock::time_point> made DT_GUARDED_BY(mutex);
 
-  HttpAnswer newest() {
+  HttpAnswer newest(std::chrono::milliseconds age_max) {
     const MutexLock lock(mutex);
-    if (!made || Clock::now() - *made >= kAnswerAge) {
+    if (!made || Clock::now() - *made >= age_max) {
       answer = route.answer();
       made = Clock::now();
     }
@@ -62,11 +64,6 @@ std::string with_nonce(std::string page, const std::string& nonce) {
   return page;
 }
 
-void refuse(httplib::Response& response, int status, const std::string& why) {
-  response.status = status;
-  response.set_content(why + "\n", kPlain);
-}
-
 // What the browser may load for a page: nothing from other addresses.
 std::string page_policy(const std::string& nonce) {
   return fmt::format(
@@ -75,22 +72,57 @@ std::string page_policy(const std::string& nonce) {
       nonce);
 }
 
-// httplib parses requests and formats answers; connections, threads and deadlines are this program's own, because
-// httplib's wait for clients without an end and without a bound.
-class Site final : public HttpServer, private httplib::Server {
+// Counts one of the open streams.
+class StreamPlace {
+ public:
+  explicit StreamPlace(std::atomic<size_t>& open) : open_(open), number_(open.fetch_add(1)) {}
+  ~StreamPlace() { open_.fetch_sub(1); }
+  StreamPlace(const StreamPlace&) = delete;
+  StreamPlace& operator=(const StreamPlace&) = delete;
+  [[nodiscard]] size_t number() const { return number_; }
+
+ private:
+  std::atomic<size_t>& open_;
+  const size_t number_;
+};
+
+// An answer to one request.
+struct Response {
+  HttpAnswer answer;
+  std::vector<HttpHeader> headers = {};  // in addition to those of every answer
+  std::unique_ptr<StreamPlace> place = nullptr;
+  std::unique_ptr<EventStream> events = nullptr;  // sent instead of the body
+};
+
+Response refusal(int status, std::string_view why, std::vector<HttpHeader> headers = {}) {
+  return {.answer = {kPlain, fmt::format("{}\n", why), status}, .headers = std::move(headers)};
+}
+
+// Connections are not kept for another request: a reader asks once in a second at most.
+std::string head_of(const Response& response, bool is_chunked) {
+  std::vector<HttpHeader> headers = {{"Content-Type", response.answer.type},
+                                     {"Connection", "close"},
+                                     {"Cache-Control", "no-store"},
+                                     {"Referrer-Policy", "no-referrer"},
+                                     {"X-Content-Type-Options", "nosniff"}};
+  if (response.events == nullptr) {
+    headers.push_back({"Content-Length", std::to_string(response.answer.body.size())});
+  } else if (is_chunked) {
+    headers.push_back({"Transfer-Encoding", "chunked"});
+  }
+  headers.insert(headers.end(), response.headers.begin(), response.headers.end());
+  return http_answer_head(response.answer.status, headers);
+}
+
+std::string chunk_of(std::string_view text) {
+  return fmt::format("{:x}\r\n{}\r\n", text.size(), text);
+}
+
+class Site final : public HttpServer {
  public:
   Site(HttpOptions options, std::vector<HttpRoute> routes, Log log)
       : options_(std::move(options)), log_(std::move(log)) {
     for (HttpRoute& route : routes) routes_.emplace_back(std::move(route));
-    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      handle(request, response);
-      return Handled::Handled;
-    });
-    set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
-      refuse(response, 500, "The answer could not be made.");
-    });
-    set_default_headers(
-        {{"X-Content-Type-Options", "nosniff"}, {"Cache-Control", "no-store"}, {"Referrer-Policy", "no-referrer"}});
   }
 
   ~Site() override {
@@ -109,8 +141,6 @@ class Site final : public HttpServer, private httplib::Server {
     auto opened = open_listening_sockets(options_.where, kUnacknowledgedMs);
     if (!opened) return tl::unexpected(cannot_listen(opened.error()));
     port_ = opened->port;
-    // httplib ends streams when it has no listening socket.
-    svr_sock_ = opened->sockets.front().get();
     pool_.emplace(
         std::move(opened->sockets),
         ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .silent = kSilent, .waiting = kWaiting},
@@ -145,106 +175,120 @@ class Site final : public HttpServer, private httplib::Server {
   }
 
   void serve(Connection& connection) {
+    const HttpRequestReader& reader = connection.request();
+    if (reader.state() == HttpRequestReader::State::kIncomplete) return;  // the client has closed
     const auto done = catching([&]() -> Result<> {
-      bool closed = false;
-      // No ranges and no compression: an answer is short, and both cost memory or time that a client could choose.
-      process_request(connection, true, closed, [](httplib::Request& request) {
-        request.ranges.clear();
-        request.headers.erase("Range");
-        request.headers.erase("Accept-Encoding");
-      });
+      send(connection, reader.request(), response_to(reader));
       return {};
     });
-    if (!done) log_.verbose(1, "{}: a request failed: {}", options_.flag, done.error().line());
+    if (!done) log_failure(done.error());
   }
 
-  void handle(const httplib::Request& request, httplib::Response& response) {
-    if (request.method != "GET" && request.method != "HEAD") {
-      response.set_header("Allow", "GET, HEAD");
-      return refuse(response, 405, "Only GET and HEAD are served here.");
+  Response response_to(const HttpRequestReader& reader) {
+    if (reader.state() == HttpRequestReader::State::kRefused) {
+      return refusal(reader.refusal().status, reader.refusal().why);
     }
-    if (options_.only_local_names && !names_loopback(request.get_header_value("Host"))) {
-      return refuse(response, 403, "This server answers only requests for localhost or 127.0.0.1.");
+    Response response;
+    const auto made = catching([&]() -> Result<> {
+      response = handle(reader.request());
+      return {};
+    });
+    if (made) return response;
+    log_failure(made.error());
+    return refusal(500, "The answer could not be made.");
+  }
+
+  void log_failure(const Error& error) const {
+    log_.verbose(1, "{}: a request failed: {}", options_.flag, error.line());
+  }
+
+  Response handle(const HttpRequest& request) {
+    if (request.method == Method::kOther) {
+      return refusal(405, "Only GET and HEAD are served here.", {{"Allow", "GET, HEAD"}});
     }
-    Kept* found = find(request.path, request.get_header_value("Accept"));
+    if (options_.only_local_names && !names_loopback(request.header("host"))) {
+      return refusal(403, "This server answers only requests for localhost or 127.0.0.1.");
+    }
+    Kept* found = find(request.path(), request.header("accept"));
     const bool is_page = found != nullptr && found->route.kind == HttpRoute::Kind::kPage;
-    const std::string token = is_page ? request.get_param_value("token") : "";
+    const std::string token = is_page ? request.parameter("token") : "";
     if (options_.accepts_token && !may_read(request, token)) {
-      response.set_header("WWW-Authenticate", "Bearer");
-      return refuse(response, 401,
-                    "The token of the job is missing or wrong. Programs send it in the header 'Authorization: Bearer "
-                    "TOKEN'; in a browser, open the page as /?token=TOKEN once.");
+      return refusal(401,
+                     "The token of the job is missing or wrong. Programs send it in the header 'Authorization: Bearer "
+                     "TOKEN'; in a browser, open the page as /?token=TOKEN once.",
+                     {{"WWW-Authenticate", "Bearer"}});
     }
-    if (found == nullptr) return refuse(response, 404, "Nothing is served at this path.");
+    if (found == nullptr) return refusal(404, "Nothing is served at this path.");
     if (found->route.kind == HttpRoute::Kind::kAction &&
-        (request.method != "GET" || !request.has_header(kActionHeader))) {
-      return refuse(response, 403, "This is done only for GET with the header 'Dtrain-Action: 1'.");
+        (request.method != Method::kGet || request.find_header(kActionHeader) == nullptr)) {
+      return refusal(403, "This is done only for GET with the header 'Dtrain-Action: 1'.");
     }
-    if (!token.empty()) return redirect(*found, token, response);  // so that the token leaves the address line
-    if (found->route.kind == HttpRoute::Kind::kStream) return stream(*found, request, response);
-    answer(*found, response);
+    if (!token.empty()) return redirect(*found, token);  // so that the token leaves the address line
+    if (found->route.kind == HttpRoute::Kind::kStream) return stream(*found, request.method);
+    return answer(*found);
   }
 
-  Kept* find(const std::string& path, const std::string& accept) {
+  Kept* find(std::string_view path, std::string_view accept) {
     for (Kept& kept : routes_) {
       const HttpRoute& route = kept.route;
-      if (route.path == path && (route.accepted.empty() || accept.find(route.accepted) != std::string::npos)) {
-        return &kept;
-      }
+      if (route.path == path && accept.find(route.accepted) != std::string_view::npos) return &kept;
     }
     return nullptr;
   }
 
-  [[nodiscard]] bool may_read(const httplib::Request& request, const std::string& page_token) const {
-    const std::string authorization = request.get_header_value("Authorization");
-    const std::string cookie = request.get_header_value("Cookie");
-    return has_token({.authorization = authorization, .cookie = cookie, .host = {}, .page_token = page_token}, port_,
-                     options_.accepts_token);
+  [[nodiscard]] bool may_read(const HttpRequest& request, const std::string& page_token) const {
+    return has_token({.authorization = request.header("authorization"),
+                      .cookie = request.header("cookie"),
+                      .page_token = page_token},
+                     port_, options_.accepts_token);
   }
 
-  void redirect(const Kept& page, const std::string& token, httplib::Response& response) const {
-    if (options_.accepts_token) response.set_header("Set-Cookie", token_cookie(token, port_, tls_ != nullptr));
-    response.set_redirect(page.route.path, 303);
-  }
-
-  static void answer(Kept& kept, httplib::Response& response) {
-    HttpAnswer answer = kept.newest();
-    if (kept.route.kind == HttpRoute::Kind::kPage) {
-      const std::string nonce = make_nonce();
-      response.set_header("Content-Security-Policy", page_policy(nonce));
-      answer.body = with_nonce(std::move(answer.body), nonce);
+  [[nodiscard]] Response redirect(const Kept& page, const std::string& token) const {
+    Response response{.answer = {kPlain, "", 303}, .headers = {{"Location", page.route.path}}};
+    if (options_.accepts_token) {
+      response.headers.push_back({"Set-Cookie", token_cookie(token, port_, tls_ != nullptr)});
     }
-    response.status = answer.status;
-    response.set_content(answer.body, answer.type);
+    return response;
   }
 
-  void stream(const Kept& kept, const httplib::Request& request, httplib::Response& response) {
-    if (request.method == "HEAD") return response.set_content("", "text/event-stream");
-    if (streams_.fetch_add(1) >= options_.streams_max) {
-      streams_.fetch_sub(1);
-      response.set_header("Retry-After", "5");
-      return refuse(response, 503, "Too many clients follow this job already.");
-    }
-    const std::shared_ptr<EventStream> events = kept.route.open_stream();
-    response.set_chunked_content_provider(
-        "text/event-stream; charset=utf-8",
-        [this, events](size_t /*offset*/, httplib::DataSink& sink) { return send_events(*events, sink); },
-        [this](bool /*success*/) { streams_.fetch_sub(1); });
+  [[nodiscard]] Response answer(Kept& kept) const {
+    Response response{.answer = kept.newest(options_.answer_age_max)};
+    if (kept.route.kind != HttpRoute::Kind::kPage) return response;
+    const std::string nonce = make_nonce();
+    response.headers.push_back({"Content-Security-Policy", page_policy(nonce)});
+    response.answer.body = with_nonce(std::move(response.answer.body), nonce);
+    return response;
   }
 
-  bool send_events(EventStream& events, httplib::DataSink& sink) {
-    const bool is_last = is_stopping();
-    const std::string text = events.take();
-    // A comment, so that a client that has gone is noticed.
-    const std::string_view sent = text.empty() ? std::string_view(":\n\n") : std::string_view(text);
-    if (!sink.write(sent.data(), sent.size())) return false;
-    if (is_last) {
-      sink.done();
-      return true;
+  Response stream(const Kept& kept, Method method) {
+    Response response{.answer = {kEvents, "", 200}};
+    if (method == Method::kHead) return response;
+    response.place = std::make_unique<StreamPlace>(streams_);
+    if (response.place->number() >= options_.streams_max) {
+      return refusal(503, "Too many clients follow this job already.", {{"Retry-After", "5"}});
     }
-    const MutexLock lock(mutex_);
-    stopped_.wait_for(mutex_, kStreamInterval, [this]() DT_REQUIRES(mutex_) { return stop_; });
-    return true;
+    response.events = kept.route.open_stream();
+    return response;
+  }
+
+  void send(Connection& connection, const HttpRequest& request, const Response& response) {
+    const bool is_chunked = !request.is_http_1_0;
+    std::string text = head_of(response, is_chunked);
+    if (request.method != Method::kHead) text += response.answer.body;
+    if (connection.write(text) && response.events != nullptr) send_events(connection, *response.events, is_chunked);
+  }
+
+  void send_events(Connection& connection, EventStream& events, bool is_chunked) {
+    bool is_last = false;
+    while (!is_last) {
+      is_last = is_stopping();
+      std::string text = events.take();
+      if (text.empty()) text = ":\n\n";  // a comment, so that a client that has gone is noticed
+      if (!connection.write(is_chunked ? chunk_of(text) : text)) return;
+      const MutexLock lock(mutex_);
+      stopped_.wait_for(mutex_, kStreamInterval, [this]() DT_REQUIRES(mutex_) { return stop_; });
+    }
+    if (is_chunked) connection.write(chunk_of(""));
   }
 
   bool is_stopping() {

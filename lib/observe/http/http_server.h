@@ -4,7 +4,8 @@
 // Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
 // threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request has
 // arrived, and one that reads slowly for a few seconds at most, so neither keeps others from being served. An answer is
-// made at most once in 200 ms, however many clients ask for it. The process must ignore SIGPIPE.
+// made at most once in `answer_age_max`, however many clients ask for it. Each connection serves one request. The process must
+// ignore SIGPIPE.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,6 @@
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "observe/http/tls.h"
 
 namespace dtrain::observe {
 
@@ -43,8 +43,8 @@ struct HttpRoute {
     kData,    // for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
-    kAction,  // does something, at most once in 200 ms, and says what. Only for GET with the header "Dtrain-Action",
-              // which pages of other web sites cannot send
+    kAction,  // does something, at most once in `answer_age_max`, and says what. Only for GET with the header
+              // "Dtrain-Action", which pages of other web sites cannot send
   };
   std::string path;  // "/metrics"
   // If not empty, only for requests whose header Accept has this. Of several routes with one path, the first that fits
@@ -53,6 +53,12 @@ struct HttpRoute {
   Kind kind = Kind::kData;
   std::function<HttpAnswer()> answer = {};  // of all kinds but kStream; any of the server's threads calls it
   std::function<std::unique_ptr<EventStream>()> open_stream = {};  // of kStream
+};
+
+// What a server shows to its clients. PEM texts.
+struct ServerCertificate {
+  std::string chain;  // the server's certificate, then those of the authorities between it and one that clients know
+  std::string key;
 };
 
 struct HttpOptions {
@@ -66,7 +72,8 @@ struct HttpOptions {
   bool only_local_names = false;
   std::optional<ServerCertificate> certificate = {};  // HTTPS with this; without it HTTP
   size_t streams_max = 8;                             // open streams; more are refused with status 503
-  std::chrono::milliseconds patience{5000};  // for a request to arrive, and for a piece of an answer to be read
+  std::chrono::milliseconds patience{5000};       // for a request to arrive, and for a piece of an answer to be read
+  std::chrono::milliseconds answer_age_max{200};  // an answer that is younger is given to other clients as well
 };
 
 class HttpServer {
