@@ -12,7 +12,8 @@ const std::vector<Target>& targets() {
                                           {"image", read_image_bytes, image_seeds, 1},
                                           {"sharding", read_sharding_bytes, sharding_seeds},
                                           {"hosts", read_hosts_bytes, hosts_seeds},
-                                          {"groups", read_groups_bytes, groups_seeds}};
+                                          {"groups", read_groups_bytes, groups_seeds},
+                                          {"request", read_request_bytes, request_seeds}};
   return all;
 }
 

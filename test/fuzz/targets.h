@@ -45,6 +45,10 @@ bool read_hosts_bytes(std::string_view bytes);
 // read as the same groups.
 bool read_groups_bytes(std::string_view bytes);
 
+// An HTTP request. It is read the same whether its bytes arrive at once or one by one, within the limits of the reader. A
+// request for GET or HEAD is written and read again as the same request. A token in it is what a cookie made of it has.
+bool read_request_bytes(std::string_view bytes);
+
 // The record file to which the inputs of read_index_bytes belong: three records.
 std::string indexed_records();
 
@@ -67,5 +71,6 @@ std::vector<std::string> image_seeds();
 std::vector<std::string> sharding_seeds();
 std::vector<std::string> hosts_seeds();
 std::vector<std::string> groups_seeds();
+std::vector<std::string> request_seeds();
 
 }  // namespace dtrain::fuzz
