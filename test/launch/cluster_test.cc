@@ -25,6 +25,8 @@ const AgentCommand kAgents{.hosts = {"node1", "10.0.0.2"},
 TEST_CASE("the kind of MPI is known by its mpirun", "[launch][agents]") {
   CHECK(mpi_of({"mpirun (Open MPI) 4.1.4", "", "Report bugs to http://www.open-mpi.org/community/help/"}) ==
         Mpi::kOpenMpi);
+  CHECK(mpi_of({"mpirun.openmpi (Open MPI) 5.0.7", "", "Report bugs to https://www.open-mpi.org/community/help/"}) ==
+        Mpi::kOpenMpi);
   CHECK(mpi_of({"HYDRA build details:", "    Version:                                 4.0.2"}) == Mpi::kHydra);
   CHECK(mpi_of({"Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307"}) == Mpi::kHydra);
   CHECK(mpi_of({"mpirun 0.1"}).error().code == Code::kStartup);
@@ -48,11 +50,13 @@ TEST_CASE("srun starts one agent per node, which may use all of it", "[launch][a
         "srun --overlap --mem=0 --mpi=none --export=ALL --wait=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 "
         "--nodelist=node1,10.0.0.2 '--chdir=/home/u/job 1' /opt/dtrain launch-agent --connect 10.0.0.9:4000");
   CHECK(mpi_starter(Mpi::kHydra, true).command(kAgents).environment.empty());
-  CHECK(mpi_starter(Mpi::kOpenMpi, true).command(kAgents).environment.size() == 3);  // its daemons notice a cut network
+  CHECK(mpi_starter(Mpi::kOpenMpi, true).command(kAgents).environment.size() == 6);  // its daemons notice a cut network
   CHECK(slurm_starter(false).command(kAgents).environment.empty());
   CHECK(slurm_starter(true).command(kAgents).environment == std::vector<std::string>{"SLURM_CPU_BIND=none"});
   CHECK(binds_tasks({"SwitchType              = switch/none", "TaskPlugin              = task/affinity,task/cgroup"}));
   CHECK_FALSE(binds_tasks({"TaskPlugin              = task/none", "TaskPluginParam         = (null type)"}));
+  // Slurm 24.11.
+  CHECK_FALSE(binds_tasks({"TaskPlugin              = (null)", "TaskPluginParam         = (null type)"}));
 }
 
 TEST_CASE("workers on one node of Slurm get GPUs of their own, if there are enough", "[launch][agents]") {

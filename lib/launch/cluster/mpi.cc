@@ -18,13 +18,18 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// One agent per host, which may use all cores. Open MPI binds a process to one core otherwise, and its children with it.
-// Open MPI's daemon on a host whose network is cut ends after 25 s; by default it would stay for eight minutes.
+// Open MPI's daemon on a host whose network is cut ends after 25 s; by default it would stay for eight minutes. Version 4
+// has daemons of its own, version 5 those of PRRTE.
 Words keep_alive() {
-  return {"OMPI_MCA_oob_tcp_keepalive_time=10", "OMPI_MCA_oob_tcp_keepalive_intvl=5",
-          "OMPI_MCA_oob_tcp_keepalive_probes=3"};
+  Words variables;
+  for (const std::string daemon : {"OMPI", "PRTE"}) {
+    append(variables, {daemon + "_MCA_oob_tcp_keepalive_time=10", daemon + "_MCA_oob_tcp_keepalive_intvl=5",
+                       daemon + "_MCA_oob_tcp_keepalive_probes=3"});
+  }
+  return variables;
 }
 
+// One agent per host, which may use all cores. Open MPI binds a process to one core otherwise, and its children with it.
 Words open_mpi(const AgentCommand& agents, bool names_hosts) {
   Words words = {"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none"};
   if (names_hosts) append(words, {"--host", fmt::format("{}", fmt::join(agents.hosts, ","))});

@@ -73,7 +73,9 @@ void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& enviro
 
 bool binds_tasks(const std::vector<std::string>& configuration) {
   return std::any_of(configuration.begin(), configuration.end(), [](const std::string& line) {
-    return line.starts_with("TaskPlugin ") && line.find("task/none") == std::string::npos;
+    // Slurm 24.11 prints "(null)" for none.
+    return line.starts_with("TaskPlugin ") && line.find("task/none") == std::string::npos &&
+           line.find("(null)") == std::string::npos;
   });
 }
 
