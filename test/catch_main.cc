@@ -1,2 +1,3 @@
+// main() of a test program with Catch2 2. Version 3 has a library for it.
 #define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+#include "support/catch.h"
