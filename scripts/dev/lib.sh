@@ -12,6 +12,22 @@ die() {
   exit 1
 }
 
+# system_name: prints the name of this system, such as "Debian GNU/Linux 12 (bookworm)".
+system_name() {
+  # shellcheck source=/dev/null
+  (. "${DPKG_ROOT:-}/etc/os-release" 2>/dev/null && echo "${PRETTY_NAME:-}") || echo "an unknown system"
+}
+
+# release: prints the release of Debian whose packages dtrain is tested with, 12 or 13; on another system the one that is next
+# to it.
+release() {
+  (
+    # shellcheck source=/dev/null
+    . "${DPKG_ROOT:-}/etc/os-release" 2>/dev/null || true
+    if [ "${ID:-}" = debian ] && [ "${VERSION_ID:-13}" -le 12 ]; then echo 12; else echo 13; fi
+  )
+}
+
 # configure DIR [MESON OPTION...]: makes the build folder, or sets these options of an existing one and brings it up to
 # date with the meson.build files.
 configure() {
@@ -26,11 +42,30 @@ configure() {
   rm -f "$log"
 }
 
-# compile DIR [TARGET...]: builds and prints nothing. If the build fails, prints the compiler's errors.
+# show_progress LOG: copies ninja's output, in which each line begins with "DONE/ALL ", to the log, and says how far the build
+# is: all the time on a terminal, otherwise after each tenth of a build that takes longer than half a minute.
+show_progress() {
+  local line done_files all tenth=0 started=$SECONDS said=$SECONDS
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$1"
+    [[ $line =~ ^([0-9]+)/([0-9]+)\  ]] || continue
+    done_files=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+    if [ -t 1 ]; then
+      printf '\r== built %d of %d files, %d:%02d minutes ' "$done_files" "$all" $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))
+    elif [ $((10 * done_files / all)) -gt "$tenth" ] && [ $((SECONDS - said)) -ge 30 ]; then
+      tenth=$((10 * done_files / all)) said=$SECONDS
+      note "built $done_files of $all files after $(minutes_since "$started") minutes"
+    fi
+  done
+  if [ -t 1 ]; then printf '\r\033[K'; fi
+}
+
+# compile DIR [TARGET...]: builds, and says how far it is. If the build fails, prints the compiler's errors.
 compile() {
   local dir=$1 log=$1/compile.log
   shift
-  if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
+  : >"$log"
+  if ! NINJA_STATUS='%f/%t ' ninja -C "$dir" "$@" 2>&1 | show_progress "$log"; then
     grep -E -A 12 'FAILED|error:|ERROR' "$log" | head -n 60 || tail -n 40 "$log"
     return 1
   fi

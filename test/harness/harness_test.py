@@ -39,6 +39,15 @@ FAKE_NINJA = """#!/bin/bash
 """
 
 
+class Skip(Exception):
+    """Why a test cannot run on this machine."""
+
+
+def needs(program):
+    if shutil.which(program) is None:
+        raise Skip(f"no {program} (scripts/setup --style)")
+
+
 def entry(name="base", result="OK", text=PASSED_3, **more):
     return json.dumps({"name": f"dtrain:fast / {name}", "result": result, "duration": 1.0, "stdout": text, **more}) + "\n"
 
@@ -54,6 +63,7 @@ class Tree:
         self.write("bin/meson", FAKE_MESON, 0o755)
         self.write("bin/ninja", FAKE_NINJA, 0o755)
         self.write("fake/names", "base\n")
+        self.write("root/etc/os-release", 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12"\n')
         self.write("docs/mxnet.md", "# The scripts' comments name this file\n")
         self.expect("", "")
 
@@ -79,7 +89,8 @@ class Tree:
         path = f"{self.path}/bin:{os.environ['PATH']}"
         without = {name: value for name, value in os.environ.items() if name not in ("DTRAIN_TEST_DATA", "DTRAIN_EXPECTED")}
         return subprocess.run([str(word) for word in command], cwd=self.path, capture_output=True, text=True,
-                              env={**without, "PATH": path, "FAKE": str(self.path / "fake"), **environment})
+                              env={**without, "PATH": path, "FAKE": str(self.path / "fake"), "DPKG_ROOT": str(self.path / "root"),
+                                   **environment})
 
     def report(self, log, *names, suite="fast", **environment):
         """(passed, failed, skipped) for a log with this text; None: there is no log."""
@@ -166,7 +177,8 @@ def test_only_allowed_skips_pass():
 
 def test_recorded_numbers_can_be_updated():
     with Tree() as tree:
-        program = tree.write("base_test", "#!/bin/bash\n[ \"$*\" = '~[slow] --list-test-names-only' ]\nprintf 'a\\nb, c\\n'\nexit 2\n", 0o755)
+        listing = "Matching test cases:\n  a\n      [slow]\n  b, c\n2 matching test cases\n\n"
+        program = tree.write("base_test", f"#!/bin/bash\n[ \"$*\" = '~[slow] --list-tests' ] && printf '{listing}'\nexit 2\n", 0o755)
         tests = [{"name": "base", "cmd": [str(program), "~[slow]"]}, {"name": "script", "cmd": ["/bin/false"]}]
         tree.write("bin/meson", f"#!/bin/bash\necho '{json.dumps(tests)}'\n", 0o755)
         tree.expect("fast base 7\nfast gone 2\nfast script 3\nslow learning 1\n", "")
@@ -268,6 +280,28 @@ def test_an_unknown_suite_is_refused():
         assert ended.returncode == 1 and "unknown suite 'fsat'" in ended.stderr
 
 
+def test_suites_of_debian_12_are_refused_elsewhere():
+    with Tree() as tree:
+        tree.write("root/etc/os-release", 'ID=debian\nVERSION_ID="13"\nPRETTY_NAME="Debian GNU/Linux 13"\n')
+        tree.write("fake/log", entry())
+        tree.write("scripts/setup", '#!/bin/bash\necho "setup $*"\n', 0o755)
+        ended = tree.run("scripts/test", "style", "fast")
+        assert last_line(ended) == "3 passed, 1 failed" and "\nsetup --test\n" in ended.stdout, ended
+        assert "FAILED: suite style is refused: it runs on Debian 12 only" in ended.stdout, ended
+        assert "this is Debian GNU/Linux 13" in ended.stdout, ended
+        for suite in ("asan", "tsan", "fuzz"):
+            ended = tree.run("scripts/test", suite)
+            assert last_line(ended) == "0 passed, 1 failed" and "setup" not in ended.stdout, ended
+
+
+def test_each_suite_has_its_packages():
+    with Tree() as tree:
+        tree.write("fake/log", entry())
+        tree.write("scripts/setup", '#!/bin/bash\necho "setup $*"\n', 0o755)
+        for suite, sets in (("fast", "--test"), ("style", "--test --style"), ("fuzz", "--test --fuzz")):
+            assert f"setup {sets}\n" in tree.run("scripts/test", suite).stdout
+
+
 def test_tidy_that_looked_at_nothing_is_red():
     with Tree() as tree:
         tree.write("lib/a.cc", "int a;\n")
@@ -364,6 +398,7 @@ def test_a_branch_for_all_other_operators_is_red():
 
 
 def test_a_finding_of_shellcheck_is_red():
+    needs("shellcheck")
     with Tree() as tree:
         shutil.rmtree(tree.path / "bin")
         tree.git()
@@ -409,6 +444,7 @@ def locks_tree(tree):
 
 
 def test_what_a_mutex_guards_is_used_with_it_held():
+    needs("clang++")
     with Tree() as tree:
         locks_tree(tree)
         ended = tree.run("scripts/dev/check-locks")
@@ -427,6 +463,7 @@ def test_what_a_mutex_guards_is_used_with_it_held():
 
 
 def test_locks_that_were_not_looked_at_are_red():
+    needs("clang++")
     with Tree() as tree:
         locks_tree(tree)
         tree.write("build/compile_commands.json", "[]\n")
@@ -444,16 +481,19 @@ def test_each_command_of_the_documents_is_in_the_list_of_commands():
 
 
 def main():
-    failed = 0
+    failed, skipped = 0, 0
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
     for name, test in tests:
         try:
             test()
+        except Skip as cause:
+            skipped += 1
+            print(f"skipped: {cause}")
         except Exception as error:  # whatever it is, the other tests run
             failed += 1
             line = error.__traceback__.tb_next and error.__traceback__.tb_next.tb_lineno
             print(f"FAILED {name}, line {line}: {type(error).__name__}: {error}")
-    print(f"{len(tests) - failed} passed, {failed} failed")
+    print(f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
