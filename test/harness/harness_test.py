@@ -294,6 +294,19 @@ def test_suites_of_debian_12_are_refused_elsewhere():
             assert last_line(ended) == "0 passed, 1 failed" and "setup" not in ended.stdout, ended
 
 
+def test_the_build_of_the_quickstart_gets_tests():
+    with Tree() as tree:
+        tree.write("fake/log", entry())
+        tree.write("bin/meson", FAKE_MESON.replace("  configure) ;;", '  configure) echo "$*" >>"$FAKE/configured" ;;'), 0o755)
+        tree.write("build/build.ninja", "")
+        tree.write("build/meson-logs/x", "")
+        for value, configured in (("true", False), ("false", True)):
+            tree.write("build/meson-info/intro-buildoptions.json", f'[{{"name": "tests", "value": {value}, "section": "user"}}]')
+            assert last_line(tree.run("scripts/test", "fast")) == "3 passed, 0 failed"
+            assert (tree.path / "fake/configured").exists() == configured
+        assert (tree.path / "fake/configured").read_text() == "configure build -Dtests=true\n"
+
+
 def test_each_suite_has_its_packages():
     with Tree() as tree:
         tree.write("fake/log", entry())
