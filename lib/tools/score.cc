@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/missing_data.h"
 #include "base/progress_bar.h"
 #include "data/loading/loader.h"
 #include "exec/executor.h"
@@ -39,7 +40,8 @@ Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
 Result<std::shared_ptr<const data::Dataset>> open_validation(const TrainedModel& model, const Log& log) {
   const job::Flags& flags = model.flags;
   if (flags.data.data_dir.empty() && flags.data.data_val.empty()) {
-    return fail(Code::kUsage, "no data to score with: give --data-val FILE.rec or FOLDER, or --data-dir DIR");
+    return fail(Code::kUsage, "no data to score with: give --data-val FILE.rec or FOLDER, or --data-dir DIR; {}",
+                kWaysToGetData);
   }
   job::Flags opened = flags;
   opened.job.augment.data_type.clear();  // that of the training data: these may have another form

@@ -94,8 +94,11 @@ TEST_CASE("wrong flags are refused with the documented exit code and a helpful m
       {{"-network=lenet", "--benchmark", "1"}, 2, {"unknown flag '-network'", "did you mean '--network'?"}},
       {{"--network", "lenet", "--benchmark", "1", "--load-epoch", "3"}, 2, {"PREFIX-0003.params", "--run-dir"}},
       {{"--network", "lenet", "--data-dir", "/dev/null"}, 7, {"/dev/null: this is a file", "directory"}},
-      {{"--network", "lenet", "--data-dir", "data/mnist"}, 7, {"data/mnist: no such directory in /"}},
+      {{"--network", "lenet", "--data-dir", "data/mnist"},
+       7,
+       {"data/mnist: no such directory in /", "'dtrain data get mnist'", "build/quickstart-data"}},
       {{}, 2, {"--data-dir", "--help"}},
+      {{"--network", "lenet"}, 2, {"no training data", "'dtrain data get mnist'", "build/quickstart-data"}},
       {{"--benchmark", "1"}, 2, {"DMLC_ROLE", "no 'boss'"}, {"DMLC_ROLE=boss"}},
   };
   for (const Refusal& refusal : refusals) {
@@ -185,7 +188,9 @@ TEST_CASE("missing files and hosts are named before any process is started", "[c
        {"no-hosts: no such file", "one per line", "instead of -H"}},
       {{"--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
-      {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
+      {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"},
+       7,
+       {"empty", "--data-train", "'dtrain data get mnist'", "build/quickstart-data"}},
       {{"--config", dir.path("none.toml")}, 7, {"none.toml"}},
       {{"-n", "2", "--benchmark", "1", "--network", "lennet"}, 2, {"lennet", "lenet"}},
       {{"-n", "2", "--benchmark", "1", "--network", "vgg-12"}, 2, {"vgg", "11, 13, 16 or 19"}},

@@ -92,7 +92,8 @@ TEST_CASE("the refusal of a form says what was named and what --data-type stands
   CHECK_THAT(training_form("idx", all.records), Catch::Contains("this is taken for a record file, but --data-type idx "
                                                                 "stands for an idx file, which has 'images-idx3-ubyte' "
                                                                 "in its name;"));
-  CHECK_THAT(training_form("folder", all.dir.path("absent")), Catch::Contains("absent: no such file or directory"));
+  CHECK_THAT(training_form("folder", all.dir.path("absent")),
+             Catch::Contains("absent: no such file or directory; 'dtrain data get mnist'"));
 }
 
 TEST_CASE("--data-type folder takes class folders that lie beside record files", "[data]") {

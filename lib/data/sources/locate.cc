@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/missing_data.h"
 #include "data/sources/folder_source.h"
 #include "data/sources/record_source.h"
 
@@ -47,8 +48,8 @@ tl::unexpected<Error> missing(const std::string& directory, const std::vector<st
                               const std::string& type) {
   return fail(Code::kNotFound,
               "{}: {} {} missing for the data set {}; name other files with --data-train and --data-val, or pack "
-              "images with 'dtrain im2rec'",
-              directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type);
+              "images with 'dtrain im2rec'; {}",
+              directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, kWaysToGetData);
 }
 
 Result<Located> locate_idx(const std::string& directory, const std::string& type) {
@@ -142,8 +143,8 @@ Result<Located> locate_folder(const std::string& directory) {
     DT_TRY(const std::vector<std::string> folders, folders_in(directory));
     const auto is_set = [](const std::string& name) { return name == "train" || name == "val" || name == "test"; };
     if (!folders.empty() && std::ranges::all_of(folders, is_set)) {
-      return fail(Code::kNotFound, "{}: {} must hold a folder of pictures for each class, but {} no folders", directory,
-                  fmt::join(folders, ", "), folders.size() == 1 ? "it has" : "they have");
+      return fail(Code::kNotFound, "{}: {} must hold a folder of pictures for each class, but {} no folders; {}",
+                  directory, fmt::join(folders, ", "), folders.size() == 1 ? "it has" : "they have", kWaysToGetData);
     }
     located.train.folder = directory;
     return located;
@@ -198,8 +199,8 @@ Result<std::string> type_by_names(const std::string& directory) {
               "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
               "binary files of CIFAR-10 or CIFAR-100, nor a folder of pictures for each class. Name other files with "
               "--data-train and --data-val, or pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive "
-              "PREFIX {}'{}",
-              directory, directory, hint);
+              "PREFIX {}'{}; {}",
+              directory, directory, hint, kWaysToGetData);
 }
 
 enum class Form { kRecords, kIdx, kCifar, kFolder };
@@ -252,13 +253,18 @@ Result<Form> form_to_read(const DataFiles& files, const char* flag, const std::s
   const Form form = form_of(paths);
   if (!files.type_given || may_have(files.data_type, form)) return form;
   if (files.data_type == "folder" && paths.size() == 1 && is_folder(paths[0])) return Form::kFolder;
-  std::error_code ignored;
-  for (const std::string& path : paths) {
-    if (!fs::exists(path, ignored)) return fail(Code::kNotFound, "--{} {}: no such file or directory", flag, path);
-  }
   return fail(Code::kUsage,
               "--{} {}: this is {}, but --data-type {} stands for {}; name other data, or leave out --data-type", flag,
               name, name_of(form), files.data_type, forms_of(files.data_type));
+}
+
+Result<> check_present(const char* flag, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    if (fs::exists(path, unknown) || unknown) continue;
+    return fail(Code::kNotFound, "--{} {}: no such file or directory; {}", flag, path, kWaysToGetData);
+  }
+  return {};
 }
 
 std::string labels_beside(std::string images) {
@@ -276,6 +282,7 @@ Result<SetFiles> named_files(const DataFiles& files, const NamedSet& set) {
   SetFiles named;
   if (set.name.empty()) return named;
   const std::vector<std::string> paths = in_directory(files.data_dir, set.name);
+  DT_TRY_VOID(check_present(set.flag, paths));
   DT_TRY(const Form form, form_to_read(files, set.flag, set.name, paths));
   switch (form) {
     case Form::kIdx:
@@ -302,7 +309,9 @@ Result<Located> locate(const DataFiles& files) {
     DT_TRY(located.validation, named_files(files, validation));
     return located;
   }
-  if (files.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir or --data-train");
+  if (files.data_dir.empty()) {
+    return fail(Code::kUsage, "no training data: give --data-dir or --data-train; {}", kWaysToGetData);
+  }
   std::string type = files.data_type;
   if (type.empty()) {
     DT_TRY(type, type_by_names(files.data_dir));

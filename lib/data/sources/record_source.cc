@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/missing_data.h"
 #include "data/records/image_record.h"
 
 namespace dtrain::data {
@@ -146,8 +147,8 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
   if (paths.empty()) {
     return fail(Code::kNotFound,
                 "{}: the directory contains no .rec file; pack images first: 'dtrain im2rec --recursive PREFIX {}' "
-                "writes PREFIX.rec, with one label per folder",
-                directory, directory);
+                "writes PREFIX.rec, with one label per folder; {}",
+                directory, directory, kWaysToGetData);
   }
   std::sort(paths.begin(), paths.end());
   return paths;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/missing_data.h"
 #include "job/resolve/network_file.h"
 
 namespace dtrain::job {
@@ -140,7 +141,8 @@ Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   if (data.data_dir.empty() && data.data_train.empty()) return apply_data_set("", flags.job);
   std::error_code ignored;
   if (!data.data_dir.empty() && !std::filesystem::is_directory(data.data_dir, ignored)) {
-    return fail(Code::kNotFound, "--data-dir {}: {}", data.data_dir, why_no_directory(data.data_dir));
+    return fail(Code::kNotFound, "--data-dir {}: {}; {}", data.data_dir, why_no_directory(data.data_dir),
+                kWaysToGetData);
   }
   const Result<FoundData> found = recognize(flags);
   if (!found && needs_no_files(flags)) return apply_data_set("", flags.job);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/missing_data.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
@@ -286,10 +287,11 @@ Result<> resolve_data(Flags& flags) {
   const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
   if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
     const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;
-    return fail(Code::kUsage, "there is no training data: give --data-dir, --data-train or --benchmark 1 ({})",
+    return fail(Code::kUsage, "there is no training data: give --data-dir, --data-train or --benchmark 1 ({}); {}",
                 searches ? "--resume auto looks for a run with the given flags; --resume DIR takes the flags from the "
                            "run in DIR"
-                         : "--help lists all flags");
+                         : "--help lists all flags",
+                kWaysToGetData);
   }
   DT_TRY_VOID(resolve_labels(flags.job.augment));
   return resolve_augmentation(flags);

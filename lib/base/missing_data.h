@@ -1,0 +1,12 @@
+// What every message that finds no data to train on says at its end.
+#pragma once
+
+#include <string_view>
+
+namespace dtrain {
+
+inline constexpr std::string_view kWaysToGetData =
+    "'dtrain data get mnist' downloads MNIST into data/mnist; without a network take build/quickstart-data, which "
+    "scripts/quickstart made, or make such a set with 'dtrain data synth --out build/quickstart-data'";
+
+}  // namespace dtrain
