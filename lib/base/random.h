@@ -29,7 +29,8 @@ enum class Use : uint64_t {
   kTest,
   kFaults,
   kDropout,
-  kUpdateNoise
+  kUpdateNoise,
+  kListDivision
 };
 
 class RandomStream {

@@ -1,9 +1,11 @@
 #include "tools/im2rec.h"
 
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "base/file.h"
@@ -77,6 +79,20 @@ Result<> check_extensions(const std::vector<std::string>& extensions) {
   return {};
 }
 
+// A class with a single image cannot be in both lists.
+void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions& options, const Log& log) {
+  if (options.division.val_fraction == 0) return;
+  std::map<float, int64_t> counts;
+  for (const data::ListEntry& entry : folder.entries) counts[entry.labels.front()]++;
+  std::vector<std::string> single;
+  for (const auto& [directory, label] : folder.labels) {
+    if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
+  }
+  if (single.empty()) return;
+  log.warn("{}: one image each, which is for training; validation has none of {}", fmt::join(single, ", "),
+           single.size() == 1 ? "this class" : "these classes");
+}
+
 // Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
@@ -91,6 +107,7 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
     return fail(Code::kNotFound, "{}: no images ({}){}", root, fmt::join(options.extensions, " "),
                 options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
   }
+  warn_of_single_images(folder, options, log);
   const std::string directory = fs::path(prefix).parent_path().string();
   if (!directory.empty()) DT_TRY_VOID(make_directories(directory));
   const auto lists = data::divide_list(in_order(std::move(folder.entries), options.shuffle), options.division);
@@ -113,6 +130,8 @@ std::string listing_flags(const Im2recOptions& options) {
       {"--chunks", options.division.chunks != defaults.division.chunks},
       {"--train-ratio", options.division.train_ratio != defaults.division.train_ratio},
       {"--test-ratio", options.division.test_ratio != defaults.division.test_ratio},
+      {"--val-fraction", options.division.val_fraction != defaults.division.val_fraction},
+      {"--seed", options.division.seed != defaults.division.seed},
   };
   std::vector<std::string_view> names;
   for (const auto& [name, is_given] : given) {
@@ -187,8 +206,9 @@ Result<> check_root(const std::string& root) {
               root);
 }
 
-Result<> pack_list(const std::string& list, const std::string& root, const std::string& out,
-                   const Im2recOptions& options, const Log& log, const data::PackRun& run) {
+// Returns the number of images packed.
+Result<int64_t> pack_list(const std::string& list, const std::string& root, const std::string& out,
+                          const Im2recOptions& options, const Log& log, const data::PackRun& run) {
   DT_TRY_VOID(check_out(list, out));
   DT_TRY(const std::string text, read_file(list, kDataBytesMax));
   const std::string_view lines = data::part_of_lines(text, options.part, options.nsplit);
@@ -208,7 +228,26 @@ Result<> pack_list(const std::string& list, const std::string& root, const std::
   DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log, run), "packing '{}'",
          list);
   log.info("packed {} images of '{}' into '{}', skipped {}", report.packed, list, out, report.skipped);
-  return {};
+  return report.packed;
+}
+
+struct PackedFile {
+  std::string name;
+  int64_t images = 0;
+};
+
+// The last line if there are several record files: how many images each has, and how to train on them.
+void log_packed_files(const std::vector<PackedFile>& files, const std::string& prefix, const Log& log) {
+  if (files.size() < 2) return;
+  std::vector<std::string> counts;
+  for (const PackedFile& file : files) counts.push_back(fmt::format("{} in '{}'", file.images, file.name));
+  const auto find = [&](std::string_view set) {
+    return std::ranges::find(files, fmt::format("{}{}.rec", prefix, set), &PackedFile::name) != files.end();
+  };
+  const std::string advice = find("_train") && find("_val")
+                                 ? fmt::format("; train with --data-train {0}_train.rec --data-val {0}_val.rec", prefix)
+                                 : "";
+  log.info("images: {}{}", fmt::join(counts, ", "), advice);
 }
 
 }  // namespace
@@ -216,6 +255,9 @@ Result<> pack_list(const std::string& list, const std::string& root, const std::
 Result<> check(const Im2recOptions& options) {
   DT_TRY_VOID(data::check(options.pack));
   DT_TRY_VOID(data::check(options.division));
+  if (options.division.seed != 0 && options.division.val_fraction == 0) {
+    return fail(Code::kUsage, "--seed has an effect only with --val-fraction, whose images it chooses");
+  }
   constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // three digits in the names
   if (options.label_width < 0 || options.label_width > kLabelsMax) {
     return fail(Code::kUsage, "label-width {}: must be from 1 to {}", options.label_width, kLabelsMax);
@@ -240,7 +282,8 @@ Result<> im2rec_list(const std::string& list, const std::string& root, const std
     return fail(Code::kUsage, "{} is for making a list, and '{}' is one already; leave it out",
                 options.list ? "--list" : flags, list);
   }
-  return pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop});
+  DT_TRY_VOID(pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop}));
+  return {};
 }
 
 Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root, const Im2recOptions& given,
@@ -251,17 +294,19 @@ Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root,
   const std::string prefix = trimmed(given_prefix);
   if (options.list) return make_lists(prefix, root, options, log, host);
   DT_TRY(const std::vector<std::string> lists, prepare_lists(prefix, root, options, log, host));
-  std::vector<std::string> names;
+  std::vector<PackedFile> files;
   for (const std::string& list : lists) {
     std::error_code error;
     if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // a small set has nothing for testing, for instance
       log.warn("{}: the list is empty; nothing is packed from it", list);
       continue;
     }
-    names.push_back(out_name(list.substr(0, list.size() - kListSuffix.size()) + ".rec", options));
-    DT_TRY_VOID(pack_list(list, root, names.back(), options, log, {.stop = host.stop, .keeps_journal = true}));
+    const std::string name = out_name(list.substr(0, list.size() - kListSuffix.size()) + ".rec", options);
+    DT_TRY(const int64_t images, pack_list(list, root, name, options, log, {.stop = host.stop, .keeps_journal = true}));
+    files.push_back({name, images});
   }
-  for (const std::string& name : names) data::PackedRecords::forget(name);
+  for (const PackedFile& file : files) data::PackedRecords::forget(file.name);
+  log_packed_files(files, prefix, log);
   return {};
 }
 

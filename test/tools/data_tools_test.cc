@@ -153,6 +153,28 @@ TEST_CASE("im2rec divides the list into sets and packs them all", "[tools][data]
     CHECK(!file.path().string().ends_with(".partial"));
 }
 
+TEST_CASE("im2rec divides each class between training and validation, and ends with the numbers", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 10);
+  std::filesystem::create_directories(dir.path("images/emu"));
+  std::filesystem::copy(dir.path("images/cat/0.jpg"), dir.path("images/emu/0.jpg"));
+  Im2recOptions options;
+  options.recursive = true;
+  options.division = {.val_fraction = 0.2, .seed = 3};
+  Log log = Log::silent();
+  must(log.add_file(dir.path("log")));
+  must(im2rec_prefix(dir.path("set"), dir.path("images"), options, log));
+  CHECK(count_records(dir.path("set_train.rec")) == 17);
+  CHECK(count_records(dir.path("set_val.rec")) == 4);
+  const std::string lines = must(read_file(dir.path("log")));
+  CHECK_THAT(lines, Catch::Contains("warning: emu: one image each, which is for training"));
+  CHECK_THAT(lines, Catch::EndsWith(fmt::format("images: 17 in '{0}_train.rec', 4 in '{0}_val.rec'; train with "
+                                                "--data-train {0}_train.rec --data-val {0}_val.rec\n",
+                                                dir.path("set"))));
+  options.division.val_fraction = 0;
+  CHECK(check(options).error().code == Code::kUsage);  // a seed that chooses nothing
+}
+
 TEST_CASE("lists of a run that was ended while it wrote them are made again", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 2);

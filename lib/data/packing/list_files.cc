@@ -1,6 +1,15 @@
 #include "data/packing/list_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/random.h"
 
 namespace dtrain::data {
 
@@ -12,6 +21,15 @@ Result<> check(const ListDivision& division) {
   constexpr double kRounding = 1e-9;  // 0.7 and 0.3 may sum to a little more than 1
   if (train + test > 1 + kRounding) {
     return fail(Code::kUsage, "train-ratio {} and test-ratio {} sum to more than 1; lower one of them", train, test);
+  }
+  const double fraction = division.val_fraction;
+  if (!(fraction >= 0 && fraction < 1)) {
+    return fail(Code::kUsage, "val-fraction {}: must be from 0 to below 1", fraction);
+  }
+  if (fraction > 0 && (division.chunks > 1 || train < 1 || test > 0)) {
+    return fail(Code::kUsage,
+                "val-fraction divides each class, chunks, train-ratio and test-ratio the whole list; give only one of "
+                "the two");
   }
   return {};
 }
@@ -55,6 +73,38 @@ class ListDivider {
   int64_t chunk_, test_, train_;
 };
 
+// How many of a class's `count` images are for validation.
+int64_t validation_count(int64_t count, double fraction) {
+  if (count < 2) return 0;
+  return std::clamp<int64_t>(std::llround(static_cast<double>(count) * fraction), 1, count - 1);
+}
+
+// Which of the entries are for validation.
+std::vector<bool> choose_validation(const std::vector<ListEntry>& entries, const ListDivision& division) {
+  std::map<float, std::vector<size_t>> classes;  // the entries of each label, by id
+  std::vector<size_t> by_id(entries.size());
+  std::iota(by_id.begin(), by_id.end(), size_t{0});
+  std::ranges::sort(by_id, {}, [&](size_t i) { return entries[i].id; });
+  for (const size_t i : by_id) classes[entries[i].labels.front()].push_back(i);
+  std::vector<bool> chosen(entries.size());
+  for (auto& [label, members] : classes) {
+    RandomStream random(division.seed, Use::kListDivision, std::bit_cast<uint32_t>(label));
+    const auto count = static_cast<int64_t>(members.size());
+    for (int64_t i = 0; i < validation_count(count, division.val_fraction); i++) {
+      std::swap(members[static_cast<size_t>(i)], members[static_cast<size_t>(i + random.below(count - i))]);
+      chosen[members[static_cast<size_t>(i)]] = true;
+    }
+  }
+  return chosen;
+}
+
+std::vector<NamedList> divide_classes(const std::vector<ListEntry>& entries, const ListDivision& division) {
+  std::vector<NamedList> lists{{"_train", {}}, {"_val", {}}};
+  const std::vector<bool> for_validation = choose_validation(entries, division);
+  for (size_t i = 0; i < entries.size(); i++) lists[for_validation[i] ? 1 : 0].entries.push_back(entries[i]);
+  return lists;
+}
+
 // The beginning of the first line after the one with byte `at`.
 size_t next_line(std::string_view text, size_t at) {
   const size_t line_end = text.find_first_of("\r\n", at);
@@ -64,6 +114,7 @@ size_t next_line(std::string_view text, size_t at) {
 }  // namespace
 
 std::vector<NamedList> divide_list(const std::vector<ListEntry>& entries, const ListDivision& division) {
+  if (division.val_fraction > 0) return divide_classes(entries, division);
   std::vector<NamedList> lists;
   const ListDivider divider(entries, division);
   for (int number = 0; number < division.chunks; number++) divider.add_chunk(number, lists);
