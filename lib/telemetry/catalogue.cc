@@ -284,13 +284,13 @@ std::string open_metrics_name(const MetricInfo& info) {
 std::string catalogue_page() {
   std::string text =
       "# Metrics\n\n"
-      "The metrics that dtrain has. This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit "
-      "it, "
-      "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test` writes it anew. A line of `metrics.jsonl` has the "
-      "names of the first column ([formats.md](formats.md#run-directory)); those of a metric with a label are one "
-      "object, "
-      "by the label's value. OpenMetrics has the names of the second column ([monitoring.md](monitoring.md)), with the "
-      "labels `job`, `role`, `rank` and `host`; times are in seconds there, and samples of a counter end with "
+      "This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit it, but run "
+      "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test`.\n\n"
+      "A line of `metrics.jsonl` has the names of the first column ([format](../formats.md#run-directory)). The values "
+      "of "
+      "a metric with a label are one object, by the label's value. OpenMetrics has the names of the second column "
+      "([monitoring.md](../monitoring.md#prometheus-and-grafana)), with the labels `job`, `role`, `rank` and `host`; "
+      "times are in seconds there, and samples of a counter end with "
       "`_total`.\n\n"
       "| name | OpenMetrics | kind | unit | label | processes | meaning |\n"
       "|---|---|---|---|---|---|---|\n";

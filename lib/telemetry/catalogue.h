@@ -1,5 +1,5 @@
 // The table of all metrics: name, unit, kind and meaning, and which processes have them. metrics.jsonl, TensorBoard,
-// Prometheus and the live page show metrics of this table and no others. docs/metrics.md is made from it.
+// Prometheus and the live page show metrics of this table and no others. docs/reference/metrics.md is made from it.
 #pragma once
 
 #include <cstdint>
@@ -145,7 +145,7 @@ std::string_view name_of(Kind kind);  // "counter"
 // to be divided by 1000. Samples of a counter have "_total" behind it.
 std::string open_metrics_name(const MetricInfo& info);
 
-// docs/metrics.md.
+// docs/reference/metrics.md.
 std::string catalogue_page();
 
 }  // namespace dtrain::telemetry

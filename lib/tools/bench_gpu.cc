@@ -1,5 +1,5 @@
 // `dtrain bench train` on a GPU: as a training of one process, with the weights in the GPU's memory. Its calls are timed by
-// the spans of a trace (docs/monitoring.md), whose steps queue their calls one by one.
+// the spans of a trace (docs/reference/traces.md), whose steps queue their calls one by one.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -121,7 +121,7 @@ double unit_of_whole(int64_t value, int64_t most, uint64_t record) {
   return (static_cast<double>(value) + fraction.uniform()) / (static_cast<double>(most) + 1);
 }
 
-// Undoes the formula of the affine map (docs/data.md, "How pictures are changed").
+// Undoes the formula of the affine map (docs/data.md, "How images are changed").
 AffineDraw parameters_of(const AffineMap& map) {
   const double angle = std::atan2(-map.m[1][0], map.m[1][1]), a = std::cos(angle), b = std::sin(angle);
   const double ws = std::hypot(map.m[1][0], map.m[1][1]);

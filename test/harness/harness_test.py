@@ -333,6 +333,7 @@ def test_a_broken_link_or_name_is_red():
     with Tree() as tree:
         tree.write("docs/b.md", "# A head\n")
         tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
+        tree.write("README.md", "[a](docs/a.md), [b](docs/b.md), [MXNet](docs/mxnet.md)\n")
         tree.git()
         ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended
@@ -340,6 +341,10 @@ def test_a_broken_link_or_name_is_red():
             tree.write("docs/a.md", text + "\n")
             ended = tree.run("scripts/dev/check-links")
             assert ended.returncode == 1 and "docs/a.md:1" in ended.stdout, (text, ended)
+        tree.write("docs/a.md", "a\n")
+        tree.write("README.md", "[b](docs/b.md), [MXNet](docs/mxnet.md)\n")
+        ended = tree.run("scripts/dev/check-links")
+        assert ended.returncode == 1 and ended.stdout == "README.md: does not list docs/a.md\n", ended
 
 
 def test_a_comment_that_names_what_is_absent_is_red():
@@ -348,7 +353,7 @@ def test_a_comment_that_names_what_is_absent_is_red():
         begin = "/" * 2  # no comment of this file
         tree.write("lib/a.cc", f'{begin} See docs/b.md, "A head", and README.md.\nint md = memory.md;  {begin} b.md\n'
                    f"{begin} lib/a.cc, lib/*.cc, tools/mxnet.py\n")
-        tree.write("README.md", "b\n")
+        tree.write("README.md", "[b](docs/b.md), [MXNet](docs/mxnet.md)\n")
         tree.git()
         ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended

@@ -12,7 +12,7 @@ using namespace dtrain;
 using namespace dtrain::telemetry;
 
 TEST_CASE("the page of all metrics is the one in the documents", "[telemetry]") {
-  const std::string path = DTRAIN_DOCS "/metrics.md";
+  const std::string path = DTRAIN_DOCS "/reference/metrics.md";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, catalogue_page()));
   const Result<std::string> page = read_file(path);
   REQUIRE(page);

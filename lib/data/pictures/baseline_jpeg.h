@@ -1,6 +1,6 @@
 // Decodes the most common JPEGs faster than libjpeg-turbo does: baseline, with one scan, gray or YCbCr, with the color at
 // full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left to
-// libjpeg-turbo. docs/speed.md has measurements.
+// libjpeg-turbo. docs/reference/speed.md has measurements.
 //
 // Of a part of a picture, the codes of the rows above it must be read as well, but not those above the last restart marker
 // that is at the beginning of a row of MCUs.

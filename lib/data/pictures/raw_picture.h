@@ -1,4 +1,4 @@
-// A picture stored as its pixels, without compression (docs/formats.md, "Raw pictures"): the bytes `44 54 52 57`, u16
+// A picture stored as its pixels, without compression (docs/formats.md, "Raw images"): the bytes `44 54 52 57`, u16
 // height, u16 width, u8 channels, three zero bytes, then the pixels as in Image.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""The LeNet job of the comparison in docs/speed.md in MXNet 1.9.1: the same network, data, batch and optimizer as
+"""The LeNet job of the comparison in docs/reference/speed.md in MXNet 1.9.1: the same network, data, batch and optimizer as
 
     dtrain -n 2 -s 2 --network lenet --data-dir DIR --kv-store dist_sync --batch-size 64
 
