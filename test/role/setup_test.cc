@@ -325,7 +325,7 @@ TEST_CASE("the flags of lbsgd give its batch and the rise of its rate", "[role]"
   flags.optimizer.warmup_strategy = job::WarmupStrategy::kPower2;
   CHECK(optimizer_spec(flags).parameters == std::map<std::string, double>{{"batch_scale", 3}, {"lars", 0}});
   CHECK(schedule_spec(flags).large_batch.scale == 3);
-  CHECK(optim::learning_rate(schedule_spec(flags), 1) == Catch::Approx(flags.optimizer.lr * 1.5));
+  CHECK(optim::learning_rate(schedule_spec(flags), 1) == Approx(flags.optimizer.lr * 1.5));
   flags.optimizer.warmup_strategy = job::WarmupStrategy::kLars;
   CHECK(optim::uses_norms(optimizer_spec(flags)));
   CHECK(schedule_spec(flags).large_batch.scale == 1);
