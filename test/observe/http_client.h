@@ -12,7 +12,7 @@ namespace dtrain::test {
 UniqueFd connect_to_port(uint16_t port, int receive_bytes = 0);
 void send_text(const UniqueFd& connection, const std::string& text);
 // Reads until the server closes, at most `seconds`, or until `until` has come.
-std::string read_answer(const UniqueFd& connection, double seconds = 10, const std::string& until = "");
+std::string read_answer(const UniqueFd& connection, double seconds = 60, const std::string& until = "");
 // GET with more header lines ("Cookie: a=b\r\n"). Host is localhost unless the headers have one.
 std::string http_get(uint16_t port, const std::string& path, const std::string& headers = "");
 int status_of(const std::string& answer);

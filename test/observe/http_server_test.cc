@@ -315,7 +315,8 @@ TEST_CASE("where too many requests wait, others are refused at once", "[observe]
     watched.push_back({.fd = clients.back().get(), .events = POLLIN, .revents = 0});
   }
   size_t refused = 0;
-  while (refused<kClients - kServed&& ::poll(watched.data(), watched.size(), 10000)> 0) {
+  while (refused < kClients - kServed) {
+    REQUIRE(::poll(watched.data(), watched.size(), 60000) > 0);
     for (pollfd& one : watched) {
       if (one.revents == 0) continue;
       std::array<char, 12> begin{};
@@ -324,7 +325,6 @@ TEST_CASE("where too many requests wait, others are refused at once", "[observe]
       one.fd = -1;
     }
   }
-  CHECK(refused >= kClients - kServed);
 }
 
 // The patience is longer than a client of this test waits for an answer. There are more silent clients than threads, and
@@ -344,7 +344,7 @@ TEST_CASE("clients that have not sent a whole request keep no other waiting", "[
   }
   send_text(stalled.back(), "\r\n");  // the newest of them completes its request
   CHECK(status_of(read_answer(stalled.back())) == 200);
-  CHECK(read_answer(stalled.front(), 10).empty());  // the oldest was closed, without an answer
+  CHECK(read_answer(stalled.front()).empty());  // the oldest was closed, without an answer
 }
 
 TEST_CASE("streams are bounded, and end with the server", "[observe]") {
@@ -355,7 +355,7 @@ TEST_CASE("streams are bounded, and end with the server", "[observe]") {
   for (int i = 0; i < 2; i++) {
     streams.push_back(connect_to_port(site->port()));
     send_text(streams.back(), request_of("GET", "/events"));
-    CHECK_THAT(read_answer(streams.back(), 10, "data: 0"), Contains("text/event-stream") && Contains("data: 0"));
+    CHECK_THAT(read_answer(streams.back(), 60, "data: 0"), Contains("text/event-stream") && Contains("data: 0"));
   }
   CHECK(status_of(http_get(site->port(), "/events")) == 503);
   CHECK(status_of(http_get(site->port(), "/metrics")) == 200);
@@ -367,7 +367,7 @@ TEST_CASE("a client of HTTP/1.0 gets events as they are, and not in chunks", "[o
   const Site site;
   const UniqueFd stream = connect_to_port(site.port());
   send_text(stream, "GET /events HTTP/1.0\r\n\r\n");
-  const std::string answer = read_answer(stream, 10, "data: 0");
+  const std::string answer = read_answer(stream, 60, "data: 0");
   CHECK(body_of(answer).starts_with("data: 0"));
   CHECK_THAT(answer, !Contains("Transfer-Encoding"));
 }
