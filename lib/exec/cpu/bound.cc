@@ -205,11 +205,11 @@ class Meter {
             {DNNL_ARG_MEAN, channel},
             {DNNL_ARG_VARIANCE, channel},
             {DNNL_ARG_SCALE, channel},
-            {DNNL_ARG_SHIFT, channel},
             {DNNL_ARG_DIFF_SCALE, channel},
             {DNNL_ARG_DIFF_SHIFT, channel},
             {DNNL_ARG_WORKSPACE, mask},
             scratchpad(backward)};
+    if (kBatchNormBackwardTakesShift) args.emplace_back(DNNL_ARG_SHIFT, channel);
     line(id, "batch norm backward", watch_.time(dnnl::batch_normalization_backward(backward), args));
   }
 

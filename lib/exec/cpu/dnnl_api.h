@@ -44,6 +44,10 @@ constexpr bool kMayBeMissing = std::is_same_v<Primitive, dnnl::convolution_forwa
 
 #if DNNL_VERSION_MAJOR >= 3
 
+// Whether the backward pass of a batch norm with a shift takes DNNL_ARG_SHIFT, and fails without it; it fails with it
+// otherwise.
+constexpr bool kBatchNormBackwardTakesShift = false;
+
 inline Dims dims_of(const Md& md) {
   return md.get_dims();
 }
@@ -71,6 +75,8 @@ inline auto concat_of(const dnnl::engine& engine, const Md& dst, int axis, const
 }
 
 #else
+
+constexpr bool kBatchNormBackwardTakesShift = true;
 
 inline Dims dims_of(const Md& md) {
   return md.dims();

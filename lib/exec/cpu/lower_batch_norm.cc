@@ -81,9 +81,9 @@ void emit_backward(Lowering& l, const Norm& norm, const dnnl::batch_normalizatio
                         in(DNNL_ARG_DIFF_DST, dy),
                         in(DNNL_ARG_MEAN, norm.mean),
                         in(DNNL_ARG_VARIANCE, norm.variance),
-                        in(DNNL_ARG_SHIFT, norm.beta),
                         out(DNNL_ARG_DIFF_SHIFT, l.gradient_of_weight(norm.id, BatchNorm::kBeta, norm.channels)),
                         out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(pd.scratchpad_desc()))};
+  if (kBatchNormBackwardTakesShift) args.push_back(in(DNNL_ARG_SHIFT, norm.beta));
   if (norm.mask != kNoValue) args.push_back(in(DNNL_ARG_WORKSPACE, norm.mask));
   if (norm.gamma != kNoValue) {
     args.push_back(in(DNNL_ARG_SCALE, norm.gamma));
