@@ -415,6 +415,23 @@ def test_a_branch_for_all_other_operators_is_red():
         assert ended.returncode == 1 and "lib/exec/b.cc:2" in ended.stdout, ended
 
 
+def test_a_function_that_is_too_long_is_red():
+    def function(name, lines):
+        return f"void {name}() {{\n" + "  work();\n" * (lines - 2) + "}\n\n"
+
+    with Tree() as tree:
+        short = "".join(function(f"f{i}", 3) for i in range(200))
+        tree.write("lib/a/a.cc", short + function("g", 100))  # a long file is none of its business
+        ended = tree.run("scripts/dev/check-functions")
+        assert ended.returncode == 0 and "the longest has 100" in ended.stdout, ended
+        tree.write("lib/a/a.cc", short + function("g", 101))
+        ended = tree.run("scripts/dev/check-functions")
+        assert ended.returncode == 1 and "lib/a/a.cc:801: 101 lines: void g() {" in ended.stdout, ended
+        tree.write("lib/a/a.cc", "".join(function(f"f{i}", 3 + 37 * (i % 10 == 0)) for i in range(200)))
+        ended = tree.run("scripts/dev/check-functions")
+        assert ended.returncode == 1 and "90.0 % below 40 lines" in ended.stdout, ended
+
+
 def test_a_finding_of_shellcheck_is_red():
     needs("shellcheck")
     with Tree() as tree:
