@@ -315,18 +315,33 @@ def test_each_suite_has_its_packages():
             assert f"setup {sets}\n" in tree.run("scripts/test", suite).stdout
 
 
-def test_tidy_that_looked_at_nothing_is_red():
+def test_a_changed_file_that_tidy_did_not_look_at_is_red():
     with Tree() as tree:
-        tree.write("lib/a.cc", "int a;\n")
-        tree.write("bin/clang-tidy", "#!/bin/bash\n", 0o755)
-        tree.write("build/compile_commands.json", "[]\n")
+        for name in ("a", "b"):
+            tree.write(f"lib/{name}.cc", f"int {name};\n")
+        # Looks at the first file at once, and at the second one for longer than there is time.
+        tree.write("bin/clang-tidy", "#!/bin/bash\ncase $* in *lib/b.cc) sleep 60 ;; esac\n", 0o755)
+        tree.write("build-style/compile_commands.json", "[]\n")
         tree.git()
-        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="0")
-        assert ended.returncode != 0 and "0 of 1 changed files looked at" in ended.stdout, ended
-        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="60")
-        assert ended.returncode == 0 and "1 of 1 changed files looked at" in ended.stdout, ended
-        tree.write("bin/clang-tidy", "#!/bin/bash\nexit 1\n", 0o755)
-        assert tree.run("scripts/dev/check-tidy").returncode != 0
+        own = {"DTRAIN_TIDY_CACHE": str(tree.path / "passed")}
+        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="0", **own)
+        assert ended.returncode == 1 and "0 of 2 changed files looked at" in ended.stdout, ended
+        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="1", **own)
+        assert ended.returncode == 1 and "1 of 2 changed files looked at" in ended.stdout, ended
+        assert ended.stdout.splitlines()[-1] == "lib/b.cc", ended
+        tree.write("bin/clang-tidy", "#!/bin/bash\n", 0o755)
+        ended = tree.run("scripts/dev/check-tidy", **own)
+        assert ended.returncode == 0 and "2 of 2 changed files looked at" in ended.stdout, ended
+        # What has passed is not looked at again, unless it or a header changes.
+        tree.write("bin/clang-tidy", "#!/bin/bash\ncase $* in --version) ;; *) echo finding; exit 1 ;; esac\n", 0o755)
+        assert tree.run("scripts/dev/check-tidy", **own).returncode == 0
+        tree.write("lib/a.cc", "int other;\n")
+        ended = tree.run("scripts/dev/check-tidy", **own)
+        assert ended.returncode == 1 and ended.stdout.count("finding") == 1, ended
+        tree.write("lib/a.h", "int c;\n")
+        tree.run("git", "add", "-A")
+        ended = tree.run("scripts/dev/check-tidy", **own)
+        assert ended.returncode == 1 and ended.stdout.count("finding") == 2, ended
 
 
 def test_a_broken_link_or_name_is_red():
