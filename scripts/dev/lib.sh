@@ -85,6 +85,39 @@ for name in sys.argv[2:]:
 print(*sorted(files))' "$@"
 }
 
+# targets_without DIR TEST...: prints all files that are built by default, except for the programs that only these tests
+# need.
+targets_without() {
+  meson introspect "$1" --tests --targets | python3 -c '
+import json, os, sys
+known, build, left_out = json.load(sys.stdin), os.path.realpath(sys.argv[1]), set(sys.argv[2:])
+needed = {target for test in known["tests"] if test["name"] not in left_out for target in test["depends"]}
+without = {target for test in known["tests"] if test["name"] in left_out for target in test["depends"]} - needed
+for target in known["targets"]:
+    if target["build_by_default"] and target["id"] not in without:
+        print(*(os.path.relpath(os.path.realpath(file), build) for file in target["filename"]))' "$@"
+}
+
+# names_in_rooms DIR ROOM...: of the tests on standard input, one in a line, prints those whose program or script lies in
+# the folder test/ROOM of one of these rooms.
+names_in_rooms() {
+  # The names go to python as arguments, because its standard input is what meson prints.
+  local names
+  mapfile -t names
+  meson introspect "$1" --tests | python3 -c '
+import json, os, sys
+build, end = os.path.realpath(sys.argv[1]), sys.argv.index("--")
+rooms, names = set(sys.argv[2:end]), sys.argv[end + 1:]
+def room(command):
+    for word in command:
+        for root in (build, os.getcwd()):
+            path = os.path.relpath(os.path.realpath(word), root).split(os.sep)
+            if path[0] == "test" and len(path) > 2:
+                return path[1]
+known = {test["name"]: room(test["cmd"]) for test in json.load(sys.stdin)}
+print(*(name for name in names if known.get(name) in rooms), sep="\n")' "$@" -- "${names[@]}"
+}
+
 # make_headers DIR: makes the headers that the build generates, which tools that parse the sources need.
 make_headers() {
   ninja -C "$1" -t targets all 2>/dev/null | sed -n 's/^\(proto\/[^:]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C "$1" >/dev/null

@@ -16,25 +16,29 @@ SCRIPTS = pathlib.Path(sys.argv[1]).resolve()
 PASSED_3 = "All tests passed (7 assertions in 3 test cases)\n"
 
 # Replaces Meson: makes a build folder, lists the tests of a suite, writes a log. FAKE names a folder: if it has a file
-# `setup`, meson setup fails; `names` lists the tests; `log` is the log of a run, which writes none if the file is missing.
+# `setup`, meson setup fails; `names` lists the tests; `log` is the log of a run, which writes none if the file is missing;
+# `tests` is what meson knows of tests and targets. `run` gets the names of the tests of the last run.
 FAKE_MESON = """#!/bin/bash
 case $1 in
   setup)
     [ ! -e "$FAKE/setup" ] || { echo "ERROR: Dependency not found"; exit 1; }
     mkdir -p "$2/meson-logs" && touch "$2/build.ninja" ;;
   configure) ;;
+  introspect) cat "$FAKE/tests" ;;
   test)
     shift 2
     build=$1
     case " $* " in
       *' --list '*) sed 's|^|dtrain:x / |' "$FAKE/names" ;;
       *) for word; do case $word in testlog-*) name=$word ;; esac; done
+         words=$*; echo "${words##* --quiet }" >"$FAKE/run"
          [ ! -e "$FAKE/log" ] || cp "$FAKE/log" "$build/meson-logs/$name.json"
          exit 3 ;;
     esac ;;
 esac
 """
 FAKE_NINJA = """#!/bin/bash
+[ "$#" -eq 3 ] && [ "$3" = build.ninja ] || echo "${@:3}" >"$FAKE/built"
 [ ! -e "$FAKE/broken" ] || { echo "FAILED: a.o"; exit 1; }
 """
 
@@ -274,10 +278,79 @@ def test_the_folder_with_data_may_be_relative():
         assert ended.returncode == 1 and "DTRAIN_TEST_DATA=dtaa is not a folder" in ended.stderr
 
 
-def test_an_unknown_suite_is_refused():
+def with_rooms(tree):
+    """Three programs in the rooms sync and exec, as meson knows them, and a log in which all have run."""
+    tests, targets = [], []
+    for name, room in (("sync", "sync"), ("exec", "exec"), ("exec_cpu", "exec/cpu"), ("tools", "tools")):
+        program = str(tree.path / f"build/test/{room}/{name}_test")
+        tests.append({"name": name, "cmd": [program], "depends": [f"{name}@exe"]})
+        targets.append({"id": f"{name}@exe", "filename": [program], "build_by_default": True})
+        tree.write(f"test/{room.split('/')[0]}/meson.build", f"test('{name}', x, suite: 'fast')\n")
+    targets.append({"id": "dtrain@exe", "filename": [str(tree.path / "build/cmd/dtrain")], "build_by_default": True})
+    tree.write("fake/names", "sync\nexec\nexec_cpu\ntools\n")
+    # With --tests alone, meson prints the list of tests, and with --targets too both lists.
+    tree.write("fake/both", json.dumps({"tests": tests, "targets": targets}))
+    tree.write("fake/one", json.dumps(tests))
+    fake = FAKE_MESON.replace('cat "$FAKE/tests"', 'case " $* " in *" --targets "*) cat "$FAKE/both" ;; *) cat "$FAKE/one" ;; esac')
+    tree.write("bin/meson", fake, 0o755)
+    tree.expect("fast sync 3\nfast exec 3\nfast exec_cpu 3\nfast tools 3\n", "")
+
+
+def test_only_the_programs_of_the_rooms_are_built_and_run():
     with Tree() as tree:
+        with_rooms(tree)
+        tree.write("fake/log", entry("exec") + entry("exec_cpu"))
+        ended = tree.run("scripts/test", "fast", "exec")
+        assert (last_line(ended), ended.returncode) == ("6 passed, 0 failed", 0), ended
+        assert (tree.path / "fake/run").read_text() == "exec exec_cpu\n"
+        assert (tree.path / "fake/built").read_text() == "test/exec/cpu/exec_cpu_test test/exec/exec_test\n"
+        # A program of the room that did not run is missed; a program that meson no longer has is so, too.
+        tree.write("fake/log", entry("exec"))
+        assert last_line(tree.run("scripts/test", "exec")) == "3 passed, 1 failed"
+        tree.write("fake/log", entry("sync"))
+        tree.expect("fast sync 3\nfast gone 3\n", "")
+        assert last_line(tree.run("scripts/test", "fast", "sync")) == "3 passed, 1 failed"
+
+
+def test_an_unknown_suite_or_room_is_refused():
+    with Tree() as tree:
+        with_rooms(tree)
         ended = tree.run("scripts/test", "fsat")
-        assert ended.returncode == 1 and "unknown suite 'fsat'" in ended.stderr
+        assert ended.returncode == 1 and "unknown suite or room 'fsat'; the suites are fast slow" in ended.stderr
+        ended = tree.run("scripts/test", "fast", "sink")
+        assert ended.returncode == 1 and "'sink'" in ended.stderr and "the rooms are exec sync tools\n" in ended.stderr, ended
+        ended = tree.run("scripts/test", "cluster", "sync")
+        assert ended.returncode == 1 and "suite cluster has no rooms" in ended.stderr, ended
+
+
+def test_what_asan_compares_too_runs_there_alone():
+    with Tree() as tree:
+        with_rooms(tree)
+        tree.write("fake/log", entry("sync") + entry("exec") + entry("exec_cpu") + entry("tools"))
+        tree.run("scripts/test", "fast")
+        assert (tree.path / "fake/run").read_text() == "sync exec exec_cpu tools\n"
+        tree.write("fake/log", entry("sync") + entry("exec") + entry("exec_cpu"))
+        tree.write("fake/built", "")
+        ended = tree.run("scripts/test", "fast", "asan")  # asan's programs are not in the fake build
+        assert "suite fast: 9 passed, 0 failed" in ended.stdout, ended
+        assert (tree.path / "fake/run").read_text() == "sync exec exec_cpu\n"
+        assert "tools_test" not in (tree.path / "fake/built").read_text()
+        assert "cmd/dtrain" in (tree.path / "fake/built").read_text()
+
+
+def test_the_slowest_cases_and_the_seed_are_printed():
+    with Tree() as tree:
+        cases = "".join(f"{seconds}.500 s: case {seconds}\n" for seconds in range(1, 12))
+        tree.write("fake/log", entry(text=cases + PASSED_3))
+        ended = tree.run("scripts/test", "fast")
+        lines = ended.stdout.splitlines()
+        first = lines.index("== the slowest test cases:") + 1
+        assert lines[first] == "  11.5 s  fast base: case 11" and len(lines) == first + 11, ended
+        assert any(line.startswith("   fast") and "building" in line for line in lines), ended
+        assert "DTRAIN_TEST_SEED=" in ended.stdout
+        assert "DTRAIN_TEST_SEED=77\n" in tree.run("scripts/test", "fast", DTRAIN_TEST_SEED="77").stdout
+        tree.write("fake/log", entry(text="fine\n1 passed, 0 failed\n"))  # a script, which has no times of its cases
+        assert "\n   1.0 s  fast base\n" in tree.run("scripts/test", "fast").stdout
 
 
 def test_suites_of_debian_12_are_refused_elsewhere():
