@@ -417,6 +417,20 @@ def test_a_changed_file_that_tidy_did_not_look_at_is_red():
         assert ended.returncode == 1 and ended.stdout.count("finding") == 2, ended
 
 
+def test_nightly_runs_its_parts_and_names_those_that_failed():
+    with Tree() as tree:
+        tree.write("test/mutations/run", "#!/bin/bash\necho 'all noticed'\n", 0o755)
+        ended = tree.run("scripts/dev/nightly", "mutations")
+        assert (last_line(ended), ended.returncode) == ("1 passed, 0 failed", 0), ended
+        tree.write("fake/log", entry())
+        tree.write("scripts/test", "#!/bin/bash\n[ $((DTRAIN_TEST_SEED % 2)) = 0 ]\n", 0o755)
+        ended = tree.run("scripts/dev/nightly", "orders", "mutations", DTRAIN_NIGHTLY_ORDERS="2")
+        assert (last_line(ended), ended.returncode) == ("2 passed, 1 failed", 1), ended
+        assert ended.stdout.splitlines()[-2].startswith("FAILED: fast in the order of seed "), ended
+        ended = tree.run("scripts/dev/nightly", "fuz")
+        assert ended.returncode == 1 and "unknown part 'fuz'; the parts are slow orders kills" in ended.stderr
+
+
 def test_a_broken_link_or_name_is_red():
     with Tree() as tree:
         tree.write("docs/b.md", "# A head\n")
