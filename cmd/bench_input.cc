@@ -1,5 +1,6 @@
 #include "tools/bench_input.h"
 
+#include "requests.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -44,6 +45,11 @@ constexpr const char* kUsage =
     "of the data and --batch-size, --data-nthreads and --threads count. FLAGS are:";
 
 }  // namespace
+
+Result<tools::BenchInputOptions> bench_input_request(const Call& call) {
+  DT_TRY(const MixedLine<Options> line, read_mixed_line(flags(), call.arguments));
+  return bench_options(line.options);
+}
 
 Result<int> bench_input(const Call& call) {
   const job::FlagTable<Options> table = flags();

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "job/process/exit_code.h"
+#include "requests.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -69,16 +70,27 @@ job::FlagTable<Options> flags() {
         Code::kDevice}}};
 }
 
-}  // namespace
-
-Result<int> bench_kv(const Call& call) {
+Result<ToolLine<Options>> read_bench_kv(const Call& call) {
   DT_TRY(ToolLine<Options> line, read_tool_line(flags(), "dtrain bench kv [FLAGS]", call, 0, 0));
-  if (line.help) return 0;
   Options& options = line.options;
   DT_TRY(options.bench.store, job::canonical_store_name(options.bench.store), "reading --kv-store");
   options.bench.workers = static_cast<uint32_t>(options.workers);
   options.bench.devices = static_cast<uint32_t>(options.cpus);
   options.bench.servers = static_cast<uint32_t>(options.servers);
+  return line;
+}
+
+}  // namespace
+
+Result<tools::BenchKvOptions> bench_kv_request(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_bench_kv(call));
+  return line.options.bench;
+}
+
+Result<int> bench_kv(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_bench_kv(call));
+  if (line.help) return 0;
+  const Options& options = line.options;
   const bool json = options.json;
   DT_TRY(const tools::BenchKvResult result, tools::bench_kv(options.bench, [json](std::string_view progress) {
            if (!json) std::cerr << progress << std::endl;

@@ -2,6 +2,7 @@
 
 #include "base/host_limits.h"
 #include "notes.h"
+#include "requests.h"
 #include "role/setup/device_loader.h"
 #include "role/setup/devices.h"
 #include "tool.h"
@@ -71,15 +72,26 @@ Result<> choose_device(Options& options) {
   return {};
 }
 
-}  // namespace
-
-Result<int> bench_train(const Call& call) {
+Result<ToolLine<Options>> read_bench_train(const Call& call) {
   DT_TRY(ToolLine<Options> line,
          read_tool_line(job::FlagTable<Options>(rows()), "dtrain bench train [FLAGS]", call, 0, 0));
-  if (line.help) return 0;
   Options& options = line.options;
   options.bench.threads = options.threads > 0 ? static_cast<int>(options.threads) : usable_cores();
   DT_TRY_VOID(choose_device(options));
+  return line;
+}
+
+}  // namespace
+
+Result<tools::BenchTrainOptions> bench_train_request(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_bench_train(call));
+  return line.options.bench;
+}
+
+Result<int> bench_train(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_bench_train(call));
+  if (line.help) return 0;
+  const Options& options = line.options;
   if (!options.bench.gpu) note_threads(options.bench.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
   if (!options.json) std::fputs(result.text().c_str(), stderr);

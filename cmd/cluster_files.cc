@@ -128,13 +128,17 @@ Result<launch::KubernetesJob> kubernetes_job(const Call& call, const job::Flags&
   return job;
 }
 
-Result<std::string> file_of(const std::string& system, const Call& call, const job::Flags& flags) {
+}  // namespace
+
+Result<std::string> cluster_file(const std::string& system, const Call& call, const job::Flags& flags) {
   if (system == "slurm") return slurm_file(call, flags);
   if (system == "sge") return sge_file(call, flags);
   if (system == "yarn") return yarn_file(call, flags);
   DT_TRY(const launch::KubernetesJob job, kubernetes_job(call, flags, ""));
   return job.manifests;
 }
+
+namespace {
 
 struct ServiceOptions {
   std::string url, name;
@@ -161,7 +165,7 @@ Result<int> print_files(const Call& call, const job::Flags& flags) {
   const Words& asked = flags.batch.print_for.empty() ? systems() : flags.batch.print_for;
   std::string text;
   for (const std::string& system : asked) {
-    const Result<std::string> file = file_of(system, call, flags);
+    const Result<std::string> file = cluster_file(system, call, flags);
     if (!file && !flags.batch.print_for.empty())
       return tl::unexpected(Error(file.error()).with("printing the file for " + system));
     if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);

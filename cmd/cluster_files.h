@@ -11,6 +11,9 @@ namespace dtrain::cmd {
 // Prints the file of each system that --print-for names; that of a single one is all that is printed.
 Result<int> print_files(const Call& call, const job::Flags& flags);
 
+// The file by which `system` runs the job: "slurm", "sge", "yarn" or "kubernetes".
+Result<std::string> cluster_file(const std::string& system, const Call& call, const job::Flags& flags);
+
 // Runs the job by kubectl and returns its exit code.
 Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags);
 

@@ -1,6 +1,7 @@
 #include "tools/data_get.h"
 
 #include "base/host_limits.h"
+#include "requests.h"
 #include "signal_thread.h"
 #include "tool.h"
 
@@ -67,16 +68,27 @@ std::string training_command(const std::string& name, const std::string& folder)
   return fmt::format("dtrain --preset {} --network {} --data-dir {}", name, network, folder);
 }
 
+Result<ToolLine<Options>> read_data_get(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 1, 1));
+  if (line.help) return line;
+  if (line.options.out.empty()) line.options.out = "data/" + line.positionals[0];
+  if (line.options.threads == 0) line.options.threads = usable_cores();
+  return line;
+}
+
 }  // namespace
 
+Result<tools::DataGetOptions> data_get_request(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_data_get(call));
+  return line.options;
+}
+
 Result<int> data_get(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 1, 1));
+  DT_TRY(ToolLine<Options> line, read_data_get(call));
   if (line.help) return 0;
   const std::string& name = line.positionals[0];
   Options& options = line.options;
   DT_TRY(const tools::PublishedSet set, tools::published_set(name));
-  if (options.out.empty()) options.out = "data/" + name;
-  if (options.threads == 0) options.threads = usable_cores();
   const SignalThread signals;
   options.stop = &signals.signals().stop;
   DT_TRY_VOID(tools::get_data(set, options, tool_log("data", call)));

@@ -55,6 +55,8 @@ Result<std::string> start_trace(rpc::Scheduler& scheduler, uint64_t steps, Waits
   return fmt::format("{} are traced", steps_text(trace));
 }
 
+}  // namespace
+
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec) {
   sync::membership::Settings settings;
   settings.workers = static_cast<uint32_t>(flags.job.num_workers);
@@ -66,7 +68,6 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   return settings;
 }
 
-// Where each slice of each parameter and statistic lives; empty if there are no servers.
 Result<std::string> placement_of(const job::JobFlags& flags) {
   if (flags.num_servers == 0) return std::string();
   DT_TRY(const Network network, build_network(flags));
@@ -76,6 +77,8 @@ Result<std::string> placement_of(const job::JobFlags& flags) {
   return kvstore::to_text(kvstore::place(key_sizes(network.shapes), static_cast<uint32_t>(flags.num_servers), rule,
                                          static_cast<uint64_t>(flags.scheme.bigarray_bound)));
 }
+
+namespace {
 
 // Files that the scheduler reads on behalf of all processes, so that no other host needs a copy.
 struct JobFiles {

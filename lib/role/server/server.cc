@@ -96,30 +96,42 @@ std::vector<std::string> names_of(const Network& network) {
   return names;
 }
 
-Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
-                                                   const job::JobSpec& spec, sync::TraceWriter* trace,
-                                                   std::function<void(const Error&)> on_failure) {
+}  // namespace
+
+Result<kvstore::ShardOptions> shard_options(const job::Flags& flags, const job::JobSpec& spec, const Network& network,
+                                            uint32_t rank) {
   job::JobPlan plan = job::plan_of(spec);
-  DT_TRY(const Network network, build_network(spec.flags));
   kvstore::ShardOptions options;
-  options.server = reply.rank;
-  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
+  options.server = rank;
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, static_cast<size_t>(spec.flags.num_servers)),
          "reading the job's placement");
+  options.rule = update_rule(spec.flags, plan);
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     options.parameters.push_back(optim::multipliers_of(parameter.kind, parameter.rule, options.rule.optimizer));
   }
-  options.rule = update_rule(spec.flags, plan);
   options.sums_only = plan.servers_only_sum;
-  options.policy = std::move(plan.policy);
   options.weight = staleness_weight(spec.flags, plan);
-  if (plan.store.scheme == job::Scheme::kGsp) {
+  options.policy = std::move(plan.policy);
+  options.deterministic = spec.flags.scheme.deterministic;
+  options.threads = shard_threads(flags, spec.flags.scheme.reduce_threads);
+  return options;
+}
+
+namespace {
+
+Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint32_t rank, const job::JobSpec& spec,
+                                                   sync::TraceWriter* trace,
+                                                   std::function<void(const Error&)> on_failure) {
+  DT_TRY(const Network network, build_network(spec.flags));
+  DT_TRY(kvstore::ShardOptions options, shard_options(process.flags, spec, network, rank));
+  if (job::store_of(spec.flags).scheme == job::Scheme::kGsp) {
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }
   options.on_rate = [log = process.log](const kvstore::RateChange& change, uint64_t update) {
     log.info("learning rate {:g} times that of the schedule after {} samples, from update {} on", change.factor,
              change.from_samples, update);
   };
-  if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {
+  if (const std::optional<uint64_t> step = own_faults(process.flags, rank).kill_at) {
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }
   options.on_failure = std::move(on_failure);
@@ -136,8 +148,6 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   };
   options.trace = trace;
   options.tracer = process.tracer.get();
-  options.deterministic = spec.flags.scheme.deterministic;
-  options.threads = shard_threads(process.flags, spec.flags.scheme.reduce_threads);
   return kvstore::Shard::create(std::move(options));
 }
 
@@ -162,7 +172,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
          "opening --trace-events");
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below
-  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get(), on_failure));
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply.rank, spec, trace.get(), on_failure));
   process.tracer->record_messages();
   data.serve(worker_incarnations(reply), *shard, on_failure);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);

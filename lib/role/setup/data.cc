@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "data/loading/synthetic.h"
 #include "data/records/label_list.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
@@ -60,6 +59,8 @@ bool is_chosen(job::Source source) {
   return source != job::Source::kDefault && source != job::Source::kResumed;
 }
 
+}  // namespace
+
 data::DataOptions data_options(const job::Flags& flags) {
   const job::AugmentFlags& augment = flags.job.augment;
   const auto floats = [](const std::vector<double>& values) {
@@ -88,6 +89,8 @@ data::DataOptions data_options(const job::Flags& flags) {
   return options;
 }
 
+namespace {
+
 // Batches per epoch and worker: --num-batches, else as many as the real data set would fill.
 int64_t synthetic_batches(const job::JobFlags& flags) {
   if (flags.augment.num_batches > 0) return flags.augment.num_batches;
@@ -99,6 +102,15 @@ int64_t synthetic_batches(const job::JobFlags& flags) {
 }
 
 }  // namespace
+
+data::SyntheticOptions synthetic_options(const job::JobFlags& flags, uint32_t rank) {
+  return {.image = flags.network.image_shape,
+          .classes = std::vector(static_cast<size_t>(flags.augment.label_width), flags.network.num_classes),
+          .batch_size = flags.batch_size,
+          .batches = synthetic_batches(flags) * flags.num_workers,
+          .seed = flags.seed.value_or(0),
+          .rank = rank};
+}
 
 Result<data::Located> locate_data(const job::Flags& flags) {
   return data::locate(data_options(flags));
@@ -154,16 +166,9 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
     options.known = std::move(known);
     return data::open_dataset(options, log);
   }
-  // One data set for all workers, so that shares work as usual. Each worker draws its own data into its share.
-  const data::SyntheticOptions options{
-      .image = flags.job.network.image_shape,
-      .classes = std::vector(static_cast<size_t>(flags.job.augment.label_width), flags.job.network.num_classes),
-      .batch_size = flags.job.batch_size,
-      .batches = synthetic_batches(flags.job) * flags.job.num_workers,
-      .seed = flags.job.seed.value_or(0),
-      .rank = rank};
-  return data::DataSets{
-      .train = data::synthetic(options), .validation = nullptr, .classes = flags.job.network.num_classes};
+  return data::DataSets{.train = data::synthetic(synthetic_options(flags.job, rank)),
+                        .validation = nullptr,
+                        .classes = flags.job.network.num_classes};
 }
 
 Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/loading/open.h"
+#include "data/loading/synthetic.h"
 #include "data/sources/locate.h"
 #include "job/flags/flags.h"
 
@@ -16,6 +17,12 @@ namespace dtrain::role {
 
 // How training pictures are distorted.
 data::Distortion distortion_of(const job::AugmentFlags& augment);
+
+// How the data set is opened, as the flags say.
+data::DataOptions data_options(const job::Flags& flags);
+// The synthetic data of --benchmark 1, drawn for `rank`. It is one data set for all workers, so that shares work as usual:
+// each worker draws its own data into its share.
+data::SyntheticOptions synthetic_options(const job::JobFlags& flags, uint32_t rank);
 
 // The files that --data-dir and the related flags name, by their names alone; a data set without a name is recognized
 // from the files. Fails as data::locate does.

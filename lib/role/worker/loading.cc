@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "data/records/share.h"
 #include "role/setup/shares.h"
 #include "role/setup/threads.h"
 
@@ -27,6 +28,18 @@ data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec
   options.pixels = data.normalisation() != nullptr;
   options.prefetch = flags.data.prefetch_buffer;
   options.max_bad_records = flags.data.max_bad_records;
+  return options;
+}
+
+data::LoaderOptions validation_loading(data::LoaderOptions training, const job::JobSpec& spec,
+                                       const data::Dataset& data, uint32_t rank) {
+  data::LoaderOptions options = std::move(training);
+  options.mode = data::LoaderOptions::Mode::kValidation;
+  options.share = data::equal_share(data.size(), rank, spec.flags.num_workers);
+  options.share_in = nullptr;
+  options.batches = 0;
+  options.shuffle = false;
+  options.pixels = data.normalisation() != nullptr;
   return options;
 }
 

@@ -1,4 +1,4 @@
-// How a worker reads its share of the training data.
+// How a worker reads its share of the training data, and of the validation data.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,8 @@ namespace dtrain::role {
 // All but `allocate`. `spec` is complete; `labels` are those of the network.
 data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec& spec, const data::Dataset& data,
                                      std::vector<data::BatchLabel> labels, uint32_t rank);
+// The same for validation, by the options of training.
+data::LoaderOptions validation_loading(data::LoaderOptions training, const job::JobSpec& spec,
+                                       const data::Dataset& data, uint32_t rank);
 
 }  // namespace dtrain::role

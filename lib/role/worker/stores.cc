@@ -5,6 +5,7 @@
 #include "comm/gloo.h"
 #include "comm/hierarchy.h"
 #include "comm/shared_memory.h"
+#include "kvstore/wire/placement.h"
 #include "role/process/addresses.h"
 #include "role/setup/devices.h"
 #include "role/setup/threads.h"
@@ -116,13 +117,35 @@ bool leaves_out_steps(const job::JobFlags& flags) {
   return flags.optimizer.on_nan == job::OnNan::kSkip || !scale || scale->is_dynamic();
 }
 
-kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
-  return {.update_at = update_place(setup.plan.store, setup.spec.flags.num_workers),
-          .rule = update_rule(setup.spec.flags, setup.plan),
-          .bucket_begin = setup.bucket_begin,
-          .threads = plan_threads(setup.flags).device,
-          .samples_differ = leaves_out_steps(setup.spec.flags),
-          .timeline = setup.timeline};
+}  // namespace
+
+kvstore::DeviceStoreOptions store_options(const job::Flags& flags, const job::JobSpec& spec, const job::JobPlan& plan) {
+  return {.update_at = update_place(plan.store, spec.flags.num_workers),
+          .rule = update_rule(spec.flags, plan),
+          .threads = plan_threads(flags).device,
+          .samples_differ = leaves_out_steps(spec.flags)};
+}
+
+Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, const job::JobSpec& spec,
+                                                     const job::JobPlan& plan) {
+  kvstore::DistStoreOptions options;
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, static_cast<size_t>(spec.flags.num_servers)),
+         "reading the job's placement");
+  options.rule = update_rule(spec.flags, plan);
+  options.sums_only = plan.servers_only_sum;
+  options.update_threads = plan_threads(flags).compute;
+  options.skips_steps = plan.policy.backup > 0;
+  options.workers_differ = !plan.same_weights;
+  return options;
+}
+
+namespace {
+
+kvstore::DeviceStoreOptions own_store_options(const StoreSetup& setup) {
+  kvstore::DeviceStoreOptions options = store_options(setup.flags, setup.spec, setup.plan);
+  options.bucket_begin = setup.bucket_begin;
+  options.timeline = setup.timeline;
+  return options;
 }
 
 std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
@@ -147,7 +170,7 @@ Result<std::unique_ptr<kvstore::Store>> store_on_devices(const StoreSetup& setup
   }
   DT_TRY(Group group, join_on_devices(setup, *devices.module(), all), "joining the GPUs");
   DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
-         kvstore::DeviceStore::create_on_devices(store_options(setup), std::move(group), std::move(optimizers),
+         kvstore::DeviceStore::create_on_devices(own_store_options(setup), std::move(group), std::move(optimizers),
                                                  setup.waits));
   return store;
 }
@@ -161,7 +184,7 @@ Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, co
   if (executors.parameters_on_device()) return store_on_devices(setup, devices, executors);
   DT_TRY(Group group, join_on_host(setup));
   if (servers != nullptr && group.empty()) return servers;
-  kvstore::DeviceStoreOptions options = store_options(setup);
+  kvstore::DeviceStoreOptions options = own_store_options(setup);
   options.gradients_are_summed = sums_on_devices(setup, devices);
   if (options.gradients_are_summed) {
     DT_TRY_VOID(devices.module()->sum_gradients(all_of(executors)), "joining the GPUs");

@@ -13,6 +13,7 @@
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
 #include "kvstore/worker/device_store.h"
+#include "kvstore/worker/dist_store.h"
 #include "role/setup/devices.h"
 
 namespace dtrain::role {
@@ -23,6 +24,12 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
 // Where gradients are summed and weights updated, as text for the log: "on each of 2 devices, its part, in its own
 // memory".
 std::string update_text(const job::Flags& flags);
+
+// The options of the store over this process's devices, except for the buckets and the timeline.
+kvstore::DeviceStoreOptions store_options(const job::Flags& flags, const job::JobSpec& spec, const job::JobPlan& plan);
+// Those of the store over the job's servers, without what tells this worker from the others. `spec` is complete.
+Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, const job::JobSpec& spec,
+                                                     const job::JobPlan& plan);
 
 struct StoreSetup {
   const job::Flags& flags;   // of this process; its part `job` is that of the spec

@@ -22,6 +22,7 @@
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
 #include "role/worker/tensorboard.h"
+#include "role/worker/training_options.h"
 #include "telemetry/gpu_use.h"
 #include "train/trainer.h"
 
@@ -58,27 +59,20 @@ class Training {
   [[nodiscard]] kvstore::Store& store() const { return *store_; }
 
  private:
-  explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
-  // Worker 0 prints what --monitor asks for.
-  [[nodiscard]] bool monitors() const {
-    return setup_.process.flags.loop.monitor > 0 && setup_.coordinator.rank() == 0 && setup_.keeps_weights;
-  }
+  Training(TrainingSetup setup, TrainingOptions options) : setup_(std::move(setup)), options_(std::move(options)) {}
   [[nodiscard]] telemetry::Timeline* timeline() const {
     return setup_.tracer == nullptr ? nullptr : &setup_.tracer->timeline();
   }
   Result<> compile();
   Result<> make_store(const MakeStore& make_store);
-  Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
-  [[nodiscard]] std::vector<InputForm> inputs_of(const data::Dataset& data) const;
+  Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();
   void open_tensorboard();
   // What shows the trainer's records besides metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
-  [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,
-                                            const train::LossScale& loss_scale) const;
 
   TrainingSetup setup_;
-  std::vector<data::BatchLabel> labels_;
+  TrainingOptions options_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training

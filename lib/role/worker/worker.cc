@@ -15,8 +15,6 @@
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
-#include "role/setup/threads.h"
-#include "role/setup/update.h"
 #include "role/worker/joining.h"
 #include "role/worker/message_log.h"
 #include "role/worker/stores.h"
@@ -38,25 +36,16 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
 }
 
 // The store over the servers; nullptr if the job has none.
-Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joined,
-                                                            const std::vector<size_t>& bucket_begin, int update_threads,
-                                                            Connection& connection, telemetry::Tracer& tracer,
-                                                            const Log& log) {
-  const auto& [reply, spec, plan, data] = joined;
-  if (spec.flags.num_servers == 0) return nullptr;
-  kvstore::DistStoreOptions options;
-  options.log = log;
-  options.timeline = &tracer.timeline();
-  options.rank = reply.rank;
+Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const Process& process, const JoinedJob& joined,
+                                                            const std::vector<size_t>& bucket_begin,
+                                                            Connection& connection) {
+  if (joined.spec.flags.num_servers == 0) return nullptr;
+  DT_TRY(kvstore::DistStoreOptions options, dist_store_options(process.flags, joined.spec, joined.plan));
+  options.log = process.log;
+  options.timeline = &process.tracer->timeline();
+  options.rank = joined.reply.rank;
   options.incarnation = connection.incarnation;
-  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
-         "reading the job's placement");
   options.bucket_begin = bucket_begin;
-  options.rule = update_rule(spec.flags, plan);
-  options.sums_only = plan.servers_only_sum;
-  options.update_threads = update_threads;
-  options.skips_steps = plan.policy.backup > 0;
-  options.workers_differ = !plan.same_weights;
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
@@ -179,9 +168,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const Network network, build_network(spec.flags));
   if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
-  DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
-         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection, *process.tracer,
-                         process.log));
+  DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store, make_dist_store(process, joined, bucket_begin, connection));
   kvstore::DistStore* const servers = dist_store.get();
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
               connection.waits);
