@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "support/catch.h"
+#include "support/patience.h"
 
 #include <csignal>
 #include <future>
@@ -55,7 +56,7 @@ TEST_CASE("pacing is a wait with a name, and ends when the job fails", "[base]")
   Waits waits;
   Pacer pacer(1h, waits);
   auto step = std::async(std::launch::async, [&] { return pacer.wait(std::chrono::steady_clock::now()); });
-  while (waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !waits.open().empty(); });
   CHECK(waits.open()[0].name == "pacing by --inject");
   pacer.cancel({Code::kPeerLost, "worker 1 was lost", {}});
   pacer.cancel({Code::kInternal, "later", {}});

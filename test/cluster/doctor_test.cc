@@ -139,7 +139,6 @@ TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") 
                             data.path(), "--run-dir", run_dir});
   INFO(end.output);
   CHECK(end.code == 1);
-  CHECK(end.seconds < 30);
   CHECK(has_row(end.output, "ssh", "pass", "3 hosts"));
   CHECK(has_row(end.output, "open files", "fail", address[0] + "  80, but the processes of the job there need 141"));
   CHECK(contains(end.output, "remedy: raise the hard limit (ulimit -Hn)"));
@@ -178,7 +177,6 @@ TEST_CASE("the doctor ends with code 3 if hosts cannot be examined, and examines
   const Ended end = doctor(*hosts, dir, {"-H", "hosts"});
   INFO(end.output);
   CHECK(end.code == 3);
-  CHECK(end.seconds < 35);
   CHECK(contains(end.output, "Connection refused"));
   CHECK(contains(end.output, "remedy: start sshd on " + hosts->address(1)));
   CHECK(contains(end.output, "Permission denied"));

@@ -12,7 +12,7 @@ namespace {
 std::string spin_count(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
   arguments.insert(arguments.begin(), DTRAIN_EXE);
   environment.emplace_back("OMP_DISPLAY_ENV=verbose");
-  const test::Ended end = test::run(arguments, {.deadline_s = 10, .directory = "", .environment = environment});
+  const test::Ended end = test::run(arguments, {.deadline_s = 60, .directory = "", .environment = environment});
   CHECK(end.code == 0);
   const std::string key = "GOMP_SPINCOUNT = '";
   const size_t begin = end.output.rfind(key);

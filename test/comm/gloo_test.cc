@@ -11,6 +11,7 @@
 #include "group.h"
 #include "support/catch.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::comm;
@@ -156,7 +157,7 @@ TEST_CASE("a process that ends in the middle of a message is noticed at once", "
       auto outgoing = links[1]->round(kChannel);
       must(outgoing->send(0, sent));
       const std::atomic_ref<std::byte> first(received.front());
-      while (first.load() != std::byte{1}) std::this_thread::yield();
+      dtrain::test::await([&] { return first.load() == std::byte{1}; });
     }
     links[1].reset();
     const Result<> result = incoming->finish();
@@ -232,7 +233,7 @@ TEST_CASE("a canceled operation between processes no longer uses any array when 
     std::thread canceller([&] {
       RandomStream random(seed, Use::kTest);
       const int64_t operations = random.below(10);
-      while (done < operations) std::this_thread::yield();
+      dtrain::test::await([&] { return done >= operations; });
       for (int64_t yields = random.below(20); yields > 0; yields--) std::this_thread::yield();
       group[0]->cancel({Code::kPreempted, "asked to stop", {}});
     });

@@ -10,6 +10,7 @@
 #include "cuda/runtime/device_error.h"
 #include "support/catch.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 namespace {
 
@@ -274,7 +275,7 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   s.own.stream = cudaErrorNotReady;
   Result<> waited;
   std::thread waits([&] { waited = second->all_reduce(s.values); });
-  while (s.own.queries == 0) std::this_thread::yield();
+  dtrain::test::await([&] { return s.own.queries != 0; });
   first->cancel({Code::kPreempted, "stop", {}});
   first->cancel({Code::kPeerLost, "later", {}});
   waits.join();
@@ -344,7 +345,7 @@ TEST_CASE("the wait for a store's stream ends with its group", "[cuda][nccl]") {
     const auto group = s.joined(store);
     s.own.event = cudaErrorNotReady;
     std::thread other([&] {
-      while (s.own.queries == 0) std::this_thread::yield();
+      dtrain::test::await([&] { return s.own.queries != 0; });
       break_off(*group);
     });
     const Result<> result = store->wait(nullptr);

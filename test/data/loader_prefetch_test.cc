@@ -8,6 +8,7 @@
 #include "number_records.h"
 #include "support/catch.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
@@ -55,7 +56,7 @@ TEST_CASE("peeking shows the next batch and does not change the last one", "[dat
   for (int batch = 1; batch < 3; batch++) {
     const std::vector<float> before(last->images().numbers.begin(), last->images().numbers.end());
     const LoadedBatch* seen = nullptr;
-    while ((seen = loader.peek()) == nullptr) std::this_thread::yield();
+    dtrain::test::await([&] { return (seen = loader.peek()) != nullptr; });
     const uint64_t serial = seen->serial;
     const std::vector<float> data(seen->images().numbers.begin(), seen->images().numbers.end());
     CHECK(std::ranges::equal(before, last->images().numbers));
@@ -71,7 +72,7 @@ TEST_CASE("peeking shows the next batch and does not change the last one", "[dat
   loader.start(1);
   must(loader.next());
   const LoadedBatch* seen = nullptr;
-  while ((seen = loader.peek()) == nullptr) std::this_thread::yield();
+  dtrain::test::await([&] { return (seen = loader.peek()) != nullptr; });
   const uint64_t serial = seen->serial;
   loader.start(2);
   CHECK(must(loader.next())->serial != serial);
@@ -106,9 +107,9 @@ TEST_CASE("a loader says how many batches are ready", "[data]") {
   Loader loader(std::make_shared<test::Numbers>(15), options, Log::silent());
   CHECK(loader.ready_batches() == 0);
   loader.start(0);
-  while (loader.ready_batches() < 2) std::this_thread::yield();
+  dtrain::test::await([&] { return loader.ready_batches() >= 2; });
   must(loader.next());
-  while (loader.ready_batches() < 2) std::this_thread::yield();  // the last two of the epoch
+  dtrain::test::await([&] { return loader.ready_batches() >= 2; });  // the last two of the epoch
   must(loader.next());
   CHECK(loader.ready_batches() == 1);
   must(loader.next());

@@ -4,6 +4,7 @@
 
 #include "support/catch.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
@@ -46,7 +47,7 @@ TEST_CASE("a slow item does not stop the other thread until the window is full",
       window.put(*item, result_of(*item));
     }
   });
-  while (taken < 7) std::this_thread::yield();
+  dtrain::test::await([&] { return taken >= 7; });
   CHECK(!window.next(std::chrono::milliseconds(5)));
   CHECK(taken == 7);
   window.put(0, result_of(0));

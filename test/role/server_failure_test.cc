@@ -139,7 +139,7 @@ TEST_CASE("a server that runs out of memory in the middle of a gradient ends, an
   REQUIRE_FALSE(ended);
   CHECK(ended.error().code == Code::kDevice);
   CHECK_THAT(ended.error().text(), Catch::Contains("not enough memory"));
-  const std::optional<Result<>> outcome = scheduler->wait(8s);
+  const std::optional<Result<>> outcome = scheduler->wait(dtrain::test::kPatience);
   REQUIRE(outcome);
   REQUIRE_FALSE(*outcome);
   CHECK_THAT(outcome->error().text(), Catch::Contains("server 0 failed"));

@@ -7,6 +7,7 @@
 #include "base/listening_sockets.h"
 #include "rpc/tcp.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace dtrain::rpc::test {
 namespace {
@@ -76,14 +77,14 @@ TEST_CASE("a connection is handed over with its first bytes once its peer has se
 
 TEST_CASE("a silent connection is closed after the time limit", "[rpc]") {
   Fixture fixture({.silence = 50ms, .silent_max = 8, .descriptors_max = 10'000});
-  CHECK(is_closed_within(connect_to(fixture.port), 10s));
+  CHECK(is_closed_within(connect_to(fixture.port), dtrain::test::kPatience));
 }
 
 TEST_CASE("the oldest silent connections are closed if there are too many", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 100; i++) silent.push_back(connect_to(fixture.port));
-  for (size_t i = 0; i < 92; i++) CHECK(is_closed_within(silent[i], 10s));
+  for (size_t i = 0; i < 92; i++) CHECK(is_closed_within(silent[i], dtrain::test::kPatience));
   for (size_t i = 92; i < 100; i++) {
     say(silent[i], std::to_string(i));
     CHECK(fixture.taker.hears(std::to_string(i)));
@@ -92,12 +93,12 @@ TEST_CASE("the oldest silent connections are closed if there are too many", "[rp
 
 TEST_CASE("connections are refused while too few file descriptors are free", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 0});
-  CHECK(is_closed_within(fixture.speaker("hello"), 10s));
-  CHECK(is_closed_within(connect_to(fixture.port), 10s));
+  CHECK(is_closed_within(fixture.speaker("hello"), dtrain::test::kPatience));
+  CHECK(is_closed_within(connect_to(fixture.port), dtrain::test::kPatience));
   Fixture roomy({.silence = 60s, .silent_max = 8, .descriptors_max = next_descriptor() + 20});
   std::vector<UniqueFd> speakers;
   while (speakers.size() < 20) speakers.push_back(roomy.speaker("hello"));
-  CHECK(is_closed_within(speakers.back(), 10s));
+  CHECK(is_closed_within(speakers.back(), dtrain::test::kPatience));
   roomy.taker.drop_all();
   speakers.clear();
   const UniqueFd last = roomy.speaker("good evening");
@@ -110,7 +111,7 @@ TEST_CASE("an acceptor's destructor closes its port and the silent connections",
   const UniqueFd speaker = fixture.speaker("hello");
   REQUIRE(fixture.taker.hears("hello"));
   fixture.acceptor.reset();
-  CHECK(is_closed_within(silent, 10s));
+  CHECK(is_closed_within(silent, dtrain::test::kPatience));
   CHECK_FALSE(is_closed_within(speaker, 0ms));
   CHECK_THROWS(connect_to(fixture.port));
 }

@@ -14,6 +14,7 @@
 #include "rpc/data_message.h"
 #include "rpc/data_server.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc {
@@ -96,7 +97,7 @@ class Collector final : public kvstore::ClientEvents {
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 8s, condition);
+    return changed_.wait_for(lock, dtrain::test::kPatience, condition);
   }
 
   std::map<uint32_t, std::vector<uint64_t>> steps;  // by key, in order of arrival
@@ -218,7 +219,7 @@ TEST_CASE("a worker that connects early is admitted once the server knows its wo
 TEST_CASE("connecting to the servers ends when the job fails, with the error of the job", "[rpc]") {
   Pair pair;  // the server does not learn its workers
   auto connected = std::async(std::launch::async, [&] { return pair.client->connect(1h); });
-  while (pair.waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !pair.waits.open().empty(); });
   pair.client->cancel({Code::kNotFound, "worker 0 failed: no such file", {}});
   const Result<> ended = connected.get();
   REQUIRE_FALSE(ended.has_value());
@@ -246,7 +247,7 @@ TEST_CASE("a wait for messages that gRPC still holds says how many there are and
   outstanding.add();
   CHECK_FALSE(outstanding.wait_none(waits, "nobody", 0ms));
   auto none = std::async(std::launch::async, [&] { return outstanding.wait_none(waits, "server 1 at node2:9", 8s); });
-  while (waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !waits.open().empty(); });
   CHECK(waits.open()[0].name == "gRPC to drop 1 messages to server 1 at node2:9");
   outstanding.remove();
   CHECK(none.get());
@@ -347,7 +348,7 @@ TEST_CASE("a message larger than any slice is refused for good, and the error sa
     pair.pipe->send(Pair::message(values, 0, 0));
   }
   std::future<Error> error = failed.get_future();
-  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  REQUIRE(error.wait_for(dtrain::test::kPatience) == std::future_status::ready);
   CHECK_THAT(error.get().text(), Catch::Contains("server 0 at 127.0.0.1:") && Catch::Contains("larger than max"));
   CHECK(pair.collector.count == 0);
   CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
@@ -366,7 +367,7 @@ TEST_CASE("a worker that does not read is not read from, and is cut off when it 
   constexpr size_t kMessages = 200;  // far more than both ends and the network hold
   pair.collector.gate = false;
   for (uint64_t step = 0; step < kMessages; step++) pair.pipe->send(Pair::message(values, 0, step));
-  while (log.error_count() == 0) std::this_thread::yield();
+  dtrain::test::await([&] { return log.error_count() != 0; });
   CHECK(pair.echo.count < kMessages);
   pair.collector.gate = true;
   pair.collector.gate.notify_all();
@@ -394,7 +395,7 @@ TEST_CASE("an exception in a server's handler is reported to its owner", "[rpc]"
   const std::vector<float> values = random_floats(10);
   pair.pipe->send(Pair::message(values, 0, 0));
   std::future<Error> error = pair.server_failed.get_future();
-  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  REQUIRE(error.wait_for(dtrain::test::kPatience) == std::future_status::ready);
   CHECK(error.get().message == "this server is broken");
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
   pair.pipe->send(Pair::message(values, 0, 1));  // a second failure is not reported
@@ -417,7 +418,7 @@ TEST_CASE("a handler that runs out of memory ends its server or worker with an e
   pair.collector.lacks_memory = true;
   pair.pipe->send(Pair::message(values, 0, 0));
   std::future<Error> error = failed.get_future();
-  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  REQUIRE(error.wait_for(dtrain::test::kPatience) == std::future_status::ready);
   CHECK_THAT(error.get().message, Catch::Contains("not enough memory for a message from a server"));
 }
 

@@ -3,6 +3,7 @@
 #include "rpc/job.h"
 
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace dtrain::rpc::test {
 
@@ -33,7 +34,7 @@ TEST_CASE("servers and the scheduler end without an error once all workers are d
   job[1].client->done({});
   CHECK(within(std::move(finished)).has_value());
   job[2].client->done({});
-  const auto outcome = job.scheduler->wait(5s);
+  const auto outcome = job.scheduler->wait(kPatience);
   REQUIRE(outcome.has_value());
   CHECK(outcome->has_value());
 }
@@ -72,7 +73,7 @@ TEST_CASE("a worker's failure reaches every process with its code and ends open 
   CHECK_FALSE(job[0].client->may_begin(5).has_value());
   job[0].client->done(tl::unexpected(result.error()));
   job[2].client->done(tl::unexpected(at_server));
-  const auto outcome = job.scheduler->wait(5s);
+  const auto outcome = job.scheduler->wait(kPatience);
   REQUIRE(outcome.has_value());
   CHECK(outcome->error().code == Code::kData);
 }
@@ -81,14 +82,13 @@ TEST_CASE("a worker's failure reaches every process with its code and ends open 
 TEST_CASE("all processes are told in time which process vanished", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
-  while (job.scheduler->pulses().size() < 3 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  dtrain::test::await([&] { return job.scheduler->pulses().size() >= 3; });
   job.processes[1]->client.reset();
-  const Error at_worker = within(job[0].failed.get_future(), 6s);
+  const Error at_worker = within(job[0].failed.get_future());
   CHECK(at_worker.code == Code::kPeerLost);
   CHECK_THAT(at_worker.message, Contains("worker 1 was lost"));
-  CHECK(within(job[2].failed.get_future(), 6s).message == at_worker.message);
-  CHECK(job.scheduler->wait(5s)->error().code == Code::kPeerLost);
+  CHECK(within(job[2].failed.get_future()).message == at_worker.message);
+  CHECK(job.scheduler->wait(kPatience)->error().code == Code::kPeerLost);
   const std::vector<MemberPulse> pulses = job.scheduler->pulses();
   REQUIRE(pulses.size() == 3);
   for (const MemberPulse& one : pulses) CHECK(one.is_lost == (one.member == Member{Role::kWorker, 1}));
@@ -106,7 +106,7 @@ TEST_CASE("all processes are told which process sends no heartbeats", "[rpc]") {
   auto slow_join = slow.join();
   within(healthy.join()).value();
   within(std::move(slow_join)).value();
-  const Error error = within(healthy.failed.get_future(), 6s);
+  const Error error = within(healthy.failed.get_future());
   CHECK(error.code == Code::kPeerLost);
   CHECK_THAT(error.message, Contains("was lost: silent for"));
 }
@@ -116,10 +116,10 @@ TEST_CASE("a lost scheduler is an error after the grace period", "[rpc]") {
   job.start(1, 1);
   const auto begin = std::chrono::steady_clock::now();
   job.scheduler.reset();
-  const Error error = within(job[0].failed.get_future(), 5s);
+  const Error error = within(job[0].failed.get_future());
   CHECK(error.code == Code::kSchedulerLost);
   CHECK(std::chrono::steady_clock::now() - begin >= 400ms);
-  CHECK(within(job[1].failed.get_future(), 5s).code == Code::kSchedulerLost);
+  CHECK(within(job[1].failed.get_future()).code == Code::kSchedulerLost);
   CHECK_FALSE(job[0].client->sum("late", {}).has_value());
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("after a stop request all workers end before the same step, and then t
   REQUIRE_FALSE(server.has_value());
   CHECK(server.error().code == Code::kPreempted);
   job[3].client->done(server);
-  CHECK(job.scheduler->wait(5s)->error().code == Code::kPreempted);
+  CHECK(job.scheduler->wait(kPatience)->error().code == Code::kPreempted);
 }
 
 // Three workers that do not wait for each other: one is at the barrier of an epoch's end, and another is far ahead of
@@ -169,7 +169,7 @@ TEST_CASE("after a stop request each asynchronous worker ends after its own numb
   begin_steps(1, 40);
   begin_steps(2, 3);
   auto at_epochs_end = std::async(std::launch::async, [&] { return meet(0, false); });
-  while (job[0].waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !job[0].waits.open().empty(); });
   job[2].client->request_stop();
   std::vector<std::future<std::vector<double>>> others;
   for (const size_t rank : {1, 2}) {
@@ -181,7 +181,7 @@ TEST_CASE("after a stop request each asynchronous worker ends after its own numb
   }
   for (auto& other : others) CHECK(within(std::move(other)) == std::vector<double>{2, 3});
   CHECK(within(std::move(at_epochs_end)) == std::vector<double>{2, 3});
-  const auto outcome = job.scheduler->wait(5s);
+  const auto outcome = job.scheduler->wait(kPatience);
   REQUIRE(outcome.has_value());
   CHECK(outcome->error().code == Code::kPreempted);
 }
@@ -191,12 +191,11 @@ TEST_CASE("heartbeats report progress and the oldest wait to the scheduler", "[r
   job.start(1, 0);
   const Waits::Wait wait(job[0].waits, [] { return std::string("key 12 on server 1"); });
   job[0].client->report({.step = 418, .samples_per_s = 1234.5});
-  const auto deadline = std::chrono::steady_clock::now() + 3s;
   Pulse pulse;
-  while (pulse.progress.step != 418 && std::chrono::steady_clock::now() < deadline) {
+  dtrain::test::await([&] {
     for (const MemberPulse& one : job.scheduler->pulses()) pulse = one.pulse;
-    std::this_thread::yield();
-  }
+    return pulse.progress.step == 418;
+  });
   CHECK(pulse.progress.samples_per_s == 1234.5);
   CHECK(pulse.wait == "key 12 on server 1");
 }
@@ -210,7 +209,7 @@ TEST_CASE("the goodbye of a process has its last report", "[rpc]") {
   REQUIRE(within(worker.join()).has_value());
   worker.client->report({.step = 419});
   worker.client->done({});
-  REQUIRE(job.scheduler->wait(5s).has_value());
+  REQUIRE(job.scheduler->wait(kPatience).has_value());
   REQUIRE(job.scheduler->pulses().size() == 1);
   CHECK(job.scheduler->pulses().front().pulse.progress.step == 419);
 }

@@ -1,4 +1,5 @@
-// A scheduler and the control clients of a job's processes, all in this process, over loopback, with short time limits.
+// A scheduler and the control clients of a job's processes, all in this process, over loopback. A lost connection is noticed soon; other
+// limits are long, because a test that needs them short sets them.
 #pragma once
 
 #include <future>
@@ -9,10 +10,12 @@
 
 #include "rpc/control_client.h"
 #include "rpc/scheduler.h"
+#include "support/patience.h"
 
 namespace dtrain::rpc::test {
 
 using namespace std::chrono_literals;
+using dtrain::test::within, dtrain::test::kPatience;
 
 inline Security security() {
   return {.token = "secret", .build_id = "build-1", .tls = {}};
@@ -23,8 +26,8 @@ inline sync::membership::Settings settings(uint32_t workers, uint32_t servers) {
   settings.workers = workers;
   settings.servers = servers;
   settings.job_text = "network = lenet\nlr = 0.1\n";
-  settings.start_timeout_ms = 5'000;
-  settings.heartbeat_timeout_ms = 4'000;
+  settings.start_timeout_ms = 60'000;
+  settings.heartbeat_timeout_ms = 30'000;
   settings.reconnect_ms = 1'000;
   return settings;
 }
@@ -36,11 +39,11 @@ class Process {
     options.scheduler = {"127.0.0.1", port};
     options.security = std::move(as);
     options.incarnation = make_incarnation();
-    options.start_timeout = 5s;
+    options.start_timeout = 60s;
     options.heartbeat_interval = 100ms;
-    options.heartbeat_timeout = 4s;
+    options.heartbeat_timeout = 30s;
     options.scheduler_grace = 500ms;
-    options.barrier_timeout = 10s;
+    options.barrier_timeout = 60s;
     request.role = role;
     request.host = "here";
     request.job_text = "network = lenet\nlr = auto\n";
@@ -95,12 +98,5 @@ class Job {
   std::unique_ptr<Scheduler> scheduler;
   std::vector<std::unique_ptr<Process>> processes;
 };
-
-// Waits for the future and returns its value. Throws after `limit`, so that a test fails instead of hanging.
-template <class T>
-T within(std::future<T> future, std::chrono::milliseconds limit = 8s) {
-  if (future.wait_for(limit) != std::future_status::ready) throw std::runtime_error("nothing came in time");
-  return future.get();
-}
 
 }  // namespace dtrain::rpc::test

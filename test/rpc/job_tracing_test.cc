@@ -119,7 +119,7 @@ TEST_CASE("a process asks the scheduler for a trace, and all make it", "[trace]"
   for (auto& join : joins) (void)join.get().value();
   tracers[2]->record_messages();
   const auto until = [](const auto& holds) {
-    const auto end = JobTracing::Clock::now() + 8s;
+    const auto end = JobTracing::Clock::now() + kPatience;
     while (!holds() && JobTracing::Clock::now() < end) std::this_thread::yield();
     return holds();
   };

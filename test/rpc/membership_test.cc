@@ -66,7 +66,7 @@ TEST_CASE("silent connections are closed and do not keep the job from starting",
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 100; i++) silent.push_back(connect_to(job.scheduler->port()));
   job.start(1, 0);
-  for (const UniqueFd& connection : silent) CHECK(is_closed_within(connection, 15s));
+  for (const UniqueFd& connection : silent) CHECK(is_closed_within(connection, kPatience));
 }
 
 TEST_CASE("an HTTP/2 connection without a call is closed, and a member's is not", "[rpc]") {
@@ -74,7 +74,7 @@ TEST_CASE("an HTTP/2 connection without a call is closed, and a member's is not"
   job.start(1, 0);
   const UniqueFd idle = connect_to(job.scheduler->port());
   say(idle, kHttp2Greeting);
-  CHECK(is_closed_within(idle, 15s));
+  CHECK(is_closed_within(idle, kPatience));
   CHECK(job[0].client->sum("afterwards", {}).has_value());
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("the start fails for all and names a worker that cannot prepare its da
     CHECK_THAT(reply.error().message, Contains("worker 0 failed: train.rec: no record"));
     all.job[other].client->done(tl::unexpected(reply.error()));
   }
-  const auto outcome = all.job.scheduler->wait(5s);
+  const auto outcome = all.job.scheduler->wait(kPatience);
   REQUIRE(outcome.has_value());
   CHECK(outcome->error().code == Code::kData);
 }
@@ -220,7 +220,7 @@ TEST_CASE("at the startup limit all waiting processes are told which ones are mi
   const Error error = refusal(job.add(Role::kWorker));
   CHECK(error.code == Code::kStartup);
   CHECK_THAT(error.message, Contains("worker 1, server 0 did not join within 0.3 s"));
-  const auto outcome = job.scheduler->wait(2s);
+  const auto outcome = job.scheduler->wait(kPatience);
   REQUIRE(outcome.has_value());
   CHECK(outcome->error().code == Code::kStartup);
 }
@@ -239,7 +239,7 @@ TEST_CASE("a signal ends the wait for other processes to join", "[rpc]") {
   Process& process = job.add(Role::kWorker);
   auto join = process.join();
   process.client->request_stop();
-  auto reply = within(std::move(join), 2s);
+  auto reply = within(std::move(join));
   REQUIRE_FALSE(reply.has_value());
   CHECK(reply.error().code == Code::kPreempted);
 }

@@ -3,6 +3,7 @@
 #include <future>
 
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace dtrain::rpc {
 
@@ -13,7 +14,7 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
   CHECK(gate.may_begin(1).value());
   CHECK(gate.hold() == 2);
   auto next = std::async(std::launch::async, [&] { return gate.may_begin(2); });
-  while (waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !waits.open().empty(); });
   CHECK(waits.open()[0].name == "the step to stop after, before step 2");
   SECTION("another worker has begun the step") {
     gate.stop_after(3);

@@ -5,6 +5,7 @@
 
 #include "base/thread.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "telemetry/clock_offset.h"
 
 using namespace dtrain;
@@ -92,7 +93,7 @@ TEST_CASE("threads record while recordings begin and end", "[timeline]") {
   }
   for (int i = 0; i < 50; i++) {
     timeline.begin();
-    while (timeline.lanes().empty()) std::this_thread::yield();
+    dtrain::test::await([&] { return !timeline.lanes().empty(); });
     timeline.end();
   }
   stop = true;

@@ -8,6 +8,7 @@
 
 #include "support/catch.h"
 #include "support/must.h"
+#include "support/patience.h"
 #include "support/temp_dir.h"
 #include "tools/synth.h"
 
@@ -49,7 +50,7 @@ TEST_CASE("batches that were read ahead before the measurement do not count in i
   data::Loader loader(images, {.share = {0, 40}, .batch_size = 8, .threads = 2, .prefetch = 4}, Log::silent());
   BatchConsumer consumer(loader);
   must(consumer.take(1));
-  while (loader.ready_batches() < 4) std::this_thread::yield();
+  dtrain::test::await([&] { return loader.ready_batches() >= 4; });
   const int64_t before = images->loaded();
   consumer.drop_prefetched();
   must(consumer.take(2));

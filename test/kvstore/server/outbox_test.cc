@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "kvstore/conversation.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -49,7 +50,7 @@ class AskingPipe final : public Pipe {
   explicit AskingPipe(const Shard& shard) : shard_(shard) {}
   void send(Message message) override {
     auto counts = std::async(std::launch::async, [this] { return shard_.counts(); });
-    lock_was_free = counts.wait_for(8s) == std::future_status::ready;
+    lock_was_free = counts.wait_for(dtrain::test::kPatience) == std::future_status::ready;
     last = std::get<Header>(message.head);
   }
   Header last;

@@ -11,6 +11,7 @@
 #include "kvstore/cluster.h"
 #include "kvstore/plain_training.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;
@@ -416,7 +417,7 @@ TEST_CASE("a canceled store stops although messages are in flight", "[kvstore][f
       return cluster.store(w).initialize({&cluster.arrays(w).view(), 1}, {});
     }));
   }
-  while (cluster.waits().open().size() < 2) std::this_thread::yield();
+  dtrain::test::await([&] { return cluster.waits().open().size() >= 2; });
   for (uint32_t w = 0; w < 2; w++) cluster.store(w).cancel({Code::kPeerLost, "worker 1 was lost", {}});
   for (auto& waiter : waiters) CHECK(waiter.get().error().message == "worker 1 was lost");
 }

@@ -6,6 +6,7 @@
 
 #include "kvstore/cluster.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;
@@ -241,7 +242,7 @@ TEST_CASE("requests that are sent again at any moment change nothing", "[kvstore
   std::atomic<uint64_t> begun = 0;
   std::thread again([&] {
     for (uint64_t step = 0; step < kSteps; step++) {
-      while (begun <= step) std::this_thread::yield();
+      dtrain::test::await([&] { return begun > step; });
       for (int i = 0; i < kTimes; i++) cluster.store(1).on_reconnected(0);
     }
   });
@@ -332,7 +333,7 @@ TEST_CASE("a wait has a name and ends when it is canceled", "[kvstore]") {
     CHECK_FALSE(cancelled.has_value());
     CHECK(cancelled.error().message == "worker 1 was lost");
   });
-  while (patient.waits().open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !patient.waits().open().empty(); });
   CHECK(patient.waits().open().at(0).name == "weights: key 0 slice 0 version 1 on server 0 and 1 more");
   patient.store(0).cancel({Code::kPeerLost, "worker 1 was lost", {}});
   patient.store(0).cancel({Code::kPeerLost, "a later one", {}});

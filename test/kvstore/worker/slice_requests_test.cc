@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/patience.h"
 
 using namespace dtrain;
 using namespace dtrain::kvstore;
@@ -240,7 +241,7 @@ TEST_CASE("a failed wait returns only when no thread uses the memory of a reques
     waited = s.requests.wait("weights", 0, 1);
     was_let_through = is_let_through;
   });
-  while (s.waits.open().empty()) std::this_thread::yield();
+  dtrain::test::await([&] { return !s.waits.open().empty(); });
   is_let_through = true;
   s.pipes[0]->let_through();
   waiter.join();
