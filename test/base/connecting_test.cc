@@ -8,6 +8,7 @@
 
 #include "base/listening_sockets.h"
 #include "support/catch.h"
+#include "support/held_port.h"
 
 namespace dtrain {
 
@@ -31,12 +32,8 @@ TEST_CASE("a connection carries bytes both ways and ends with its other end", "[
 }
 
 TEST_CASE("a connection that cannot be made is refused with the cause", "[base]") {
-  uint16_t free_port = 0;
-  {
-    const auto listening = open_listening_sockets({"127.0.0.1", 0}, 1000);
-    free_port = listening.value().port;
-  }
-  const auto refused = connect_to({"127.0.0.1", free_port}, 5s);
+  const test::HeldPort port;
+  const auto refused = connect_to({"127.0.0.1", port.number()}, 5s);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Code::kStartup);
   CHECK(refused.error().message.find("Connection refused") != std::string::npos);

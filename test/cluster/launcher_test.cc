@@ -194,11 +194,9 @@ TEST_CASE("every role leaves its log and the job its summary in the run director
 
 TEST_CASE("a launched job that cannot start ends at once and prints the cause last", "[launcher]") {
   SECTION("the port is in use") {
-    const uint16_t port = free_port();
+    const LoopbackJob other({.workers = 1, .servers = 1, .start_all = false});
     std::vector<std::string> flags = endless_training();
-    LoopbackJob other(
-        {.workers = 1, .servers = 1, .scheduler_flags = {"--port", std::to_string(port)}, .start_all = false});
-    flags.insert(flags.end(), {"--port", std::to_string(port)});
+    flags.insert(flags.end(), {"--port", std::to_string(port_of(other.address()))});
     LaunchedJob job(flags);
     const Ended end = job.launcher().wait(kStopSeconds);
     INFO(end.output);

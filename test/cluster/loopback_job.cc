@@ -1,11 +1,9 @@
 #include "cluster/loopback_job.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 
@@ -21,27 +19,6 @@ constexpr int kPauseMs = 5;
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-sockaddr_in loopback(uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return address;
-}
-
-// Binds a socket and returns its port, or 0 on failure. Addresses in TIME_WAIT count as free, as they do for servers.
-uint16_t try_bind(uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int yes = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address = loopback(port);
-  socklen_t size = sizeof address;
-  const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && ::listen(fd, 1) == 0 &&
-                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
 }
 
 std::string line_with(const std::string& text, const std::string& beginning) {
@@ -67,12 +44,6 @@ std::string dtrain_program() {
   return path;
 }
 
-uint16_t free_port() {
-  return try_bind(0);
-}
-bool is_free(uint16_t port) {
-  return try_bind(port) != 0;
-}
 uint16_t port_of(const std::string& address) {
   return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
 }
@@ -198,6 +169,17 @@ std::string LoopbackJob::codes(const std::string& role) const {
   std::string text;
   for (const std::string& code : all) text += (text.empty() ? "" : " ") + code;
   return text;
+}
+
+std::string left_over(const std::string& run_dir) {
+  std::string found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    std::string command{std::istreambuf_iterator<char>(file), {}};
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    if (command.find(run_dir) != std::string::npos) found += entry.path().filename().string() + ": " + command + "\n";
+  }
+  return found;
 }
 
 std::string broken_files(const std::string& directory) {

@@ -17,9 +17,6 @@ namespace dtrain::test {
 // The program under test: the environment variable DTRAIN_PROGRAM, which the build sets.
 std::string dtrain_program();
 
-// A port of 127.0.0.1 that is free at this moment; whether a port is free.
-uint16_t free_port();
-bool is_free(uint16_t port);
 // The port of "HOST:PORT".
 uint16_t port_of(const std::string& address);
 
@@ -89,6 +86,9 @@ class LoopbackJob {
   std::deque<Member> members_;
 };
 
+// The command lines of the processes that run anywhere on this machine and name the run directory. They hold the job's
+// ports, too.
+std::string left_over(const std::string& run_dir);
 // The names of a run's temporary files and of checkpoints that cannot be read. Empty if there are none.
 std::string broken_files(const std::string& directory);
 // The number of checkpoints of the run.

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/held_port.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -69,7 +70,7 @@ class Kubernetes {
     std::filesystem::create_directories(dir_.path("bin"));
     std::filesystem::create_symlink(double_program("kubectl"), dir_.path("bin/kubectl"));
     std::filesystem::create_symlink(dtrain_program(), dir_.path("bin/dtrain"));  // in every pod's image
-    set("scheduler", fmt::format("127.0.0.1:{}", free_port()));
+    set("scheduler", fmt::format("127.0.0.1:{}", port_.number()));
   }
   void set(const std::string& file, const std::string& text) const {
     must(write_file_atomic(dir_.path("state/" + file), text));
@@ -95,6 +96,7 @@ class Kubernetes {
 
  private:
   TempDir dir_;
+  HeldPort port_;  // of the job's scheduler
 };
 
 }  // namespace
@@ -150,9 +152,10 @@ TEST_CASE("what YARN refuses ends the job with code 3 and YARN's words", "[yarn]
     yarn.set("fail", "the containers could not be started");
     words = "has failed: the containers could not be started";
   }
+  const HeldPort nobodys;
   SECTION("nobody is there") {
     more.insert(more.end(),
-                {"--yarn-url", fmt::format("http://localhost:{}", free_port()), "--advertise", "127.0.0.1"});
+                {"--yarn-url", fmt::format("http://localhost:{}", nobodys.number()), "--advertise", "127.0.0.1"});
     words = "YARN cannot be reached: POST http://localhost:";
   }
   const Ended end = yarn.run_job(more);

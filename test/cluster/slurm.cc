@@ -79,7 +79,7 @@ void Slurm::write_configuration() const {
   must(write_file_atomic(
       configuration(),
       fmt::format(fmt::runtime(kConfiguration), fmt::arg("host", host_name()), fmt::arg("gateway", hosts_->gateway()),
-                  fmt::arg("dir", dir_.path()), fmt::arg("port", free_port()), fmt::arg("nodes", nodes))));
+                  fmt::arg("dir", dir_.path()), fmt::arg("port", port_.number()), fmt::arg("nodes", nodes))));
   must(write_file_atomic(dir_.path("cgroup.conf"),
                          fmt::format(fmt::runtime(kControlGroups), fmt::arg("dir", dir_.path()))));
   const std::string key = dir_.path("munge.key");

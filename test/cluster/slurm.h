@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/hosts.h"
+#include "support/held_port.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 
@@ -42,6 +43,7 @@ class Slurm {
   [[nodiscard]] std::string configuration() const { return dir_.path("slurm.conf"); }
 
   TempDir dir_;
+  HeldPort port_;  // of the controller
   std::unique_ptr<Hosts> hosts_;
   std::unique_ptr<Process> munged_, controller_;  // they end in the reverse order
   std::vector<std::unique_ptr<Process>> daemons_;

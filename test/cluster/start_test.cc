@@ -6,6 +6,7 @@
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"
+#include "support/held_port.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -51,16 +52,16 @@ TEST_CASE("processes that are started by hand find each other and train to the e
 // Sets only the variables that dmlc's tracker sets: role, addresses and numbers of processes come from them.
 TEST_CASE("processes read role, scheduler and counts from DMLC variables", "[start]") {
   const TempDir dir;
-  const uint16_t port = free_port();
+  const HeldPort port;
   std::vector<std::string> command = {dtrain_program(), "--run-dir", dir.path("run")};
   for (const std::string& flag : short_training()) command.push_back(flag);
   const auto start = [&](const std::string& role) {
     return std::make_unique<Process>(
-        command,
-        ProcessOptions{.directory = dir.path(),
-                       .environment = {"DTRAIN_TOKEN=0123456789abcdef0123456789abcdef", "DMLC_ROLE=" + role,
-                                       "DMLC_PS_ROOT_URI=127.0.0.1", "DMLC_PS_ROOT_PORT=" + std::to_string(port),
-                                       "DMLC_NUM_WORKER=2", "DMLC_NUM_SERVER=1", "DMLC_NODE_HOST=127.0.0.1"}});
+        command, ProcessOptions{
+                     .directory = dir.path(),
+                     .environment = {"DTRAIN_TOKEN=0123456789abcdef0123456789abcdef", "DMLC_ROLE=" + role,
+                                     "DMLC_PS_ROOT_URI=127.0.0.1", "DMLC_PS_ROOT_PORT=" + std::to_string(port.number()),
+                                     "DMLC_NUM_WORKER=2", "DMLC_NUM_SERVER=1", "DMLC_NODE_HOST=127.0.0.1"}});
   };
   std::vector<std::unique_ptr<Process>> processes;
   for (const char* role : {"worker", "server", "scheduler", "worker"}) processes.push_back(start(role));
@@ -154,7 +155,8 @@ TEST_CASE("a worker with other flags than the job is refused with the flags that
 
 TEST_CASE("a worker gives up on an absent scheduler at the time limit and names its address", "[start]") {
   const TempDir dir;
-  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  const HeldPort port;  // connections to it are refused
+  const std::string address = "127.0.0.1:" + std::to_string(port.number());
   std::vector<std::string> command = {dtrain_program(), "--role",       "worker", "-n", "1", "-s", "1",
                                       "--run-dir",      dir.path("run")};
   for (const std::string& flag : endless_training()) command.push_back(flag);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "support/catch.h"
+#include "support/held_port.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
@@ -91,9 +92,8 @@ TEST_CASE("a peer that closes is told in the same words, whenever it closes", "[
 }
 
 TEST_CASE("a port at which nobody listens is an error with its cause", "[doctor]") {
-  uint16_t port = 0;
-  { port = must(listen_at({})).port; }
-  const std::vector<Contact> contacts = contact_all({{1, {"127.0.0.1", port}}}, "key", 5s);
+  const dtrain::test::HeldPort port;
+  const std::vector<Contact> contacts = contact_all({{1, {"127.0.0.1", port.number()}}}, "key", 5s);
   CHECK(contains(contacts[0].error, "Connection refused"));
 }
 
