@@ -371,4 +371,17 @@ TEST_CASE("a staleness record reports after every hundred updates of a group", "
   CHECK(report->first_wait_s == Approx(0.004));
   CHECK(report->updates_per_s == Approx(100 / 1.004));
   CHECK(record.histogram() == std::vector<uint64_t>{99, 0, 0, 0, 1});
+  // The second report is about the second hundred alone.
+  const StalenessRecord::Clock::time_point second = begin + milliseconds(1004);
+  for (uint64_t i = 1; i <= kReportUpdates; i++) {
+    record.on_add(1, 0, second + milliseconds(20 * i));
+    report = record.on_apply(1, 2, second + milliseconds(20 * i + 1));
+    CHECK(report.has_value() == (i == kReportUpdates));
+  }
+  REQUIRE(report);
+  CHECK(report->updates == 200);
+  CHECK(report->staleness_mean == 2);
+  CHECK(report->staleness_max == 2);
+  CHECK(report->first_wait_s == Approx(0.001));
+  CHECK(report->updates_per_s == Approx(100 / 2.001));
 }
