@@ -4,6 +4,7 @@
 
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "opencv_codec.h"
 #include "support/catch.h"
 #include "support/must.h"
 
@@ -23,7 +24,7 @@ int restart_markers(const std::vector<uint8_t>& file) {
 
 Image decoded_as_stored(const std::vector<uint8_t>& file) {
   Image image;
-  must(decode_with_opencv(file, 1, image));
+  must(ImageDecoder().decode_as_stored(file, image));
   return image;
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("a JPEG has the bytes that OpenCV writes", "[data]") {
         std::vector<uint8_t> file = {1, 2, 3};  // it is appended
         must(encoder.encode(image, {.quality = quality}, file));
         file.erase(file.begin(), file.begin() + 3);
-        CHECK(file == must(encode_image(image, ".jpg", quality)));
+        CHECK(file == test::encode_with_opencv(image, ".jpg", quality));
       }
     }
   }

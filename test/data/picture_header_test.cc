@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 
 #include "make_images.h"
 #include "make_jpeg.h"
 #include "make_png.h"
+#include "opencv_codec.h"
 #include "support/catch.h"
 #include "support/must.h"
 
@@ -90,8 +90,8 @@ class CapturedStderr {
   std::FILE* file_;
 };
 
-// The reader of the records says which one it was and why; OpenCV's own line would name neither.
-TEST_CASE("no decoder message is printed for a damaged picture, and other output on stderr is kept", "[data]") {
+// The reader of the records says which one it was and why; a line of the library would name neither.
+TEST_CASE("no decoder message is printed for a damaged picture", "[data]") {
   ImageDecoder decoder;
   Image image;
   const auto file = must(encode_image(test::gradient_image(5, 6, 3, 1), ".png", 3));
@@ -103,10 +103,6 @@ TEST_CASE("no decoder message is printed for a damaged picture, and other output
     (void)decoder.decode(damaged, 3, image);
   }
   CHECK(captured.text().empty());
-  std::cerr << "a line of " << 3 << " words\n" << 'x' << std::endl;
-  std::fprintf(stderr, "line %d\n", 2);
-  std::fputs("and y\n", stderr);
-  CHECK(captured.text() == "a line of 3 words\nx\nline 2\nand y\n");
 }
 
 TEST_CASE("a picture with too many pixels is refused after its header is read, with its size and the limit", "[data]") {
@@ -129,7 +125,7 @@ TEST_CASE("a picture of a format that is not read is refused by the format's nam
   CHECK_THAT(refusal(bytes_of({"II*\0\x08\0\0\0", 8})),
              Contains("TIFF images are not read; convert the image to PNG or JPEG, as `mogrify -format png` does"));
   for (const auto& [extension, name] : {std::pair(".bmp", "BMP"), {".webp", "WebP"}, {".ppm", "PNM"}}) {
-    const auto file = must(encode_image(test::gradient_image(4, 4, 3, 1), extension, 95));
+    const auto file = test::encode_with_opencv(test::gradient_image(4, 4, 3, 1), extension, 95);
     CHECK_THAT(refusal(file), Contains(std::string(name) + " images are not read"));
     Image image;
     CHECK_THAT(ImageDecoder().decode_as_stored(file, image).error().message, Contains(name));

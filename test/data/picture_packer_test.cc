@@ -1,12 +1,12 @@
 #include "data/packing/picture_packer.h"
 
 #include <filesystem>
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "data/records/image_record.h"
 #include "make_images.h"
 #include "make_jpeg.h"
+#include "opencv_codec.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -95,9 +95,7 @@ TEST_CASE("the central square has the pixels of the whole picture, also if only 
       const auto file = test::read_bytes(dir.path("a.jpg"));
       must(decoder.decode(file, color == 0 ? 1 : 3, whole));
       const auto png = must(packed_picture(dir, "a.jpg", {.color = color, .center_crop = true, .encoding = ".png"}));
-      Image square;
-      must(decode_with_opencv(png, color, square));
-      CHECK(square.pixels == central_square(whole).pixels);
+      CHECK(test::decode_with_opencv(png, color).pixels == central_square(whole).pixels);
     }
   }
 }

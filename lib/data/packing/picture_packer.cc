@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "base/file.h"
 #include "data/pictures/jpeg.h"
 #include "data/pictures/mat.h"
 #include "data/pictures/picture_header.h"
+#include "data/pictures/png.h"
 #include "data/pictures/raw_picture.h"
 #include "data/records/image_record.h"
 
@@ -253,14 +253,20 @@ Result<> PicturePacker::append_deep_picture(Bytes file, size_t place, std::vecto
                 "--color 1 or 0 to convert them",
                 header.format, header.bits, options_.raw ? "--raw" : "JPEG");
   }
+  cv::Mat image;
+  DT_TRY_VOID(decode_png(file, PngColors::kAsStored, [&image](const PngLayout& layout) {
+    image.create(layout.height, layout.width, CV_MAKETYPE(layout.bits == 8 ? CV_8U : CV_16U, layout.channels));
+    return image.data;
+  }));
   try {
-    const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));
-    const cv::Mat image = cv::imdecode(encoded, cv::IMREAD_UNCHANGED);
-    if (image.empty()) return fail(Code::kData, "the image is damaged and cannot be decoded ({} bytes)", file.size());
-    DT_TRY(const cv::Mat changed, cut_and_resize(image, options_, place));
-    const int level = options_.quality.value_or(kQualityDefault);
-    std::vector<uint8_t> png;
-    cv::imencode(".png", changed, png, {cv::IMWRITE_PNG_COMPRESSION, level > 9 ? 3 : level});
+    DT_TRY(cv::Mat changed, cut_and_resize(image, options_, place));
+    if (!changed.isContinuous()) changed = changed.clone();
+    const PngLayout layout{.height = changed.rows,
+                           .width = changed.cols,
+                           .channels = changed.channels(),
+                           .bits = static_cast<int>(8 * changed.elemSize1())};
+    DT_TRY(const std::vector<uint8_t> png,
+           encode_png(changed.data, layout, options_.quality.value_or(kQualityDefault)));
     payload.insert(payload.end(), png.begin(), png.end());
   } catch (const cv::Exception& e) {
     return fail(Code::kData, "{}", e.err);

@@ -1,102 +1,27 @@
 #include "data/pictures/image.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <iostream>
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "data/pictures/jpeg.h"
+#include "data/pictures/jpeg_encoder.h"
 #include "data/pictures/mat.h"
 #include "data/pictures/orientation.h"
 #include "data/pictures/picture_header.h"
+#include "data/pictures/png.h"
 #include "data/pictures/raw_picture.h"
 
 namespace dtrain::data {
 namespace {
 
-int opencv_flag(int color) {
-  if (color < 0) return cv::IMREAD_UNCHANGED;
-  return (color == 0 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR) | cv::IMREAD_IGNORE_ORIENTATION;
+Result<> decode_png_into(Bytes file, PngColors colors, Image& out) {
+  return decode_png(file, colors, [&out](const PngLayout& layout) {
+    out.resize(layout.height, layout.width, layout.channels);
+    return out.pixels.data();
+  });
 }
-
-// OpenCV 4.6 prints what is wrong with a file to std::cerr, whatever its own logging is set to, and its libpng prints to
-// stderr. The user is told by the returned error instead, which names the record's file and place.
-thread_local bool is_decoding = false;
-
-// A filter in front of std::cerr's target that drops what a thread writes while it decodes.
-class QuietWhileDecoding final : public std::streambuf {
- public:
-  explicit QuietWhileDecoding(std::streambuf* target) : target_(target) {}
-
- protected:
-  int_type overflow(int_type c) override {
-    if (is_decoding || traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
-    return target_->sputc(traits_type::to_char_type(c));
-  }
-  std::streamsize xsputn(const char* text, std::streamsize count) override {
-    return is_decoding ? count : target_->sputn(text, count);
-  }
-  int sync() override { return target_->pubsync(); }
-
- private:
-  std::streambuf* target_;
-};
-
-ssize_t write_unless_decoding(void* /*cookie*/, const char* text, size_t size) {
-  return is_decoding ? static_cast<ssize_t>(size) : std::max<ssize_t>(::write(STDERR_FILENO, text, size), 0);
-}
-
-// Takes the place of stderr, which is a variable in glibc, and drops what a thread writes while it decodes.
-std::FILE* stderr_quiet_while_decoding() {
-  std::FILE* quiet = ::fopencookie(nullptr, "w", {.read = {}, .write = write_unless_decoding, .seek = {}, .close = {}});
-  if (quiet == nullptr) return stderr;
-  std::setvbuf(quiet, nullptr, _IONBF, 0);
-  return quiet;
-}
-
-// Lives from the first picture to the end of the process, so that both streams always have a target.
-void make_stderr_quiet_while_decoding() {
-  static const bool installed = [] {
-    std::cerr.rdbuf(new QuietWhileDecoding(std::cerr.rdbuf()));
-    stderr = stderr_quiet_while_decoding();
-    return true;
-  }();
-  (void)installed;
-}
-
-struct Decoding {
-  Decoding() {
-    make_stderr_quiet_while_decoding();
-    is_decoding = true;
-  }
-  ~Decoding() { is_decoding = false; }
-  Decoding(const Decoding&) = delete;
-  Decoding& operator=(const Decoding&) = delete;
-};
 
 }  // namespace
-
-Result<> decode_with_opencv(Bytes file, int color, Image& out) {
-  if (file.empty()) return fail(Code::kData, "the image is empty (0 bytes)");
-  if (has_cut_png_chunk(file)) {
-    return fail(Code::kData, "the image is damaged and cannot be decoded ({} bytes)", file.size());
-  }
-  const Decoding quiet;
-  try {
-    const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));
-    const cv::Mat decoded = cv::imdecode(encoded, opencv_flag(color));
-    if (decoded.empty()) return fail(Code::kData, "the image is damaged and cannot be decoded ({} bytes)", file.size());
-    if (decoded.depth() != CV_8U) return fail(Code::kData, "the image has more than 8 bits per channel");
-    out.resize(decoded.rows, decoded.cols, decoded.channels());
-    decoded.copyTo(view(out));
-    return {};
-  } catch (const cv::Exception& e) {
-    return fail(Code::kData, "{}", e.err);
-  }
-}
 
 struct ImageDecoder::State {
   JpegDecoder jpeg;
@@ -129,9 +54,7 @@ Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
   } else {
     DT_TRY(const PictureHeader header, read_picture_header(file));
     DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
-    // OpenCV decodes into memory of its own, which is then copied.
-    const int copies = is_raw_picture(file) ? 1 : 2;
-    DT_TRY_VOID(check_decoding_bytes(header.format, copies * header.height * header.width * channels));
+    DT_TRY_VOID(check_decoding_bytes(header.format, header.height * header.width * channels));
     state.size = {header.height, header.width};
   }
   state.size = state.orientation.turned(state.size);
@@ -165,7 +88,8 @@ Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
     DT_TRY_VOID(copy_raw_picture(raw, wanted, channels, out));
     part = wanted;
   } else {
-    DT_TRY_VOID(channels == 4 ? decode_as_stored(file, out) : decode_with_opencv(file, channels == 1 ? 0 : 1, out));
+    DT_TRY_VOID(channels == 4 ? decode_as_stored(file, out)
+                              : decode_png_into(file, channels == 1 ? PngColors::kGray : PngColors::kColor, out));
     part = whole_picture(out.size());
   }
   if (out.channels != channels) {
@@ -190,8 +114,8 @@ Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
     return fail(Code::kData, "{}: the image has {} bits per channel; only images with 8 can keep their stored colors",
                 header.format, header.bits);
   }
-  DT_TRY_VOID(check_decoding_bytes(header.format, 2 * header.height * header.width * 4));
-  return decode_with_opencv(file, -1, out);
+  DT_TRY_VOID(check_decoding_bytes(header.format, header.height * header.width * 4));
+  return decode_png_into(file, PngColors::kAsStored, out);
 }
 
 Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random) {
@@ -246,22 +170,17 @@ Image central_square(const Image& image) {
 }
 
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality) {
-  const bool png = extension == ".png";
-  const int value = png && quality > 9 ? 3 : quality;
-  std::vector<uint8_t> out;
-  try {
-    if (cv::imencode(extension, view(image), out,
-                     {png ? cv::IMWRITE_PNG_COMPRESSION : cv::IMWRITE_JPEG_QUALITY, value})) {
-      return out;
-    }
-  } catch (const cv::Exception& e) {
-    return fail(Code::kData, "{}", e.err);
+  if (extension == ".png") {
+    return encode_png(image.pixels.data(),
+                      {.height = image.height, .width = image.width, .channels = image.channels, .bits = 8}, quality);
   }
-  return fail(Code::kData, "the image cannot be encoded as '{}'", extension);
+  DT_CHECK(extension == ".jpg", "pictures are not encoded as '{}'", extension);
+  std::vector<uint8_t> out;
+  DT_TRY_VOID(JpegEncoder().encode(image, {.quality = quality}, out));
+  return out;
 }
 
 void use_own_threads_only() {
-  make_stderr_quiet_while_decoding();
   cv::setNumThreads(1);
 }
 

@@ -48,8 +48,7 @@ inline Window whole_picture(const ImageSize& size) {
   return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
 }
 
-// Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, copies raw pictures, and decodes other formats
-// (picture_header.h) with OpenCV.
+// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw pictures.
 // Used by one thread at a time. The size of a picture is checked before memory is taken for it.
 class ImageDecoder {
  public:
@@ -84,10 +83,6 @@ class ImageDecoder {
   std::unique_ptr<State> state_;
 };
 
-// OpenCV's imdecode; `color` is its flag: 1 color, 0 gray, -1 as stored (Code::kData unless that is 8 bits per
-// channel). Takes as much memory as the file asks for; ImageDecoder checks the header first.
-Result<> decode_with_opencv(Bytes file, int color, Image& out);
-
 // How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
 enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
 // The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
@@ -111,8 +106,8 @@ Image central_square(const Image& image);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
 
-// Turns OpenCV's own threads off, because images are spread over dtrain's threads, and has decoders print nothing (the
-// first picture does that too). Applies to the whole process; call it before its threads start.
+// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call it
+// before its threads start.
 void use_own_threads_only();
 
 }  // namespace dtrain::data
