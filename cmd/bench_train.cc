@@ -3,7 +3,6 @@
 #include "base/host_limits.h"
 #include "notes.h"
 #include "requests.h"
-#include "role/setup/device_loader.h"
 #include "role/setup/devices.h"
 #include "tool.h"
 
@@ -68,7 +67,6 @@ Result<> choose_device(Options& options) {
   if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");
   if (options.gpus.empty()) return {};
   options.bench.gpu = static_cast<int>(options.gpus.front());
-  DT_TRY(options.bench.device_module, role::device_module_path());
   return {};
 }
 

@@ -35,8 +35,9 @@ job::FlagTable<Options> flags() {
 
 constexpr const char* kUsage =
     "dtrain package [FLAGS]\n"
-    "Packs this program with the libraries that it needs, except those of glibc, the presets, the run scripts and the\n"
-    "licenses. Unpack the archive anywhere on a Linux host with an x86-64 processor, and run bin/dtrain.";
+    "Packs this program with all libraries that it needs, the presets, the run scripts and the licenses. Left out are\n"
+    "the libraries of glibc, which every host has, and those of NVIDIA, which only hosts with GPUs need. Unpack the\n"
+    "archive anywhere on a Linux host with an x86-64 processor, and run bin/dtrain.";
 
 void print_files(const launch::Contents& contents) {
   for (const launch::PackedFile& file : contents.files) {
@@ -55,6 +56,7 @@ void print_summary(const launch::Contents& contents) {
     fmt::print("hosts with GPUs also need: NVIDIA's driver, and {} where the loader finds them\n",
                fmt::join(contents.gpu_libraries, ", "));
   }
+  for (const std::string& reason : contents.left_out) fmt::print(stderr, "note: left out: {}\n", reason);
   if (contents.without_license.empty()) return;
   fmt::print(stderr, "note: no license texts were found for {}; add them before you pass the archive on\n",
              fmt::join(contents.without_license, ", "));

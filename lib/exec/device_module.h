@@ -57,8 +57,8 @@ class DeviceModule {
   virtual Result<> sum_gradients(std::span<Executor* const> executors) = 0;
 };
 
-// The module's only entry point, exported under this name with C linkage: returns a new object that the caller owns.
+// The module's only entry point, exported with C linkage under the name that base/module.h has: returns a new object that
+// the caller owns.
 using MakeDeviceModule = DeviceModule* (*)();
-inline constexpr const char* kMakeDeviceModule = "dtrain_make_device_module";
 
 }  // namespace dtrain::exec

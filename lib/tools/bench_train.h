@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "tensor/shape.h"
 #include "tensor/type.h"
 
@@ -23,8 +24,8 @@ struct BenchTrainOptions {
   int64_t num_batches = 100;
   int64_t num_warmup_batches = 10;
   int threads = 1;
-  std::optional<int> gpu = {};     // the device, as in --gpus; nullopt: the CPU
-  std::string device_module = {};  // of the GPU: role/setup/device_loader.h
+  std::optional<int> gpu = {};                   // the device, as in --gpus; nullopt: the CPU
+  std::string device_module = kCudaModule.file;  // of the GPU: role/setup/device_loader.h
   Type dtype = Type::kFloat32;
   bool tf32 = false;
   bool winograd = true;

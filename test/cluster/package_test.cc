@@ -97,7 +97,9 @@ TEST_CASE("an unpacked package needs nothing but glibc", "[package]") {
   CHECK(contains(packed.output, "hosts need: an x86-64 processor, Linux, glibc 2."));
   const BareRoot root(dir.path("root"));
   REQUIRE(run_for(kCommandSeconds, dir.path(), {"tar", "-xf", "p.tar.gz", "-C", root.path("")}).code == 0);
-  const std::string folder = "/dtrain-0.1.0-x86_64", program = folder + "/bin/dtrain";
+  const size_t name_end = packed.output.find(": build "), name_begin = packed.output.rfind('\n', name_end) + 1;
+  const std::string folder = "/" + packed.output.substr(name_begin, name_end - name_begin);
+  const std::string program = folder + "/bin/dtrain";
   CHECK(run_for(kCommandSeconds, root.path(folder), {"sha256sum", "--check", "--quiet", "MANIFEST"}).code == 0);
   const Ended version = root.run({program, "--version"});
   INFO(version.output);
@@ -126,6 +128,16 @@ TEST_CASE("an unpacked package needs nothing but glibc", "[package]") {
   CHECK(predicted.code == 0);
   CHECK(contains(predicted.output, "a.png"));
   CHECK(contains(predicted.output, "b.jpg"));
+  // What the modules do.
+  const Ended plotted = root.run({program, "plot", "/tmp/run", "--out", "/tmp/curves.png"});
+  INFO(plotted.output);
+  CHECK(plotted.code == 0);
+  must(write_file_atomic(root.path("/tmp/train-images-idx3-ubyte.gz"), "not the data set"));
+  const Ended downloaded = root.run({program, "data", "get", "mnist", "--out", "/tmp/mnist", "--url", "file:///tmp/"});
+  INFO(downloaded.output);
+  CHECK(downloaded.code != 0);
+  CHECK(contains(downloaded.output, "train-images-idx3-ubyte.gz"));
+  CHECK_FALSE(contains(downloaded.output, "cannot load"));
 }
 
 // The hosts share this machine's files, so some libraries and rsync are hidden there.

@@ -140,7 +140,7 @@ class CudaMachine final : public Machine {
     return {};
   }
 
-  std::string module_path() override { return role::device_module_path().value_or("dtrain_cuda.so"); }
+  std::string module_path() override { return kCudaModule.file; }
 
   // 2 GiB, or a quarter of the free memory: far larger than any cache.
   Result<CopyRates> copy_rates() override {

@@ -22,9 +22,7 @@ void check_refused(const Result<std::shared_ptr<exec::DeviceModule>>& loaded, co
 }  // namespace
 
 TEST_CASE("a missing or wrong CUDA module is an error that suggests --cpus", "[role]") {
-  check_refused(role::load_devices("/nowhere/dtrain_cuda.so"), "this build has no part for GPUs");
-  const std::string path = dtrain::test::must(role::device_module_path());
-  CHECK_THAT(path, Catch::EndsWith("/dtrain_cuda.so"));
+  check_refused(role::load_devices("/nowhere/dtrain_cuda.so"), "this build of dtrain does not have the part for GPUs");
   check_refused(role::load_devices("/proc/self/exe"), "cannot load the part for GPUs");
 }
 

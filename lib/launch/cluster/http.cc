@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "launch/web_module.h"
+
 namespace dtrain::launch {
 namespace {
 
@@ -40,7 +42,7 @@ void set_options(CURL* curl, const HttpRequest& request, const curl_slist* heade
 
 }  // namespace
 
-Result<HttpAnswer> ask_http(const HttpRequest& request) {
+Result<HttpAnswer> ask_http_with_curl(const HttpRequest& request) {
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) return fail(Code::kInternal, "libcurl cannot be used");
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(

@@ -21,7 +21,8 @@ struct HttpAnswer {
   std::string body;    // at most a MiB of it
 };
 
-// Any status is an answer. Code::kUnavailable: there is none, with the reason.
+// Any status is an answer. Code::kUnavailable: there is none, with the reason; kStartup: the module with libcurl cannot be
+// loaded (base/module.h).
 Result<HttpAnswer> ask_http(const HttpRequest& request);
 
 }  // namespace dtrain::launch

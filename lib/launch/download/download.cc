@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "launch/web_module.h"
 
 namespace dtrain::launch {
 namespace {
@@ -245,7 +246,7 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
 
 }  // namespace
 
-Result<Downloaded> download(const DownloadOptions& options, const Log& log) {
+Result<Downloaded> download_with_curl(const DownloadOptions& options, const Log& log) {
   DT_TRY(PartFile target, PartFile::open(options.path));
   Result<Downloaded> downloaded = download_to(target, options, log);
   if (!downloaded) target.remove_if_empty();

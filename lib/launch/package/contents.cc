@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/module.h"
 #include "job/process/build_id.h"
 #include "launch/output.h"
 #include "launch/package/elf.h"
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kLibraries = "lib/dtrain/";
 constexpr const char* kLicenses = "share/doc/dtrain/licenses/";
-constexpr const char* kGpuModule = "dtrain_cuda.so";  // beside the executable
 
 PackedFile file_with(std::string name, std::string content, bool executable = false) {
   PackedFile file{.name = std::move(name), .source = {}, .content = std::move(content), .executable = executable};
@@ -87,6 +87,15 @@ Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& mo
   return libraries;
 }
 
+// The file of the module for GPUs, which is not loaded here, because a machine without CUDA cannot; empty if there is none.
+std::string module_for_gpus(const std::string& executable) {
+  const fs::path folder = fs::path(executable).parent_path();
+  for (const fs::path& path : {folder / kCudaModule.file, folder / "../lib/dtrain" / kCudaModule.file}) {
+    if (fs::exists(path)) return path.string();
+  }
+  return "";
+}
+
 void add(std::vector<PackedFile>& files, std::vector<PackedFile> more) {
   std::move(more.begin(), more.end(), std::back_inserter(files));
 }
@@ -102,17 +111,26 @@ Result<> add_binaries(const std::string& executable, const std::vector<Library>&
     DT_TRY_VOID(binaries.add(kLibraries + library.name, library.path, ""), "packing {}", library.name);
   }
   DT_TRY_VOID(binaries.check_needed(names));
-  const std::string module = executable.substr(0, executable.rfind('/') + 1) + kGpuModule;
-  if (fs::exists(module)) {
+  if (const std::string module = module_for_gpus(executable); !module.empty()) {
     DT_TRY(contents.gpu_libraries, own_libraries_of_gpu_host(module, names));
-    DT_TRY(contents.files.emplace_back(), file_from(std::string("bin/") + kGpuModule, module, true));
+    DT_TRY(contents.files.emplace_back(), file_from(kLibraries + std::string(kCudaModule.file), module));
   }
   contents.glibc = binaries.glibc();
   add(contents.files, binaries.take());
   return {};
 }
 
-Result<> add_licenses(const std::vector<Library>& libraries, SignalQueue& signals, Contents& contents) {
+// Loads the other modules, and thereby their libraries.
+void load_modules(Contents& contents) {
+  for (const Module& module : {kChartsModule, kWebModule}) {
+    const Result<void*> loaded = load_module(module, module.file);
+    if (!loaded) contents.left_out.push_back(loaded.error().message);
+  }
+}
+
+Result<> add_licenses(std::vector<Library> libraries, SignalQueue& signals, Contents& contents) {
+  // The modules have the license of the program.
+  std::erase_if(libraries, [](const Library& library) { return library.name.starts_with("dtrain_"); });
   DT_TRY(Licenses licenses, find_licenses(libraries, signals));
   for (const LicenseFile& license : licenses.files) {
     DT_TRY(contents.files.emplace_back(), file_from(kLicenses + license.name, license.path));
@@ -134,6 +152,7 @@ Result<Contents> built_here(const std::string& executable, SignalQueue& signals)
   Contents contents;
   contents.name = fmt::format("dtrain-{}-x86_64", job::version());
   contents.build_id = job::build_id();
+  load_modules(contents);
   const std::vector<Library> libraries = loaded_libraries();
   DT_TRY_VOID(add_binaries(executable, libraries, contents));
   DT_TRY_VOID(add_licenses(libraries, signals, contents));

@@ -20,7 +20,7 @@ struct PackedFile {
 };
 
 struct Contents {
-  std::string name;  // of the folder: "dtrain-0.1.0-x86_64"
+  std::string name;  // of the folder: "dtrain-0.9.0-x86_64"
   std::string build_id = {};
   std::string glibc = {};                         // oldest version that it runs with: "2.34"
   std::vector<PackedFile> files = {};             // by name
@@ -28,6 +28,7 @@ struct Contents {
   std::vector<std::string> libraries = {};        // "libz.so.1"
   std::vector<std::string> gpu_libraries = {};    // what a host with GPUs must have; empty: no part for GPUs
   std::vector<std::string> without_license = {};  // libraries whose license texts were not found
+  std::vector<std::string> left_out = {};         // why a module of this program is not in the package
 
   [[nodiscard]] uint64_t bytes() const;
 };

@@ -1,6 +1,7 @@
 #include "launch/package/licenses.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kCommonLicenses = "/usr/share/common-licenses/";
+// Libraries of headers alone, which are compiled into the program. Installed only where it is built.
+constexpr std::array kHeaderPackages = {"libcli11-dev", "libexpected-dev", "libtomlplusplus-dev", "nlohmann-json3-dev"};
 
 // The paths by which a package may list the file: without links, and, because /lib is a link to /usr/lib today, as it
 // was called before.
@@ -104,6 +107,7 @@ Result<Licenses> find_licenses(const std::vector<Library>& libraries, SignalQueu
   for (const std::string& package : packages) {
     if (add_texts(package, licenses.files, common)) with_texts.insert(package);
   }
+  for (const char* package : kHeaderPackages) add_texts(package, licenses.files, common);
   for (const std::string& name : common) {
     licenses.files.push_back({"common-licenses/" + name, std::string(kCommonLicenses) + name});
   }

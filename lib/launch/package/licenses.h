@@ -16,8 +16,8 @@ struct LicenseFile {
 };
 
 struct Licenses {
-  std::vector<LicenseFile> files;
-  std::string table;  // a line for each library: its name, and the name and version of its Debian package
+  std::vector<LicenseFile> files;  // also of libraries of headers, where the program was built
+  std::string table;               // a line for each library: its name, and the name and version of its Debian package
   std::vector<std::string> missing;  // libraries for which no text was found
 };
 

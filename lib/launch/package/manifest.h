@@ -12,7 +12,7 @@
 namespace dtrain::launch {
 
 struct Manifest {
-  std::string name;  // "dtrain-0.1.0-x86_64"
+  std::string name;  // "dtrain-0.9.0-x86_64"
   std::string build_id;
   std::string glibc;  // "2.34"
   std::vector<std::string> gpu_libraries;

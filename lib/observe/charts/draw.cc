@@ -1,5 +1,8 @@
 #include "observe/charts/draw.h"
 
+#include <memory>
+
+#include "base/module.h"
 #include "observe/charts/png.h"
 #include "observe/charts/svg.h"
 
@@ -20,6 +23,11 @@ double draw_all(std::span<const Chart> charts, const PanelSize& size, Canvas* ca
 }
 
 }  // namespace
+
+Result<std::unique_ptr<PngCanvas>> make_png_canvas(double width, double height, double scale) {
+  DT_TRY(const ChartsModule* const module, load_module<ChartsModule>(kChartsModule));
+  return module->make_png_canvas(width, height, scale);
+}
 
 std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style) {
   return one_svg(chart, size, has_style);
@@ -42,11 +50,11 @@ std::string svg_of(std::span<const Chart> charts, const PanelSize& size) {
 
 Result<std::string> png_of(std::span<const Chart> charts, const PanelSize& size) {
   constexpr double kPhysical = 2;
-  DT_TRY(PngCanvas ruler, PngCanvas::create(1, 1, kPhysical));
-  const double height = draw_all(charts, size, nullptr, ruler);
-  DT_TRY(PngCanvas canvas, PngCanvas::create(size.width, height, kPhysical));
-  draw_all(charts, size, &canvas, canvas);
-  return canvas.finish();
+  DT_TRY(const std::unique_ptr<PngCanvas> ruler, make_png_canvas(1, 1, kPhysical));
+  const double height = draw_all(charts, size, nullptr, *ruler);
+  DT_TRY(const std::unique_ptr<PngCanvas> canvas, make_png_canvas(size.width, height, kPhysical));
+  draw_all(charts, size, canvas.get(), *canvas);
+  return canvas->finish();
 }
 
 }  // namespace dtrain::observe

@@ -24,7 +24,7 @@ double draw(const BarChart& chart, const PanelSize& size, double top, Canvas* ca
 std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(const BarChart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(std::span<const Chart> charts, const PanelSize& size);
-// Two physical pixels for each pixel. Errors as PngCanvas.
+// Two physical pixels for each pixel. Errors as make_png_canvas() (png.h).
 Result<std::string> png_of(std::span<const Chart> charts, const PanelSize& size);
 
 }  // namespace dtrain::observe

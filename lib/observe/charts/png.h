@@ -8,30 +8,20 @@
 
 namespace dtrain::observe {
 
-class PngCanvas final : public Canvas {
+class PngCanvas : public Canvas {
  public:
-  // `scale`: physical pixels for each pixel. Code::kUsage if the picture is larger than Cairo can draw.
-  static Result<PngCanvas> create(double width, double height, double scale);
-  PngCanvas(PngCanvas&& other) noexcept;
-  PngCanvas& operator=(PngCanvas&&) = delete;
-  ~PngCanvas() override;
-
-  void line(std::span<const Point> points, const Pen& pen) override;
-  void mark(Point center, Ink ink, int shape, std::string_view hint) override;
-  void box(const Box& box, Ink ink, std::string_view hint) override;
-  void text(Point at, std::string_view text, const TextStyle& style) override;
-  double text_width(std::string_view text, const TextStyle& style) override;
-
   // The bytes of the file. Code::kData if Cairo failed, for example for lack of memory.
-  Result<std::string> finish();
+  virtual Result<std::string> finish() = 0;
+};
 
- private:
-  struct Drawing;  // of Cairo
-  explicit PngCanvas(std::unique_ptr<Drawing> drawing);
-  void set_ink(Ink ink);
-  void set_font(const TextStyle& style);
+// `scale`: physical pixels for each pixel. Loads the module dtrain_charts, because Cairo brings nine other libraries and
+// most processes never draw. Code::kUsage if the picture is larger than Cairo can draw; kStartup if the module cannot be
+// loaded (base/module.h).
+Result<std::unique_ptr<PngCanvas>> make_png_canvas(double width, double height, double scale);
 
-  std::unique_ptr<Drawing> drawing_;
+// What the module has.
+struct ChartsModule {
+  decltype(&observe::make_png_canvas) make_png_canvas;
 };
 
 }  // namespace dtrain::observe

@@ -5,16 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "base/module.h"
 #include "exec/device_module.h"
 
 namespace dtrain::role {
 
-// The path of the module: beside the executable.
-Result<std::string> device_module_path();
-
-// Loads the module at `path`; it has at least one device. Code::kDevice, with the reason and how to train without GPUs,
-// if the file, a CUDA library that it needs, the driver or a device is missing. A loaded module stays until the process
-// ends, because CUDA's libraries run threads of their own.
-Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path);
+// Loads the module at `path`, or by default the program's own; it has at least one device. Code::kDevice, with the reason
+// and how to train without GPUs, if the file, a CUDA library that it needs, the driver or a device is missing. A loaded
+// module stays until the process ends, because CUDA's libraries run threads of their own.
+Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path = kCudaModule.file);
 
 }  // namespace dtrain::role

@@ -28,8 +28,7 @@ Result<Devices> Devices::open(const job::Flags& flags, const Log& log) {
     devices.backends_.push_back(exec::make_cpu_backend());
     return devices;
   }
-  DT_TRY(const std::string path, device_module_path());
-  DT_TRY(devices.module_, load_devices(path), "opening --gpus");
+  DT_TRY(devices.module_, load_devices(), "opening --gpus");
   const std::string cache = plan_cache(flags.launch.cache_dir, log);
   for (const int64_t gpu : flags.device.gpus) {
     const int number = static_cast<int>(gpu);

@@ -107,7 +107,7 @@ void look_at_gpus(const job::Flags& flags, Gpus& gpus) {
         word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
     if (is_version && gpus.driver.empty()) gpus.driver = word;
   }
-  const auto module = role::device_module_path().and_then(role::load_devices);
+  const auto module = role::load_devices();
   if (!module) {
     gpus.error = module.error().message;
     return;

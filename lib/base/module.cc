@@ -1,0 +1,30 @@
+#include "base/module.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace dtrain {
+namespace {
+
+std::string last_error() {
+  const char* const text = ::dlerror();
+  return text == nullptr ? "unknown error" : text;
+}
+
+}  // namespace
+
+Result<void*> load_module(const Module& module, const std::string& path) {
+  // Resolves all symbols at once: what is missing must show now, not in the middle of the work.
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string reason = last_error();  // begins with the name of the file that is missing
+    const bool is_absent = reason.starts_with(path + ": cannot open shared object file: No such file");
+    return fail(Code::kStartup, "{} the part for {}: {}; {}",
+                is_absent ? "this build of dtrain does not have" : "cannot load", module.use, reason, module.remedy);
+  }
+  void* const entry = ::dlsym(library, module.entry);
+  if (entry == nullptr) return fail(Code::kStartup, "{} is no part of dtrain: {}", path, last_error());
+  return entry;
+}
+
+}  // namespace dtrain

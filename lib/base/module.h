@@ -1,0 +1,43 @@
+// The modules: parts of the program in shared libraries of their own, which are loaded when they are first used. What they
+// are linked with would make every process start slower, or may be missing on a host. The loader searches for them where
+// it searches for the program's libraries (cmd/meson.build). Module and program must be of the same build.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace dtrain {
+
+struct Module {
+  const char* file;
+  const char* entry;   // the symbol with C linkage through which the program uses it
+  const char* use;     // what it is for, as in "the part for GPUs"
+  const char* remedy;  // what to do if it cannot be loaded
+};
+
+inline constexpr Module kCudaModule{.file = "dtrain_cuda.so",
+                                    .entry = "dtrain_make_device_module",
+                                    .use = "GPUs",
+                                    .remedy = "without GPUs, train with --cpus N"};
+inline constexpr Module kChartsModule{.file = "dtrain_charts.so",
+                                      .entry = "dtrain_charts_module",
+                                      .use = "charts as PNG",
+                                      .remedy = "install Cairo (Debian: libcairo2), or write SVG"};
+inline constexpr Module kWebModule{.file = "dtrain_web.so",
+                                   .entry = "dtrain_web_module",
+                                   .use = "downloads and web services",
+                                   .remedy = "install libcurl (Debian: libcurl4)"};
+
+// The address of the module's entry. Loads the file `path`; if that has no slash, the loader searches for it. A module stays
+// loaded until the process ends. Code::kStartup if the file or a library that it needs is missing; the message names it.
+Result<void*> load_module(const Module& module, const std::string& path);
+
+// The same for a module whose entry is a constant of this type.
+template <class Table>
+Result<const Table*> load_module(const Module& module) {
+  DT_TRY(void* const entry, load_module(module, module.file));
+  return static_cast<const Table*>(entry);
+}
+
+}  // namespace dtrain
