@@ -1,6 +1,8 @@
 #include "tools/shell_completion.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 
@@ -177,6 +179,53 @@ std::string zsh_descriptions(const Commands& commands, const std::string& group)
   return text;
 }
 
+std::string fish_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string fish_action(const job::FlagHelp& flag) {
+  switch (kind_of(flag)) {
+    case ValueKind::kNone: return "";
+    case ValueKind::kList: return fmt::format(" -x -a '{}'", fmt::join(flag.values, " "));
+    case ValueKind::kFile: return " -r -F";
+    case ValueKind::kDirectory: return " -x -a '(__fish_complete_directories)'";
+    case ValueKind::kOther: return " -x";
+  }
+  return "";
+}
+
+// One line, with all spellings of the flag.
+std::string fish_flag(const CommandHelp& command, const job::FlagHelp& flag) {
+  std::string text = fmt::format("complete -c dtrain -n '__dtrain_is \"{}\"'", command.name());
+  for (const std::string& name : flag.names) {
+    const bool is_long = name.starts_with("--");
+    text += fmt::format(" {} {}", is_long ? "-l" : name.size() == 2 ? "-s" : "-o", name.substr(is_long ? 2 : 1));
+  }
+  return text + fish_action(flag) + " -d " + fish_quoted(flag.help) + "\n";
+}
+
+// The first words, and the second ones of groups.
+std::string fish_words(const Commands& commands) {
+  constexpr const char* kLine = "complete -c dtrain -n '__dtrain_after {}' -f -a {} -d {}\n";
+  std::string text;
+  for (const CommandHelp& command : commands) {
+    const bool is_single = command.words.size() == 1;
+    text += fmt::format(fmt::runtime(kLine), is_single ? "" : command.words[0], command.words.back(),
+                        fish_quoted(command.summary));
+  }
+  for (const auto& [word, group] : groups_of(commands)) {
+    std::vector<std::string> seconds;
+    for (const CommandHelp* command : group) seconds.push_back(command->words[1]);
+    text += fmt::format(fmt::runtime(kLine), "", word, fish_quoted(fmt::format("{}", fmt::join(seconds, ", "))));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string bash_completion(const Commands& commands) {
@@ -217,6 +266,37 @@ std::string zsh_completion(const Commands& commands) {
   for (const CommandHelp& command : commands) text += zsh_case(command);
   return text +
          "  esac\n}\nif [[ $funcstack[1] == _dtrain ]]; then\n  _dtrain \"$@\"\nelse\n  compdef _dtrain dtrain\nfi\n";
+}
+
+std::string fish_completion(const Commands& commands) {
+  std::string text =
+      "# Completion of dtrain for fish. To load it: dtrain completion fish | source\n"
+      "# Whether the words before the cursor are dtrain and these.\n"
+      "function __dtrain_after\n"
+      "    set -l words (commandline -opc)\n"
+      "    test \"$words\" = (string trim \"dtrain $argv\")\n"
+      "end\n"
+      "# Whether the command line is one of this sub-command.\n"
+      "function __dtrain_is\n"
+      "    set -l words (commandline -opc) '' ''\n"
+      "    switch \"$words[2] $words[3] \"\n";
+  for (const CommandHelp& command : commands) {
+    text += fmt::format("        case '{0} *'\n            test \"$argv\" = '{0}'\n", command.name());
+  }
+  text +=
+      "        case '*'\n"
+      "            test \"$argv\" = train\n"
+      "    end\n"
+      "end\n";
+  text += fish_words(commands);
+  for (const CommandHelp& command : commands) {
+    for (const job::FlagHelp& flag : command.flags) text += fish_flag(command, flag);
+    const std::string choices = argument_choices(command);
+    if (!choices.empty()) {
+      text += fmt::format("complete -c dtrain -n '__dtrain_is \"{}\"' -f -a '{}'\n", command.name(), choices);
+    }
+  }
+  return text + "complete -c dtrain -s h -l help -d 'show the flags'\n";
 }
 
 }  // namespace dtrain::tools

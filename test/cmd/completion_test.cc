@@ -51,7 +51,7 @@ TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   CHECK(bash.offers("dtrain si") == "simulate\n");
   CHECK(bash.offers("dtrain data ''") == "synth\nindex\nget\nstat\n");
   CHECK(bash.offers("dtrain bench k") == "kv\n");
-  CHECK(bash.offers("dtrain completion ''") == "bash\nzsh\n");
+  CHECK(bash.offers("dtrain completion ''") == "bash\nzsh\nfish\n");
   CHECK(bash.offers("dtrain --num-w") == "--num-workers\n");
   CHECK(bash.offers("dtrain train --heartbeat-i") == "--heartbeat-interval\n");
   CHECK(bash.offers("dtrain simulate --repl") == "--replay\n");
@@ -70,26 +70,31 @@ TEST_CASE("the completion scripts and the manual page have every flag", "[cmd]")
   std::string bash = output_of({DTRAIN_EXE, "completion", "bash"});
   std::replace(bash.begin(), bash.end(), '"', ' ');
   const std::string zsh = output_of({DTRAIN_EXE, "completion", "zsh"});
+  const std::string fish = output_of({DTRAIN_EXE, "completion", "fish"});
   const std::string page = output_of({DTRAIN_EXE, "man"});
   for (const job::FlagHelp& flag : job::training_flags().flag_helps()) {
     for (const std::string& name : flag.names) {
       INFO(name);
       CHECK(bash.find(" " + name + " ") != std::string::npos);
       CHECK(zsh.find("'*" + name) != std::string::npos);
+      CHECK(fish.find((name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1)) + " ") !=
+            std::string::npos);
       std::string escaped;
       for (const char c : name) escaped += c == '-' ? "\\-" : std::string(1, c);
       CHECK(page.find("\\fB" + escaped + "\\fR") != std::string::npos);
     }
   }
   CHECK_THAT(zsh, Contains("#compdef dtrain"));
+  CHECK_THAT(fish, Contains("'__dtrain_is \"train\"' -l kv-store -x -a ") &&
+                       Contains("complete -c dtrain -n '__dtrain_after bench' -f -a kv "));
   CHECK_THAT(page, Contains(".SH FLAGS OF DTRAIN BENCH KV") && Contains("\\fB75\\fR"));
 }
 
 TEST_CASE("a shell without a completion script is refused", "[cmd]") {
-  const test::Ended fish =
-      test::run({DTRAIN_EXE, "completion", "fish"}, {.deadline_s = 30, .directory = "", .environment = {}});
-  CHECK(fish.code == 2);
-  CHECK_THAT(fish.output, Contains("'fish'") && Contains("bash, zsh"));
+  const test::Ended csh =
+      test::run({DTRAIN_EXE, "completion", "csh"}, {.deadline_s = 30, .directory = "", .environment = {}});
+  CHECK(csh.code == 2);
+  CHECK_THAT(csh.output, Contains("'csh'") && Contains("bash, zsh, fish"));
 }
 
 }  // namespace dtrain
