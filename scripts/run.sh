@@ -6,8 +6,8 @@ set -euo pipefail
 
 scripts=$(dirname "${BASH_SOURCE[0]}")
 program=$scripts/../build/cmd/dtrain
-# In an unpacked package, which has the scripts in share/dtrain/scripts.
-[ ! -e "$scripts/../../../MANIFEST" ] || program=$scripts/../../../bin/dtrain
+# In an unpacked package, and where dtrain is installed.
+case $(realpath "$scripts") in */share/dtrain/scripts) program=$scripts/../../../bin/dtrain ;; esac
 program=${DTRAIN:-$program}
 if [ ! -x "$program" ]; then
   printf 'error [not found] %s is not there: run scripts/quickstart, or name the program in DTRAIN\n' "$program" >&2
@@ -37,7 +37,9 @@ dry_run() { [[ " $* " == *' --dry-run '* || " $* " == *' --dry-run=1 '* ]]; }
 
 # usable_gpus: prints the number of GPUs of this host that the program can use.
 usable_gpus() {
-  if [ -e "$(dirname "$program")/dtrain_cuda.so" ] && command -v nvidia-smi >/dev/null; then
+  local bin
+  bin=$(dirname "$(realpath "$program")")
+  if [ -e "$bin/dtrain_cuda.so" ] || [ -e "$bin/../lib/dtrain/dtrain_cuda.so" ] && command -v nvidia-smi >/dev/null; then
     { nvidia-smi -L 2>/dev/null || true; } | awk '/^GPU/ { n++ } END { print n + 0 }'
   else
     echo 0

@@ -381,7 +381,7 @@ TEST_CASE("help, version and a dry run print text and start no process", "[cmd]"
   CHECK(dtrain({"--help"}).code == 0);
   CHECK(dtrain({"train", "--help"}).output.find("--kv-store NAME") != std::string::npos);
   CHECK(dtrain({"parse-log", "--help"}).output.find("--metric-names") != std::string::npos);
-  CHECK(dtrain({"--version"}).output.find("dtrain 0.1.0-") == 0);
+  CHECK(dtrain({"--version"}).output.find("dtrain 0.9.0-") == 0);
 
   const Ended dry =
       dtrain({"-n", "2", "-s", "1", "--network", "lenet", "--benchmark", "1", "--dry-run"}, {}, dir.path());

@@ -141,14 +141,14 @@ TEST_CASE("a report says of all workers where their time went, as the log does",
   const Runs runs;
   std::vector<Run> read = runs.read({"a"});
   read[0].summary["time_shares"] = {{"data_wait", 0.02}, {"compute", 0.4}, {"push", 0.01}, {"pull_wait", 0.57}};
-  const std::string html = report_page(read, "dtrain 0.1.0");
+  const std::string html = report_page(read, "dtrain 0.9.0");
   CHECK_THAT(html,
              Contains("of the workers&#39; time, computing took 40 %, waiting for data 2 %, sending gradients 1 %, "
                       "waiting for weights 57 %"));
   CHECK_THAT(html, Contains("waiting for weights</th><td>57 %"));
   CHECK_THAT(html, !Contains("waiting for other devices"));
   read[0].summary["time_shares"] = {{"data_wait", "much"}};
-  CHECK_THAT(report_page(read, "dtrain 0.1.0"), Contains("10 % of worker 0&#39;s time was spent waiting for other"));
+  CHECK_THAT(report_page(read, "dtrain 0.9.0"), Contains("10 % of worker 0&#39;s time was spent waiting for other"));
 }
 
 // summary.json is written by the process that ended the run, and counts from its beginning.
@@ -170,7 +170,7 @@ TEST_CASE("a report of a resumed run says which figures count from then on", "[o
 
 TEST_CASE("a report has all that is known of the runs", "[observe]") {
   const Runs runs;
-  const std::string html = report_page(runs.read({"a", "b", "old.log"}), "dtrain 0.1.0");
+  const std::string html = report_page(runs.read({"a", "b", "old.log"}), "dtrain 0.9.0");
   for (const char* part : {"<!DOCTYPE html>",
                            "lang=\"en\"",
                            "name=\"viewport\"",
@@ -186,12 +186,12 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "Settings in which the runs differ",
                            "<th scope=\"row\">lr</th><td>0.05</td><td>0.1</td><td>0.05</td>",
                            "server 1</th><td>1.50</td><td>5</td>",
-                           "0.1.0-1",
+                           "0.9.0-1",
                            "2 x cpu(0)",
                            "104 MiB",
                            "skipped broken record 1",
                            "validation 0.8: 1.2 s",
-                           "Made by dtrain 0.1.0"}) {
+                           "Made by dtrain 0.9.0"}) {
     CHECK_THAT(html, Contains(part));
   }
   CHECK_THAT(html, !Contains("data_wait"));

@@ -27,7 +27,7 @@ inline void write_run(const std::string& path, const std::string& rate = "0.05")
 )"));
   must(write_file_atomic(
       path + "/summary.json",
-      R"json({"job":"a","job_hash":"bbb3","build":"0.1.0-1","network":"lenet","store":"dist_async","workers":2,
+      R"json({"job":"a","job_hash":"bbb3","build":"0.9.0-1","network":"lenet","store":"dist_async","workers":2,
 "servers":2,"devices":["cpu(0)","cpu(0)"],"dtype":"float32","epochs":2,"train_accuracy":0.65,"validation_accuracy":0.9,
 "best_validation_accuracy":0.9,"time_to_accuracy":{"train":[],"validation":[{"accuracy":0.8,"seconds":1.25,"samples":320}]},
 "samples":640,"samples_per_s":320,"seconds":2,"wait_data_share":0.42,"wait_network_share":0.1,"data_limit":"decode",
