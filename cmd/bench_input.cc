@@ -41,8 +41,8 @@ tools::BenchInputOptions bench_options(const Options& options) {
 constexpr const char* kUsage =
     "dtrain bench input TRAINING-FLAGS [FLAGS]\n"
     "Measures how fast the training data are read, decoded and augmented, without\n"
-    "training. TRAINING-FLAGS are the flags of dtrain (dtrain --help), of which those\n"
-    "of the data and --batch-size, --data-nthreads and --threads count. FLAGS are:";
+    "training. TRAINING-FLAGS are the flags of training (dtrain help train), of which\n"
+    "those of data and images and --threads count. FLAGS are:";
 
 }  // namespace
 

@@ -42,6 +42,7 @@ Result<int> score(const Call& call);
 Result<int> simulate(const Call& call);
 Result<int> ps(const Call& call);
 Result<int> kill(const Call& call);
+Result<int> help(const Call& call);
 Result<int> completion(const Call& call);
 Result<int> man(const Call& call);
 Result<int> doctor(const Call& call);
@@ -49,11 +50,17 @@ Result<int> doctor(const Call& call);
 Result<int> launch_agent(const Call& call);
 Result<int> examine_host(const Call& call);
 
-// The text of `dtrain --help`: all sub-commands, and all flags of training.
-std::string help_text();
-
-// The help of all sub-commands for users, in the order of `dtrain --help`.
+// The help of all sub-commands for users, in the order of `dtrain --help all`.
 Result<std::vector<tools::CommandHelp>> command_helps();
+
+// Prints what `dtrain --help TOPIC` shows. The topic is empty for the first screen, "all", a subject of the flags of
+// training, or a sub-command. Code::kUsage: none of these.
+Result<int> print_help(const std::string& topic);
+
+// Prints what `dtrain` alone shows, to standard error, because nothing was done. Returns the exit code.
+int print_examples();
+// True if variables of a tracker make this process a part of a job. Then `dtrain` alone runs it.
+bool is_started_by_tracker(const job::Environment& environment);
 
 // Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
 // name none. Code::kUsage for a sub-command that does not exist.

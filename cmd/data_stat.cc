@@ -53,8 +53,8 @@ constexpr const char* kUsage =
     "dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
     "records are broken. With --sheet or --npy, writes training pictures as\n"
-    "TRAINING-FLAGS (dtrain --help) change them, among them --image-shape and --seed.\n"
-    "FLAGS are:";
+    "TRAINING-FLAGS (dtrain --help images) change them, among them --image-shape and\n"
+    "--seed. FLAGS are:";
 
 // The words before the first flag.
 std::vector<std::string> take_names(std::vector<std::string>& arguments) {

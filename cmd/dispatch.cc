@@ -1,11 +1,15 @@
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/nearest.h"
+#include "base/words.h"
 #include "cluster_files.h"
 #include "command.h"
 #include "job/flags/command_line.h"
+#include "job/flags/value.h"
 #include "job/process/exit_code.h"
 #include "output.h"
 
@@ -50,34 +54,25 @@ const std::vector<SubCommand>& grammar() {
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},
       {{"kill"}, kill, false, "end the processes of a job"},
       {{"package"}, package, false, "write an archive of the program with its libraries"},
+      {{"help"}, help, false, "print the help on a sub-command or on a subject of flags"},
       {{"completion"}, completion, false, "print a script that completes command lines in a shell"},
       {{"man"}, man, false, "print the manual page"},
   };
   return commands;
 }
 
-std::string name_of(const SubCommand& command) {
-  return fmt::format("{}", fmt::join(command.words, " "));
-}
-
-// One line for each sub-command that begins with `word`; for all of them if it is empty.
-std::string commands_text(const std::string& word) {
-  std::string text;
-  for (const SubCommand& command : grammar()) {
-    if (command.help.empty() || (!word.empty() && command.words[0] != word)) continue;
-    text += fmt::format("  dtrain {:<14} {}\n", name_of(command), command.help);
-  }
-  return text;
-}
-
-bool begins_with(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
-  return arguments.size() >= words.size() && std::equal(words.begin(), words.end(), arguments.begin());
+// How many of the first arguments name a sub-command or the first word of one.
+size_t count_words(const std::vector<std::string>& arguments) {
+  std::vector<std::vector<std::string>> commands;
+  for (const SubCommand& command : grammar()) commands.push_back(command.words);
+  return job::count_command_words(commands, arguments);
 }
 
 // The sub-command that the arguments begin with; null if they name none.
 const SubCommand* named_by(const std::vector<std::string>& arguments) {
+  const std::span words(arguments.data(), count_words(arguments));
   for (const SubCommand& command : grammar()) {
-    if (begins_with(arguments, command.words)) return &command;
+    if (std::ranges::equal(command.words, words)) return &command;
   }
   return nullptr;
 }
@@ -109,24 +104,19 @@ Result<> check_first_word(const std::string& word) {
 bool computes(const std::vector<std::string>& arguments) {
   constexpr std::array kPrinting = {"--help", "-h", "--version", "--dry-run", "--dry-run=1"};
   for (auto word = arguments.begin(); word != arguments.end(); word++) {
-    const bool is_off = word + 1 != arguments.end() && word[1] == "0";
-    if (!is_off && std::find(kPrinting.begin(), kPrinting.end(), *word) != kPrinting.end()) return false;
+    bool on = true;
+    if (word + 1 != arguments.end()) (void)job::parse_value(word[1], on);
+    if (on && std::find(kPrinting.begin(), kPrinting.end(), *word) != kPrinting.end()) return false;
   }
   const SubCommand* command = named_by(arguments);
   return command == nullptr || command->computes;
-}
-
-std::string help_text() {
-  return "dtrain trains image classifiers, on this machine or on a cluster. --help (-h)\n"
-         "after a sub-command shows its flags.\n" +
-         commands_text("") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
 Result<std::vector<tools::CommandHelp>> command_helps() {
   std::vector<tools::CommandHelp> helps;
   for (const SubCommand& command : grammar()) {
     if (command.help.empty()) continue;
-    tools::CommandHelp& help = helps.emplace_back(tools::CommandHelp{command.words, command.help, {}, {}});
+    tools::CommandHelp& help = helps.emplace_back(tools::CommandHelp{command.words, command.help, {}, {}, {}});
     const auto take = [&help](const std::string& usage, std::vector<job::FlagHelp> flags) {
       help.usage = usage;
       help.flags = std::move(flags);
@@ -139,23 +129,37 @@ Result<std::vector<tools::CommandHelp>> command_helps() {
 
 namespace {
 
+// The words after the first --help or -h, up to the next flag.
+std::string topic_of(const std::vector<std::string>& arguments) {
+  auto word = std::find_if(arguments.begin(), arguments.end(), job::is_help);
+  std::string topic;
+  while (++word != arguments.end() && !word->starts_with('-')) topic += (topic.empty() ? "" : " ") + *word;
+  return topic;
+}
+
+// The first word is one of several sub-commands, whose second word is missing or unknown.
+Result<int> refuse_group(const std::vector<std::string>& arguments) {
+  const std::vector<std::string> second = second_words(arguments[0]);
+  const std::optional<std::string> near = arguments.size() > 1 ? nearest(arguments[1], second) : std::nullopt;
+  return fail(Code::kUsage, "dtrain {} must be followed by one of: {}{}", arguments[0], joined(second, ", "),
+              near ? fmt::format("; did you mean '{}'?", *near) : "");
+}
+
 Result<int> run(std::vector<std::string> arguments, const job::Environment& environment) {
-  if (const SubCommand* command = named_by(arguments)) {
-    arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
-    return command->run({std::move(arguments), environment, nullptr});
+  const SubCommand* command = named_by(arguments);
+  const bool is_word = !arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-';
+  const bool is_group = command == nullptr && is_word && !second_words(arguments[0]).empty();
+  if (command == nullptr && is_word && !is_group) DT_TRY_VOID(check_first_word(arguments[0]));
+  if (job::asks_for_help(arguments)) {
+    if (is_group) return print_help(arguments[0]);
+    const std::string topic = command == nullptr || command->run == train ? topic_of(arguments) : "";
+    if (command == nullptr || !topic.empty()) return print_help(topic);
   }
-  if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-') {
-    const std::vector<std::string> second = second_words(arguments[0]);
-    if (!second.empty() && job::asks_for_help(arguments)) {
-      fmt::print("{}", commands_text(arguments[0]));
-      return 0;
-    }
-    if (!second.empty()) {
-      return fail(Code::kUsage, "dtrain {} must be followed by one of: {}", arguments[0], fmt::join(second, ", "));
-    }
-    DT_TRY_VOID(check_first_word(arguments[0]));
-  }
-  return train({std::move(arguments), environment, nullptr});
+  if (is_group) return refuse_group(arguments);
+  if (arguments.empty() && !is_started_by_tracker(environment)) return print_examples();
+  if (command == nullptr) return train({std::move(arguments), environment, nullptr});
+  arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
+  return command->run({std::move(arguments), environment, nullptr});
 }
 
 }  // namespace

@@ -168,16 +168,7 @@ job::FlagTable<Options> flags() {
 
 constexpr const char* kUsage = "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
 
-bool is_switch(const std::string& spelling) {
-  for (const job::Spellings& row : flags().spellings()) {
-    for (const job::Spelling& known : row) {
-      if (known.text == spelling) return known.boolean;
-    }
-  }
-  return false;
-}
-
-// MXNet's spellings that other tools of dtrain do not have: `--exts .jpg .png`, and before 1.1 `--recursive True`.
+// MXNet's spelling that other tools of dtrain do not have: `--exts .jpg .png`.
 std::vector<std::string> with_own_spellings(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   bool in_extensions = false;
@@ -188,9 +179,7 @@ std::vector<std::string> with_own_spellings(const std::vector<std::string>& argu
       continue;
     }
     in_extensions = word == "--exts" || (in_extensions && is_extension);
-    const bool after_switch = !words.empty() && is_switch(words.back());
-    const bool yes = word == "True" || word == "true", no = word == "False" || word == "false";
-    words.push_back(after_switch && yes ? "1" : after_switch && no ? "0" : word);
+    words.push_back(word);
   }
   return words;
 }

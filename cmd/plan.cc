@@ -107,7 +107,7 @@ constexpr const char* kUsage =
     "Measures each worker of a job, writes its --groups-file and\n"
     "--data-sharding-file for --kv-store dist_gsync --data-allocator 1, and prints\n"
     "the expected gain.\n"
-    "JOB-FLAGS are the flags of dtrain (dtrain --help). FLAGS are:";
+    "JOB-FLAGS are the flags of training (dtrain help train). FLAGS are:";
 
 Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options,
                                         Missing missing = nullptr) {

@@ -12,9 +12,13 @@ job::RefusedFlag later(std::vector<std::string> spellings) {
   return {std::move(spellings), "is not in this version of dtrain"};
 }
 
+std::string command_text(const std::string& usage, const std::vector<job::FlagHelp>& flags) {
+  return usage + "\n" + job::help_lines(flags);
+}
+
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags) {
   if (call.take_help) return call.take_help(usage, std::move(flags));
-  std::fputs((usage + "\n" + job::help_lines(flags)).c_str(), stdout);
+  std::fputs(command_text(usage, flags).c_str(), stdout);
 }
 
 Result<> check_rest(const std::vector<std::string>& own, const std::vector<std::string>& rest) {

@@ -52,7 +52,10 @@ Log tool_log(const std::string& name, const Call& call);
 // Refuses flags that only a later version of a tool has.
 job::RefusedFlag later(std::vector<std::string> spellings);
 
-// Answers --help: prints the usage and the flags, or gives them to call.take_help.
+// The text of --help of a sub-command.
+std::string command_text(const std::string& usage, const std::vector<job::FlagHelp>& flags);
+
+// Answers --help: prints that text, or gives its parts to call.take_help.
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags);
 
 // A tool's parsed command line.

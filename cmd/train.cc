@@ -24,6 +24,7 @@
 #include "role/setup/shares.h"
 #include "signal_thread.h"
 #include "start_job.h"
+#include "tool.h"
 #include "tools/dry_run.h"
 
 namespace dtrain::cmd {
@@ -112,12 +113,12 @@ Result<int> run_process(const job::Flags& flags) {
 
 Result<int> train(const Call& call) {
   DT_TRY(const job::Parsed parsed, job::parse_flags(call.arguments, call.environment));
-  if (parsed.help && call.take_help) {
-    call.take_help("dtrain [train] FLAGS", job::training_flags().flag_helps());
+  if (parsed.help) {
+    show_help(call, "dtrain [train] FLAGS", job::training_flags().flag_helps());
     return 0;
   }
-  if (parsed.help || parsed.version) {
-    std::fputs((parsed.help ? help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
+  if (parsed.version) {
+    fmt::print("dtrain {}\n", job::build_id());
     return 0;
   }
   job::Flags flags = parsed.flags;

@@ -14,6 +14,7 @@ struct CommandHelp {
   std::string summary;             // one line
   std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
   std::vector<job::FlagHelp> flags;
+  std::vector<std::string> topics;  // what may follow its --help, or `dtrain help`; empty: nothing
 
   [[nodiscard]] std::string name() const { return joined(words, " "); }
 };

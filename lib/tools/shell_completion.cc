@@ -1,6 +1,5 @@
 #include "tools/shell_completion.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -72,8 +71,13 @@ std::map<std::string, std::vector<const CommandHelp*>> groups_of(const Commands&
   return groups;
 }
 
+std::string topics_of(const CommandHelp& command) {
+  return fmt::format("{}", fmt::join(command.topics, " "));
+}
+
 // The choices of a sub-command's argument: "bash zsh" for "dtrain completion bash|zsh". Empty if it has none.
 std::string argument_choices(const CommandHelp& command) {
+  if (command.name() == "help") return topics_of(command);
   const std::string usage = command.usage.substr(0, command.usage.find('\n'));
   std::string last = usage.substr(usage.rfind(' ') + 1);
   if (last.find('|') == std::string::npos || last.find('[') != std::string::npos) return "";
@@ -119,6 +123,7 @@ std::string bash_values(const CommandHelp& command) {
         files);
   }
   if (!others.empty()) text += fmt::format("        {}) return ;;\n", others);
+  if (!command.topics.empty()) text += fmt::format("        --help|-h) values=\"{}\" ;;\n", topics_of(command));
   return text.empty() ? "" : "      case $flag in\n" + text + "      esac\n";
 }
 
@@ -164,7 +169,8 @@ std::string zsh_case(const CommandHelp& command) {
   std::string text = fmt::format("    '{}')\n      _arguments \\\n", command.name());
   for (const job::FlagHelp& flag : command.flags) text += zsh_specs(flag);
   const std::string choices = argument_choices(command);
-  text += "        '(- *)'{-h,--help}'[show the flags]' \\\n";
+  const std::string topic = command.topics.empty() ? "" : fmt::format("::topic:({})", topics_of(command));
+  text += fmt::format("        '(- *)'{{-h,--help}}'[show the flags]{}' \\\n", topic);
   if (command.words[0] == "train") return text + "        ;;\n";
   return text + fmt::format("        '*:argument:{}' ;;\n", choices.empty() ? "_files" : "(" + choices + ")");
 }
@@ -179,16 +185,38 @@ std::string zsh_descriptions(const Commands& commands, const std::string& group)
   return text;
 }
 
+constexpr const char* kFishStart = R"(# Completion of dtrain for fish. To load it: dtrain completion fish | source
+# True if the words before the cursor name this sub-command.
+function __dtrain_is
+    set -l words (commandline -opc) '' ''
+    set -l command train
+    switch "$words[2] $words[3] "
+)";
+
+// The words after the sub-command's name are the arguments of these functions.
+constexpr const char* kFishEnd = R"(    end
+    test "$command" = "$argv"
+end
+# True if the words before the cursor are these.
+function __dtrain_after
+    set -l words (commandline -opc)
+    test "$words[2..]" = "$argv"
+end
+# True if the word before the cursor is one of these.
+function __dtrain_follows
+    contains -- (commandline -opc)[-1] $argv
+end
+complete -c dtrain -e
+complete -c dtrain -f
+)";
+
 std::string fish_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "'";
+  std::string quoted;
+  for (const char c : text) quoted += (c == '\'' || c == '\\' ? "\\" : "") + std::string(1, c);
+  return "'" + quoted + "'";
 }
 
-std::string fish_action(const job::FlagHelp& flag) {
+std::string fish_value(const job::FlagHelp& flag) {
   switch (kind_of(flag)) {
     case ValueKind::kNone: return "";
     case ValueKind::kList: return fmt::format(" -x -a '{}'", fmt::join(flag.values, " "));
@@ -199,29 +227,22 @@ std::string fish_action(const job::FlagHelp& flag) {
   return "";
 }
 
-// One line, with all spellings of the flag.
-std::string fish_flag(const CommandHelp& command, const job::FlagHelp& flag) {
-  std::string text = fmt::format("complete -c dtrain -n '__dtrain_is \"{}\"'", command.name());
-  for (const std::string& name : flag.names) {
-    const bool is_long = name.starts_with("--");
-    text += fmt::format(" {} {}", is_long ? "-l" : name.size() == 2 ? "-s" : "-o", name.substr(is_long ? 2 : 1));
-  }
-  return text + fish_action(flag) + " -d " + fish_quoted(flag.help) + "\n";
-}
-
-// The first words, and the second ones of groups.
-std::string fish_words(const Commands& commands) {
-  constexpr const char* kLine = "complete -c dtrain -n '__dtrain_after {}' -f -a {} -d {}\n";
+std::string fish_command(const CommandHelp& command) {
+  const std::string start = fmt::format("complete -c dtrain -n '__dtrain_is {}'", command.name());
   std::string text;
-  for (const CommandHelp& command : commands) {
-    const bool is_single = command.words.size() == 1;
-    text += fmt::format(fmt::runtime(kLine), is_single ? "" : command.words[0], command.words.back(),
-                        fish_quoted(command.summary));
+  for (const job::FlagHelp& flag : command.flags) {
+    std::string names;
+    for (const std::string& name : flag.names) {
+      names += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+    }
+    text += start + names + fish_value(flag) + " -d " + fish_quoted(flag.help) + "\n";
   }
-  for (const auto& [word, group] : groups_of(commands)) {
-    std::vector<std::string> seconds;
-    for (const CommandHelp* command : group) seconds.push_back(command->words[1]);
-    text += fmt::format(fmt::runtime(kLine), "", word, fish_quoted(fmt::format("{}", fmt::join(seconds, ", "))));
+  text += start + " -s h -l help -d 'show the flags'\n";
+  const std::string choices = argument_choices(command);
+  if (command.name() == "train") {
+    text += fmt::format("complete -c dtrain -n '__dtrain_follows -h --help' -a '{}'\n", topics_of(command));
+  } else {
+    text += start + (choices.empty() ? " -F" : fmt::format(" -a '{}'", choices)) + "\n";
   }
   return text;
 }
@@ -269,34 +290,25 @@ std::string zsh_completion(const Commands& commands) {
 }
 
 std::string fish_completion(const Commands& commands) {
-  std::string text =
-      "# Completion of dtrain for fish. To load it: dtrain completion fish | source\n"
-      "# Whether the words before the cursor are dtrain and these.\n"
-      "function __dtrain_after\n"
-      "    set -l words (commandline -opc)\n"
-      "    test \"$words\" = (string trim \"dtrain $argv\")\n"
-      "end\n"
-      "# Whether the command line is one of this sub-command.\n"
-      "function __dtrain_is\n"
-      "    set -l words (commandline -opc) '' ''\n"
-      "    switch \"$words[2] $words[3] \"\n";
+  std::string text = kFishStart;
   for (const CommandHelp& command : commands) {
-    text += fmt::format("        case '{0} *'\n            test \"$argv\" = '{0}'\n", command.name());
+    text += fmt::format("        case '{0} *'\n            set command '{0}'\n", command.name());
   }
-  text +=
-      "        case '*'\n"
-      "            test \"$argv\" = train\n"
-      "    end\n"
-      "end\n";
-  text += fish_words(commands);
+  text += kFishEnd;
   for (const CommandHelp& command : commands) {
-    for (const job::FlagHelp& flag : command.flags) text += fish_flag(command, flag);
-    const std::string choices = argument_choices(command);
-    if (!choices.empty()) {
-      text += fmt::format("complete -c dtrain -n '__dtrain_is \"{}\"' -f -a '{}'\n", command.name(), choices);
+    if (command.words.size() == 2) continue;
+    text += fmt::format("complete -c dtrain -n '__dtrain_after' -a {} -d {}\n", command.name(),
+                        fish_quoted(command.summary));
+  }
+  for (const auto& [word, group] : groups_of(commands)) {
+    text += fmt::format("complete -c dtrain -n '__dtrain_after' -a {}\n", word);
+    for (const CommandHelp* command : group) {
+      text += fmt::format("complete -c dtrain -n '__dtrain_after {}' -a {} -d {}\n", word, command->words[1],
+                          fish_quoted(command->summary));
     }
   }
-  return text + "complete -c dtrain -s h -l help -d 'show the flags'\n";
+  for (const CommandHelp& command : commands) text += fish_command(command);
+  return text;
 }
 
 }  // namespace dtrain::tools

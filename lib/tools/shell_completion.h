@@ -15,7 +15,7 @@ namespace dtrain::tools {
 std::string bash_completion(const std::vector<CommandHelp>& commands);
 // Loaded by: source <(dtrain completion zsh), or as a file _dtrain in a directory of $fpath.
 std::string zsh_completion(const std::vector<CommandHelp>& commands);
-// Loaded by: dtrain completion fish | source, or as a file dtrain.fish in a directory of $fish_complete_path.
+// Loaded by: dtrain completion fish | source, or as a file dtrain.fish in ~/.config/fish/completions.
 std::string fish_completion(const std::vector<CommandHelp>& commands);
 
 }  // namespace dtrain::tools

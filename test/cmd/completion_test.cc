@@ -52,6 +52,10 @@ TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   CHECK(bash.offers("dtrain data ''") == "synth\nindex\nget\nstat\n");
   CHECK(bash.offers("dtrain bench k") == "kv\n");
   CHECK(bash.offers("dtrain completion ''") == "bash\nzsh\nfish\n");
+  CHECK_THAT(bash.offers("dtrain help ''"), Contains("all\n") && Contains("optimizer\n") && Contains("bench\n"));
+  CHECK(bash.offers("dtrain help opt") == "optimizer\n");
+  CHECK(bash.offers("dtrain --help che") == "checkpoints\n");
+  CHECK(bash.offers("dtrain train -h dev") == "devices\n");
   CHECK(bash.offers("dtrain --num-w") == "--num-workers\n");
   CHECK(bash.offers("dtrain train --heartbeat-i") == "--heartbeat-interval\n");
   CHECK(bash.offers("dtrain simulate --repl") == "--replay\n");
@@ -77,24 +81,32 @@ TEST_CASE("the completion scripts and the manual page have every flag", "[cmd]")
       INFO(name);
       CHECK(bash.find(" " + name + " ") != std::string::npos);
       CHECK(zsh.find("'*" + name) != std::string::npos);
-      CHECK(fish.find((name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1)) + " ") !=
+      CHECK(fish.find((name.size() == 2 ? " -s " : " -l ") + name.substr(name.size() == 2 ? 1 : 2) + " ") !=
             std::string::npos);
       std::string escaped;
       for (const char c : name) escaped += c == '-' ? "\\-" : std::string(1, c);
       CHECK(page.find("\\fB" + escaped + "\\fR") != std::string::npos);
     }
   }
-  CHECK_THAT(zsh, Contains("#compdef dtrain"));
-  CHECK_THAT(fish, Contains("'__dtrain_is \"train\"' -l kv-store -x -a ") &&
-                       Contains("complete -c dtrain -n '__dtrain_after bench' -f -a kv "));
-  CHECK_THAT(page, Contains(".SH FLAGS OF DTRAIN BENCH KV") && Contains("\\fB75\\fR"));
+  CHECK_THAT(zsh, Contains("#compdef dtrain") && Contains("'help:"));
+  CHECK_THAT(fish, Contains("complete -c dtrain -n '__dtrain_after bench' -a kv -d 'measure how fast") &&
+                       Contains("-n '__dtrain_is train' -l on-nan -x -a 'fail skip' -d ") &&
+                       Contains("-n '__dtrain_is train' -l config -r -F -d ") &&
+                       Contains("-n '__dtrain_is completion' -a 'bash zsh fish'"));
+  CHECK_THAT(page, Contains(".SH FLAGS OF DTRAIN BENCH KV") && Contains("\\fB75\\fR") && Contains("dtrain help"));
+  for (const job::Section& section : job::sections()) {
+    INFO(section.subject);
+    CHECK_THAT(page, Contains("\\fB" + section.subject + "\\fR"));
+    CHECK_THAT(zsh, Contains(" " + section.subject + " "));
+    CHECK_THAT(fish, Contains(" " + section.subject + " "));
+  }
 }
 
 TEST_CASE("a shell without a completion script is refused", "[cmd]") {
-  const test::Ended csh =
-      test::run({DTRAIN_EXE, "completion", "csh"}, {.deadline_s = 30, .directory = "", .environment = {}});
-  CHECK(csh.code == 2);
-  CHECK_THAT(csh.output, Contains("'csh'") && Contains("bash, zsh, fish"));
+  const test::Ended tcsh =
+      test::run({DTRAIN_EXE, "completion", "tcsh"}, {.deadline_s = 30, .directory = "", .environment = {}});
+  CHECK(tcsh.code == 2);
+  CHECK_THAT(tcsh.output, Contains("'tcsh'") && Contains("bash, zsh, fish"));
 }
 
 }  // namespace dtrain

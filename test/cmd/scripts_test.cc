@@ -65,8 +65,10 @@ class Folder {
 
   // The output of the script's dry run, with the files that it does not bring itself and an interface that every host
   // has.
-  [[nodiscard]] std::string dry(const std::string& script, std::vector<std::string> flags = {}) const {
-    flags.insert(flags.end(), {"--cpus", "1", "--dry-run"});
+  [[nodiscard]] std::string dry(const std::string& script, std::vector<std::string> flags = {},
+                                const std::vector<std::string>& devices = {"--cpus", "1"}) const {
+    flags.insert(flags.end(), devices.begin(), devices.end());
+    flags.emplace_back("--dry-run");
     if (runs_on_hosts(script)) flags.insert(flags.end(), {"-i", "lo"});
     if (script.starts_with("gsp_")) flags.insert(flags.end(), {"--ungrouped", "own"});
     if (script == "gsp_cifar10_inception_small.sh") flags.push_back(sharding_of(12));
@@ -90,24 +92,74 @@ std::string line_after(const std::string& text, const std::string& beginning) {
   return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
 }
 
-std::string golden_lines(const std::string& script, const std::string& output) {
-  std::string job;
-  for (const char* flag : {"num-workers", "num-servers", "batch-size", "kv-store", "staleness", "data-allocator"}) {
-    job += fmt::format(" --{} {}", flag, line_after(output, fmt::format("{} = ", flag)));
+// The JobSpec that a dry run prints.
+std::map<std::string, std::string> job_spec(const std::string& output) {
+  std::map<std::string, std::string> spec;
+  for (size_t begin = 0; begin < output.size();) {
+    const size_t end = std::min(output.find('\n', begin), output.size());
+    const std::string line = output.substr(begin, end - begin);
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos && line.find(' ') == equals) spec[line.substr(0, equals)] = line.substr(equals + 3);
+    begin = end + 1;
   }
-  return fmt::format("{}\n {}\n  {}\n  {}\n", script, job, line_after(output, "network: "),
+  return spec;
+}
+
+// What a dry run says about the job, of which it lists the flags that are not as in `plain`.
+std::string golden_lines(const std::string& output, const std::map<std::string, std::string>& plain) {
+  constexpr size_t kWidth = 120;
+  std::string flags = " ";
+  size_t line = 0;
+  for (const auto& [flag, value] : job_spec(output)) {
+    const auto other = plain.find(flag);
+    if (other != plain.end() && other->second == value) continue;
+    const std::string words = fmt::format(" --{} {}", flag, value);
+    if (flags.size() - line + words.size() > kWidth) {
+      flags += "\n ";
+      line = flags.size() - 1;
+    }
+    flags += words;
+  }
+  return fmt::format("{}\n  {}\n  {}\n", flags, line_after(output, "network: "),
                      line_after(output, "learning rate by epoch: "));
+}
+
+// One of the flags that the script gives, with another value.
+std::vector<std::string> other_value(const std::string& script, size_t choice) {
+  const std::string text = must(read_file(std::string(DTRAIN_SCRIPTS) + "/" + script));
+  const std::map<std::string, std::string> values = {
+      {"--batch-size", "7"}, {"--lr", "0.3"}, {"--lr-factor", "0.5"}, {"--num-epochs", "4"}};
+  std::vector<std::vector<std::string>> own;
+  for (const auto& [flag, value] : values) {
+    if (text.find(" " + flag + " ") != std::string::npos) own.push_back({flag, value});
+  }
+  if (text.find("run_mnist_lenet") != std::string::npos) own.push_back({"--batch-size", "7"});
+  if (own.empty()) return {"--preset", script == "train_cifar10.sh" ? "cifar100" : "cifar10"};
+  return own[choice % own.size()];
 }
 
 }  // namespace
 
-// The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
-TEST_CASE("each script uses the network, sizes and learning rates that it documents", "[scripts]") {
+// The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff. Each
+// script is also run with one of its own flags given again, a GPU, and fewer epochs, under other names of these flags.
+TEST_CASE("each script runs the job that it documents, and flags given to it override its own", "[scripts]") {
   const Folder folder;
+  const auto plain =
+      job_spec(folder.run("train_mnist.sh", {"--preset", "none", "--benchmark", "1", "--dry-run"}).output);
+  REQUIRE(plain.size() > 50);
   std::string table;
-  for (const std::string& script : run_scripts()) table += golden_lines(script, folder.dry(script));
+  const std::vector<std::string> scripts = run_scripts();
+  for (size_t i = 0; i < scripts.size(); i++) {
+    const std::string own = folder.dry(scripts[i]);
+    table += scripts[i] + "\n" + golden_lines(own, plain);
+    const std::vector<std::string> again = other_value(scripts[i], i);
+    const std::string changed = folder.dry(scripts[i], {again[0], again[1], "--num-epoch", "3"}, {"--gpu", "0"});
+    table +=
+        fmt::format(" with {} {} --num-epoch 3 --gpu 0\n", again[0], again[1]) + golden_lines(changed, job_spec(own));
+    CHECK_THAT(changed, Contains(" --gpu 0") || Contains(" gpu(0)"));
+  }
   for (int row = 1; row <= kPublishedRuns; row++) {
-    table += golden_lines(fmt::format("reproduce {}", row), folder.dry("reproduce", {std::to_string(row)}));
+    table += fmt::format("reproduce {}\n", row) + golden_lines(folder.dry("reproduce", {std::to_string(row)}), plain);
   }
   const std::string path = std::string(DTRAIN_CMD_TEST_DIR) + "/scripts.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, table));
@@ -142,7 +194,8 @@ TEST_CASE("the scripts' networks have the published numbers of parameters", "[sc
     CHECK_THAT(table, Contains(line));
     for (size_t at = table.find(line); at != std::string::npos; at = table.find(line, at + 1)) lines++;
   }
-  CHECK(lines == run_scripts().size() + kPublishedRuns);  // no script has a network outside the list
+  // No script has a network outside the list. Each of them has two entries.
+  CHECK(lines == 2 * run_scripts().size() + kPublishedRuns);
 }
 
 TEST_CASE("the learning rates of the first script are 0.1, 0.094 and 0.08836", "[scripts]") {

@@ -1,6 +1,9 @@
 #include "job/flags/command_line.h"
 
+#include <cstdlib>
+
 #include "base/file.h"
+#include "job/flags/rows.h"
 #include "job/parse.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
@@ -8,6 +11,81 @@
 namespace dtrain::job {
 
 using Catch::Matchers::Contains;
+
+namespace {
+
+// The words of a line; '' is an empty word.
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < line.size();) {
+    const size_t end = std::min(line.find(' ', begin), line.size());
+    const std::string word = line.substr(begin, end - begin);
+    words.push_back(word == "''" ? "" : word);
+    begin = end + 1;
+  }
+  return words;
+}
+
+// What the table of training makes of the words: the flags that they change, and the words that are no flags.
+std::string outcome_of(const std::vector<std::string>& words) {
+  std::vector<std::string> positionals;
+  const auto settings = training_flags().read(words, positionals);
+  if (!settings) return "error: " + settings.error().message;
+  Flags flags;
+  for (const Setting& setting : *settings) {
+    const Result<> applied = training_flags().apply(setting, flags);
+    if (!applied) return "error: " + applied.error().message;
+  }
+  std::string text = describe(flags);
+  if (text.empty()) text = "defaults";
+  for (size_t i = 0; i < positionals.size(); i++) text += (i == 0 ? " and the words: " : " ") + positionals[i];
+  return text;
+}
+
+}  // namespace
+
+// command_lines.txt has pairs of lines: a command line, and what it means. DTRAIN_REWRITE_GOLDEN=1 writes what the command
+// lines mean now, and the change is then read as a diff. Both versions of CLI11 that dtrain is built with must agree.
+TEST_CASE("command lines mean what is recorded", "[job]") {
+  const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/command_lines.txt";
+  const Result<std::string> golden = read_file(path);
+  REQUIRE(golden);
+  std::string now;
+  size_t count = 0;
+  for (size_t begin = 0; begin < golden->size();) {
+    const size_t end = std::min(golden->find('\n', begin), golden->size());
+    const std::string line = golden->substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with("  ")) continue;
+    now += line + "\n";
+    if (line.starts_with("#") || line.empty()) continue;
+    now += "  " + outcome_of(words_of(line)) + "\n";
+    count++;
+  }
+  CHECK(count > 40);
+  if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, now));
+  CHECK(now == *golden);
+}
+
+TEST_CASE("the first words name a sub-command", "[job]") {
+  const auto count = [](const std::string& line) {
+    return count_command_words({{"train"}, {"data", "get"}, {"data", "index"}, {"im2rec"}}, words_of(line));
+  };
+  CHECK(count("") == 0);
+  CHECK(count("train --lr 0.1") == 1);
+  CHECK(count("data get mnist") == 2);
+  CHECK(count("data get train") == 2);
+  CHECK(count("data") == 1);
+  CHECK(count("data gte mnist") == 1);
+  CHECK(count("data --help get") == 1);
+  CHECK(count("im2rec train data") == 1);
+  // None of these is a sub-command, in no version of CLI11.
+  for (const char* line : {"--network train", "-n 2 train", "lenet", "lenet train", "'' train", "data.get mnist",
+                           "Train", "trai", "get", "++ train", "-- train"}) {
+    INFO(line);
+    CHECK(count(line) == 0);
+  }
+}
 
 TEST_CASE("a flag without a value is an error, and the next flag is not taken as its value", "[job]") {
   CHECK_THAT(refused({"--batch-size"}), Contains("--batch-size: the value is missing"));

@@ -1,95 +1,208 @@
 #include "job/flags/command_line.h"
 
+#include <fmt/core.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <map>
-#include <optional>
+
+#include "base/words.h"
+#include "job/flags/value.h"
 
 namespace dtrain::job {
 
 namespace {
 
-struct Known {
-  size_t flag;
-  bool boolean;
-};
+using WordList = std::vector<std::string>;
+using KnownFlags = std::map<std::string, bool, std::less<>>;  // by spelling: whether it is boolean
 
-class ArgumentReader {
- public:
-  ArgumentReader(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments)
-      : arguments_(arguments) {
-    for (size_t flag = 0; flag < flags.size(); flag++) {
-      for (const Spelling& spelling : flags[flag]) known_[spelling.text] = {flag, spelling.boolean};
+// CLI11 takes the last word of its list first.
+WordList reversed(WordList words) {
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+bool is_short(const std::string& word) {
+  return word.size() > 2 && word[0] == '-' && word[1] != '-';
+}
+
+// Negative numbers are values, not flags.
+bool is_flag(const KnownFlags& known, const std::string& word) {
+  return word.starts_with("--") || known.contains(word) || (is_short(word) && known.contains(word.substr(0, 2)));
+}
+
+// "True" as "1". A word that means no boolean stays as it is, to be refused.
+std::string plain_boolean(const std::string& word) {
+  const std::optional<bool> meant = boolean_of(word);
+  return meant ? format_value(*meant) : word;
+}
+
+// Settles what CLI11 would read otherwise than people expect, so that after each known flag comes its value as a word of
+// its own. CLI11 takes any word as the value of a flag, also another flag; the next word as the value of "--lr="; "=2" as
+// that of "-n=2"; and "etwork" as that of "-network". "--list True" is not a boolean and a positional.
+Result<WordList> settled(const KnownFlags& known, const WordList& arguments) {
+  WordList words;
+  for (auto word = arguments.begin(); word != arguments.end(); word++) {
+    if (*word == "--") {
+      words.insert(words.end(), word, arguments.end());
+      break;
+    }
+    const size_t equals = word->find('=');
+    const std::string name = word->substr(0, equals);
+    const std::string* next = word + 1 != arguments.end() ? &word[1] : nullptr;
+    const auto flag = known.find(name);
+    if (flag == known.end() && is_short(name) && known.contains("-" + name)) {
+      return fail(Code::kUsage, "unknown flag '{}', did you mean '-{}'?", name, name);
+    }
+    if (flag == known.end()) {
+      words.push_back(*word);
+    } else if (equals != std::string::npos) {
+      const std::string value = word->substr(equals + 1);
+      words.insert(words.end(), {name, flag->second ? plain_boolean(value) : value});
+    } else if (flag->second) {
+      words.insert(words.end(), {name, next != nullptr && boolean_of(*next) ? plain_boolean(*++word) : "1"});
+    } else if (next == nullptr || is_flag(known, *next)) {
+      return fail(Code::kUsage, "{}: the value is missing{}", name,
+                  next == nullptr ? "" : fmt::format("; the next word, '{}', is a flag", *next));
+    } else {
+      words.insert(words.end(), {name, *++word});
     }
   }
+  return words;
+}
 
-  Result<CommandLine> read() {
-    while (next_ < arguments_.size()) DT_TRY_VOID(read_one());
-    return std::move(line_);
+// The lines of --help for one flag.
+std::string lines_of(const std::string& names, const std::string& help, HelpLayout layout) {
+  std::string text = "  " + names;
+  size_t column = text.size();
+  if (column + 2 > layout.column) {
+    text += "\n";
+    column = 0;
   }
+  text += std::string(layout.column - column, ' ');
+  column = layout.column;
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = std::min(help.find(' ', begin), help.size());
+    if (column > layout.column && column + 1 + (end - begin) > layout.width) {
+      text += "\n" + std::string(layout.column, ' ');
+      column = layout.column;
+    }
+    if (column > layout.column) {
+      text += " ";
+      column++;
+    }
+    text += help.substr(begin, end - begin);
+    column += end - begin;
+    begin = end + 1;
+  }
+  return text + "\n";
+}
+
+// CLI11's own lines are not broken at the width of a terminal.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(HelpLayout layout) : layout_(layout) {}
+
+  std::string make_group(std::string heading, bool /*positional*/,
+                         std::vector<const CLI::Option*> options) const override {
+    std::string text = heading == kNoHeading ? "" : heading + "\n";
+    for (const CLI::Option* option : options) text += make_option(option, false);
+    return text;
+  }
+
+  std::string make_option(const CLI::Option* option, bool /*positional*/) const override {
+    std::string names;
+    for (const std::string& name : option->get_lnames()) names += (names.empty() ? "--" : ", --") + name;
+    for (const std::string& name : option->get_snames()) names += (names.empty() ? "-" : ", -") + name;
+    const std::string value = option->get_type_name();
+    return lines_of(names + (value.empty() ? "" : " ") + value, option->get_description(), layout_);
+  }
+
+  static constexpr std::string_view kNoHeading = "Options";  // CLI11's name for the group of an option without one
 
  private:
-  Result<> read_one() {
-    const std::string& argument = arguments_[next_];
-    if (const auto found = known_.find(argument); found != known_.end()) return read_flag(argument, found->second);
-    const std::optional<size_t> joined = joined_value(argument);
-    if (joined) {
-      const std::string spelling = argument.substr(0, *joined);
-      const size_t value = argument.compare(*joined, 1, "=") == 0 ? *joined + 1 : *joined;
-      line_.given.push_back({known_.at(spelling).flag, spelling, argument.substr(value), next_, 1});
-    } else {
-      line_.extras.push_back(argument);
-    }
-    next_++;
-    return {};
-  }
-
-  // Reads a flag that is a whole word. Its value, if it takes one, is the next word.
-  Result<> read_flag(const std::string& spelling, const Known& known) {
-    GivenFlag given{known.flag, spelling, "1", next_, 1};
-    const std::string* word = next_ + 1 < arguments_.size() ? &arguments_[next_ + 1] : nullptr;
-    if (!known.boolean && (word == nullptr || is_flag(*word))) {
-      return fail(Code::kUsage, "{}: the value is missing{}", spelling,
-                  word == nullptr ? "" : fmt::format("; the next word, '{}', is a flag", *word));
-    }
-    if (!known.boolean || (word != nullptr && (*word == "0" || *word == "1"))) {
-      given.value = *word;
-      given.words = 2;
-    }
-    next_ += given.words;
-    line_.given.push_back(std::move(given));
-    return {};
-  }
-
-  // Negative numbers are values, not flags.
-  [[nodiscard]] bool is_flag(const std::string& word) const {
-    return (word.size() > 2 && word.starts_with("--")) || known_.contains(word);
-  }
-
-  // The length of the flag's spelling, if `argument` is a known flag with its value joined on: "--lr=1", "-n=2", "-n2".
-  [[nodiscard]] std::optional<size_t> joined_value(const std::string& argument) const {
-    const size_t equals = argument.find('=');
-    if (equals != std::string::npos && known_.contains(argument.substr(0, equals))) return equals;
-    const bool is_short = argument.size() > 2 && argument[0] == '-' && argument[1] != '-';
-    const bool lacks_dash = known_.contains("-" + argument.substr(0, equals));  // "-network" is not "-n etwork"
-    if (is_short && !lacks_dash && known_.contains(argument.substr(0, 2))) return 2;
-    return std::nullopt;
-  }
-
-  const std::vector<std::string>& arguments_;
-  std::map<std::string, Known> known_;
-  size_t next_ = 0;
-  CommandLine line_;
+  HelpLayout layout_;
 };
 
 }  // namespace
 
-Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments) {
-  return ArgumentReader(flags, arguments).read();
+Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const WordList& arguments) {
+  CLI::App app;
+  app.set_help_flag();  // takes the flag away; each sub-command answers --help itself
+  app.allow_extras();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  struct Origin {
+    size_t flag;
+    std::string spelling;
+    size_t values_read = 0;
+  };
+  std::map<const CLI::Option*, Origin> origins;  // CLI11 does not report which spelling of an option was given
+  KnownFlags known;
+  for (size_t flag = 0; flag < flags.size(); flag++) {
+    for (const Spelling& spelling : flags[flag]) {
+      origins[app.add_option(spelling.text)] = {flag, spelling.text};
+      known[spelling.text] = spelling.boolean;
+    }
+  }
+  DT_TRY(WordList words, settled(known, arguments));
+  try {
+    app.parse(reversed(std::move(words)));
+  } catch (const CLI::ParseError& error) {
+    return fail(Code::kUsage, "the command line cannot be read: {}", error.what());
+  }
+  CommandLine line{{}, app.remaining()};
+  for (const CLI::Option* option : app.parse_order()) {
+    Origin& origin = origins.at(option);
+    line.given.push_back({origin.flag, origin.spelling, option->results().at(origin.values_read++)});
+  }
+  return line;
 }
 
-bool asks_for_help(const std::vector<std::string>& arguments) {
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+size_t count_command_words(const std::vector<WordList>& commands, const WordList& arguments) {
+  // The value of a flag may be called like a sub-command. Version 2.4 of CLI11 reads "data.get" as "data get".
+  WordList leading;
+  for (const std::string& word : arguments) {
+    if (leading.size() == 2 || word.starts_with('-') || word.find('.') != std::string::npos) break;
+    leading.push_back(word);
+  }
+  if (leading.empty()) return 0;
+  CLI::App app;
+  app.set_help_flag();
+  app.prefix_command();  // what follows a word that is no sub-command is not read
+  app.require_subcommand(0, 1);
+  std::map<std::string, CLI::App*> parents;
+  for (const WordList& command : commands) {
+    CLI::App*& parent = parents[command[0]];
+    if (parent == nullptr) parent = app.add_subcommand(command[0]);
+    if (command.size() == 2) parent->add_subcommand(command[1]);
+  }
+  app.parse(reversed(std::move(leading)));
+  size_t words = 0;
+  for (const CLI::App* at = &app; !at->get_subcommands().empty(); at = at->get_subcommands().front()) words++;
+  return words;
+}
+
+bool is_help(const std::string& word) {
+  return word == "--help" || word == "-h";
+}
+
+bool asks_for_help(const WordList& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), is_help);
+}
+
+std::string help_lines(const std::vector<FlagHelp>& flags, HelpLayout layout) {
+  CLI::App app;
+  app.set_help_flag();
+  for (const FlagHelp& flag : flags) {
+    const std::string limits = flag.limits.empty() ? "" : fmt::format(" [{}]", flag.limits);
+    CLI::Option* option = app.add_option(joined(flag.names, ","));
+    option->description(flag.help + limits)->type_name(flag.value);
+    if (!flag.section.empty()) option->group(flag.section);
+  }
+  const bool has_heading = !flags.empty() && !flags.front().section.empty();
+  return (has_heading ? "\n" : "") + HelpFormatter(layout).make_groups(&app, CLI::AppFormatMode::Normal);
 }
 
 }  // namespace dtrain::job

@@ -1,15 +1,8 @@
-// Splits command-line arguments into flags and their values.
-//
-// Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". Text after "=" is the value,
-// even if it is empty. "-network" is not read as "-n etwork": it is probably "--network" with a dash missing.
-//
-// Libraries do not fit. CLI11 takes the next word as the value of "--flag=", and does not report which words a flag was
-// read from, which without_flags() needs. getopt_long accepts abbreviations, whose meaning changes when a flag is
-// added, and keeps its state in globals.
+// The command line: the sub-command that its first words name, flags with their values, and the layout of --help. CLI11
+// does this; command_line.cc alone includes it, because its headers take seconds to compile.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -18,7 +11,7 @@ namespace dtrain::job {
 
 struct Spelling {
   std::string text;  // "--num-workers", "-n"
-  bool boolean;      // the value may be omitted and is then 1; the next word is the value only if it is "0" or "1"
+  bool boolean;      // the value may be omitted and is then 1
 };
 using Spellings = std::vector<Spelling>;  // all spellings of one flag, the main one first
 
@@ -26,18 +19,51 @@ struct GivenFlag {
   size_t flag;  // index in the list given to read_command_line
   std::string spelling;
   std::string value;
-  size_t first = 0, words = 1;  // it was read from arguments [first, first + words)
 };
 
 struct CommandLine {
-  std::vector<GivenFlag> given;     // in order
+  std::vector<GivenFlag> given;     // in order; a flag may be given several times
   std::vector<std::string> extras;  // arguments that belong to no known flag, in order: positionals and unknown flags
 };
 
-// Code::kUsage if a value is missing: the flag is the last argument, or another flag follows it.
+// Splits arguments into flags and their values.
+//
+// Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". Text after "=" is the value,
+// even if it is empty. The word after a boolean flag is its value only if it means a boolean (boolean_of); the value is
+// then "1" or "0". "-network" is not read as "-n etwork": it is probably "--network" with a dash missing. The words after
+// "--" are extras, and so is "--" itself.
+//
+// Code::kUsage: the value of a flag is missing, because the flag is the last argument or another flag follows it; or a
+// dash is missing.
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments);
 
+// How many of the first arguments name a sub-command. Of {"bench", "kv", "--json"} these are 2 if {"bench", "kv"} is
+// among `commands`; only 1 if "bench" is followed by no word that completes the name of a sub-command.
+size_t count_command_words(const std::vector<std::vector<std::string>>& commands,
+                           const std::vector<std::string>& arguments);
+
+bool is_help(const std::string& word);  // --help or -h
 // True if --help or -h is among the arguments.
 bool asks_for_help(const std::vector<std::string>& arguments);
+
+// A flag as --help, the manual page and shell completion show it.
+struct FlagHelp {
+  std::vector<std::string> names;  // all spellings with dashes, the main one first
+  std::string value = {};          // the value's placeholder; empty for a switch
+  std::string help = {};
+  std::string brief = {};                // the same in a few words
+  std::string default_text = {};         // "128"
+  std::string limits = {};               // "1 to 1048576; default: 128"
+  std::vector<std::string> values = {};  // values to suggest; empty if there is no list
+  std::string environment = {};          // the environment variable that is the fallback; empty: none
+  std::string section = {};              // the heading; may be empty
+};
+
+struct HelpLayout {
+  size_t column = 26, width = 80;  // where the help texts begin; the longest line
+};
+
+// The lines of --help for the flags, with the headings of their sections.
+std::string help_lines(const std::vector<FlagHelp>& flags, HelpLayout layout = {});
 
 }  // namespace dtrain::job

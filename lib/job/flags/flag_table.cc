@@ -11,9 +11,6 @@ namespace dtrain::job {
 
 namespace {
 
-constexpr size_t kHelpColumn = 26;
-constexpr size_t kHelpWidth = 80;
-
 bool matches(std::string_view pattern, std::string_view spelling) {
   if (pattern.ends_with('*')) return spelling.starts_with(pattern.substr(0, pattern.size() - 1));
   return spelling == pattern;
@@ -25,33 +22,6 @@ std::string number_text(double number) {
   int zeros = 0;
   for (; std::abs(digits) >= 10 && std::fmod(digits, 10) == 0; zeros++) digits /= 10;
   return zeros < 6 ? fmt::format("{}", number) : fmt::format("{}e{}", digits, zeros);
-}
-
-// The lines of --help for one flag.
-std::string lines_of(const std::string& names, const std::string& help) {
-  std::string text = "  " + names;
-  size_t column = text.size();
-  if (column + 2 > kHelpColumn) {
-    text += "\n";
-    column = 0;
-  }
-  text += std::string(kHelpColumn - column, ' ');
-  column = kHelpColumn;
-  for (size_t begin = 0; begin < help.size();) {
-    const size_t end = std::min(help.find(' ', begin), help.size());
-    if (column > kHelpColumn && column + 1 + (end - begin) > kHelpWidth) {
-      text += "\n" + std::string(kHelpColumn, ' ');
-      column = kHelpColumn;
-    }
-    if (column > kHelpColumn) {
-      text += " ";
-      column++;
-    }
-    text += help.substr(begin, end - begin);
-    column += end - begin;
-    begin = end + 1;
-  }
-  return text + "\n";
 }
 
 }  // namespace
@@ -83,7 +53,7 @@ Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<
 
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings) {
   const std::optional<std::string> near = nearest(spelling, spellings);
-  const std::string guess = near ? fmt::format(", did you mean '{}'?", *near) : "; --help lists all flags";
+  const std::string guess = near ? fmt::format(", did you mean '{}'?", *near) : "; --help all lists all flags";
   return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", printable(spelling), guess), {}};
 }
 
@@ -91,18 +61,6 @@ std::string range_and_default(std::optional<double> min, std::optional<double> m
                               const std::string& default_text) {
   if (!min || !max) return "default: " + default_text;
   return fmt::format("{} to {}{}; default: {}", number_text(*min), number_text(*max), unit, default_text);
-}
-
-std::string help_lines(const std::vector<FlagHelp>& flags) {
-  std::string text, section;
-  for (const FlagHelp& flag : flags) {
-    if (flag.section != section) text += "\n" + flag.section + "\n";
-    section = flag.section;
-    const std::string names =
-        fmt::format("{}{}{}", fmt::join(flag.names, ", "), flag.value.empty() ? "" : " ", flag.value);
-    text += lines_of(names, fmt::format("{} [{}]", flag.help, flag.limits));
-  }
-  return text;
 }
 
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,

@@ -78,6 +78,7 @@ struct FlagRow {
   std::vector<Alias> aliases = no_aliases();  // "= {}" crashes g++ 12.2
   std::string value = {};                     // the value's placeholder in --help: "N", "FILE"; none for booleans
   std::string help = {};
+  std::string brief = {};  // for the first screen of --help, where `help` is too long
   Binding<Options> bind = {};
   std::string default_text = {};             // the default in --help; empty: the value in Options{}
   std::vector<std::string> choices = {};     // if not empty: the only valid texts
@@ -90,17 +91,6 @@ struct FlagRow {
   std::vector<std::string> suggestions = {};  // for shell completion, if any other values are valid too
 
   [[nodiscard]] std::string spelling() const { return (name.size() == 1 ? "-" : "--") + name; }
-};
-
-// A flag as --help, the manual page and shell completion show it.
-struct FlagHelp {
-  std::vector<std::string> names;  // all spellings with dashes, the main one first
-  std::string value;               // the value's placeholder; empty for a switch
-  std::string help;
-  std::string limits;               // "1 to 1048576; default: 128"
-  std::vector<std::string> values;  // values to suggest; empty if there is no list
-  std::string environment;          // the environment variable that is the fallback; empty: none
-  std::string section;              // the heading; may be empty
 };
 
 // A flag of the programs that dtrain replaces, or of a later version, that is refused with a message of its own. The
@@ -135,8 +125,6 @@ Error unknown_flag(std::string_view spelling, const std::vector<std::string>& sp
 // "1 to 1048576; default: 128", for --help; only the default if there are no limits.
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text);
-// The lines of --help for the flags, with the headings of their sections.
-std::string help_lines(const std::vector<FlagHelp>& flags);
 // Code::kUsage if `text` is one of `later`, or if `choices` is not empty and lacks it.
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later);
@@ -200,16 +188,15 @@ class FlagTable {
     return Setting{row, spelling, std::move(value), 0};
   }
 
-  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags.
+  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags; all after "--" are.
   Result<std::vector<Setting>> read(const std::vector<std::string>& arguments,
                                     std::vector<std::string>& positionals) const {
     DT_TRY(CommandLine line, read_command_line(spellings(), arguments));
-    for (std::string& extra : line.extras) {
-      if (extra.size() < 2 || extra[0] != '-') {
-        positionals.push_back(std::move(extra));
-        continue;
-      }
-      return tl::unexpected(std::move(find(extra.substr(0, extra.find('='))).error()));
+    const auto end_of_flags = std::find(line.extras.begin(), line.extras.end(), "--");
+    for (auto extra = line.extras.begin(); extra != line.extras.end(); extra++) {
+      const bool is_flag = extra < end_of_flags && extra->size() > 1 && extra->front() == '-';
+      if (is_flag) return tl::unexpected(std::move(find(extra->substr(0, extra->find('='))).error()));
+      if (extra != end_of_flags) positionals.push_back(std::move(*extra));
     }
     std::vector<Setting> settings;
     for (GivenFlag& given : line.given) {
@@ -240,8 +227,6 @@ class FlagTable {
     return numbers ? check_range(text, *numbers, row.min, row.max) : Result<>{};
   }
 
-  [[nodiscard]] std::string help() const { return help_lines(flag_helps()); }
-
   // The flags as --help lists them, in order.
   [[nodiscard]] std::vector<FlagHelp> flag_helps() const {
     const Options defaults{};
@@ -253,6 +238,8 @@ class FlagTable {
       all.push_back({.names = std::move(names),
                      .value = row.value,
                      .help = row.help,
+                     .brief = row.brief.empty() ? row.help : row.brief,
+                     .default_text = shown,
                      .limits = in_brackets(row, shown),
                      .values = !row.choices.empty()      ? row.choices
                                : !row.bind.names.empty() ? row.bind.names

@@ -210,11 +210,11 @@ std::string help_text() {
   return "Sources of values, from the strongest to the weakest: the command line, the run\n"
          "of --resume DIR, the --config file (stronger than that run if it contains\n"
          "resume), the --preset, environment variables, the default. A flag shown without\n"
-         "a value is a switch: --flag 1 or --flag alone turns it on, --flag 0 turns it\n"
-         "off. Brackets show the range of a number and the default. Times can end in ms,\n"
-         "s, m or h (default: s), whole numbers in K, M or G (powers of 1024).\n"
-         "--version prints the version.\n" +
-         training_flags().help();
+         "a value is a switch: --flag or --flag 1 turns it on, --flag 0 turns it off;\n"
+         "true, yes and on mean 1, and false, no and off mean 0. Brackets show the range\n"
+         "of a number and the default. Times can end in ms, s, m or h (default: s), whole\n"
+         "numbers in K, M or G (powers of 1024). --version prints the version.\n" +
+         help_lines(training_flags().flag_helps());
 }
 
 std::string describe(const Flags& flags) {
@@ -230,19 +230,15 @@ std::string describe(const Flags& flags) {
 
 std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
                                        const std::vector<std::string>& names) {
-  const Result<CommandLine> line = read_command_line(training_flags().spellings(), arguments);
-  if (!line) return arguments;  // parse_flags reports the error
-  std::vector<bool> dropped(arguments.size());
-  for (const GivenFlag& given : line->given) {
-    if (given.flag >= training_flags().rows().size()) continue;
-    const bool drop = std::find(names.begin(), names.end(), training_flags().rows()[given.flag].name) != names.end();
-    for (size_t i = 0; i < given.words; i++) dropped[given.first + i] = drop;
+  const std::vector<Spellings> spellings = training_flags().spellings();
+  std::vector<Spellings> unwanted;
+  for (const std::string& name : names) {
+    const Result<size_t> row = training_flags().find((name.size() == 1 ? "-" : "--") + name);
+    DT_CHECK(row, "no flag '{}'", name);
+    unwanted.push_back(spellings[*row]);
   }
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < arguments.size(); i++) {
-    if (!dropped[i]) kept.push_back(arguments[i]);
-  }
-  return kept;
+  Result<CommandLine> line = read_command_line(unwanted, arguments);
+  return line ? std::move(line->extras) : arguments;  // parse_flags reports the error
 }
 
 bool uses_norms(const OptimizerFlags& flags) {

@@ -18,7 +18,7 @@ std::vector<Row> wire_rows();
 std::vector<Row> device_rows();
 std::vector<Row> network_rows();
 std::vector<Row> data_rows();
-std::vector<Row> augment_rows();  // included in data_rows()
+std::vector<Row> augment_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> loop_rows();
 // Flags of the programs that dtrain replaces that have no meaning here, and flags of later versions.
@@ -49,6 +49,14 @@ inline constexpr double kEdgeMax = 16384;      // edge of the images that a netw
 inline constexpr double kImageEdgeMax = 8192;  // edge of the images that augmentation makes, in pixels
 inline constexpr double kSecondsMax = 1e7;     // 115 days
 inline constexpr double kFactorMax = 1e6;      // learning rates, and factors of pixel values
+
+// A part of the table with a heading of its own in --help.
+struct Section {
+  std::string subject;  // `dtrain --help SUBJECT` shows it
+  std::string heading;
+  std::vector<Row> (*rows)();
+};
+const std::vector<Section>& sections();
 
 // The table of all training flags. Built once, never changed.
 const FlagTable<Flags>& training_flags();

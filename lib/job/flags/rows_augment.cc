@@ -5,6 +5,66 @@ namespace dtrain::job {
 
 namespace {
 
+std::vector<Row> pixel_rows() {
+  return {
+      {.name = "rgb-mean",
+       .value = "R,G,B",
+       .help = "mean of each channel, subtracted from the pixels",
+       .bind = DT_FIELD(Flags, job.augment.rgb_mean, "auto"),
+       .default_text = "123.68,116.779,103.939; 0 for mnist",
+       .min = -kFactorMax,
+       .max = kFactorMax,
+       .scope = Scope::kJob},
+      {.name = "rgb-std",
+       .value = "R,G,B",
+       .help = "standard deviation of each channel, by which the pixels are divided",
+       .bind = DT_FIELD(Flags, job.augment.rgb_std, "auto"),
+       .default_text = "1,1,1",
+       .min = 0,
+       .max = kFactorMax,
+       .scope = Scope::kJob},
+      {.name = "mean-img",
+       .value = "FILE",
+       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ stands for "
+               "--data-dir",
+       .bind = DT_FIELD(Flags, data.mean_img, "none")},
+      {.name = "scale",
+       .value = "X",
+       .help = "factor by which the pixels are multiplied after the mean is subtracted",
+       .bind = DT_FIELD(Flags, job.augment.scale, "auto"),
+       .default_text = "1; 1/255 for mnist",
+       .min = -kFactorMax,
+       .max = kFactorMax,
+       .scope = Scope::kJob},
+      {.name = "random-crop",
+       .help = "crop training images at a random position",
+       .bind = DT_FIELD(Flags, job.augment.random_crop),
+       .scope = Scope::kJob},
+      {.name = "random-mirror",
+       .help = "mirror training images with probability 1/2",
+       .bind = DT_FIELD(Flags, job.augment.random_mirror),
+       .scope = Scope::kJob},
+      {.name = "mirror",
+       .help = "mirror every image",
+       .bind = DT_FIELD(Flags, job.augment.mirror),
+       .scope = Scope::kJob},
+      {.name = "pad-size",
+       .value = "N",
+       .help = "width of a border that is added to training images before the crop",
+       .bind = DT_FIELD(Flags, job.augment.pad_size),
+       .min = 0,
+       .max = kImageEdgeMax,
+       .scope = Scope::kJob},
+      {.name = "fill-value",
+       .value = "0..255",
+       .help = "pixel value of borders and of areas that rotation and shear leave empty",
+       .bind = DT_FIELD(Flags, job.augment.fill_value),
+       .min = 0,
+       .max = 255,
+       .scope = Scope::kJob},
+  };
+}
+
 std::vector<Row> size_rows() {
   return {
       {.name = "resize",
@@ -252,7 +312,8 @@ std::vector<Row> bundle_rows() {
 
 std::vector<Row> augment_rows() {
   std::vector<Row> rows;
-  for (const auto& part : {size_rows, crop_rows, angle_rows, scale_rows, hsl_rows, color_rows, bundle_rows}) {
+  for (const auto& part :
+       {pixel_rows, size_rows, crop_rows, angle_rows, scale_rows, hsl_rows, color_rows, bundle_rows}) {
     for (Row& row : part()) rows.push_back(std::move(row));
   }
   return rows;

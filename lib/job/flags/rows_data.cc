@@ -31,6 +31,7 @@ std::vector<Row> file_rows() {
        .help = "training data: a record file, several as in a.rec;b.rec, or a directory of record files; a relative "
                "path begins in --data-dir; also an idx file of images, CIFAR's binary files, or a directory with a "
                "folder of pictures for each class",
+       .brief = "record files, or a directory with a folder of images for each class",
        .bind = DT_FIELD(Flags, data.data_train),
        .default_text = "by data set"},
       {.name = "data-val",
@@ -109,6 +110,7 @@ std::vector<Row> reading_rows() {
       {.name = "batch-size",
        .value = "B",
        .help = "number of samples in a batch of one worker, divided over its devices",
+       .brief = "number of samples in a batch of one worker",
        .bind = DT_FIELD(Flags, job.batch_size),
        .min = 1,
        .max = kBatchMax,
@@ -177,73 +179,11 @@ std::vector<Row> reading_rows() {
   };
 }
 
-std::vector<Row> pixel_rows() {
-  return {
-      {.name = "rgb-mean",
-       .value = "R,G,B",
-       .help = "mean of each channel, subtracted from the pixels",
-       .bind = DT_FIELD(Flags, job.augment.rgb_mean, "auto"),
-       .default_text = "123.68,116.779,103.939; 0 for mnist",
-       .min = -kFactorMax,
-       .max = kFactorMax,
-       .scope = Scope::kJob},
-      {.name = "rgb-std",
-       .value = "R,G,B",
-       .help = "standard deviation of each channel, by which the pixels are divided",
-       .bind = DT_FIELD(Flags, job.augment.rgb_std, "auto"),
-       .default_text = "1,1,1",
-       .min = 0,
-       .max = kFactorMax,
-       .scope = Scope::kJob},
-      {.name = "mean-img",
-       .value = "FILE",
-       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ stands for "
-               "--data-dir",
-       .bind = DT_FIELD(Flags, data.mean_img, "none")},
-      {.name = "scale",
-       .value = "X",
-       .help = "factor by which the pixels are multiplied after the mean is subtracted",
-       .bind = DT_FIELD(Flags, job.augment.scale, "auto"),
-       .default_text = "1; 1/255 for mnist",
-       .min = -kFactorMax,
-       .max = kFactorMax,
-       .scope = Scope::kJob},
-      {.name = "random-crop",
-       .help = "crop training images at a random position",
-       .bind = DT_FIELD(Flags, job.augment.random_crop),
-       .scope = Scope::kJob},
-      {.name = "random-mirror",
-       .help = "mirror training images with probability 1/2",
-       .bind = DT_FIELD(Flags, job.augment.random_mirror),
-       .scope = Scope::kJob},
-      {.name = "mirror",
-       .help = "mirror every image",
-       .bind = DT_FIELD(Flags, job.augment.mirror),
-       .scope = Scope::kJob},
-      {.name = "pad-size",
-       .value = "N",
-       .help = "width of a border that is added to training images before the crop",
-       .bind = DT_FIELD(Flags, job.augment.pad_size),
-       .min = 0,
-       .max = kImageEdgeMax,
-       .scope = Scope::kJob},
-      {.name = "fill-value",
-       .value = "0..255",
-       .help = "pixel value of borders and of areas that rotation and shear leave empty",
-       .bind = DT_FIELD(Flags, job.augment.fill_value),
-       .min = 0,
-       .max = 255,
-       .scope = Scope::kJob},
-  };
-}
-
 }  // namespace
 
 std::vector<Row> data_rows() {
   std::vector<Row> rows = file_rows();
   for (Row& row : reading_rows()) rows.push_back(std::move(row));
-  for (Row& row : pixel_rows()) rows.push_back(std::move(row));
-  for (Row& row : augment_rows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -277,11 +217,13 @@ std::vector<Row> checkpoint_rows() {
        .value = "MODEL",
        .help = "fine-tune a trained model: a run directory, a prefix with --load-epoch N, or a .params file; without "
                "--network, the network of its run",
+       .brief = "fine-tune a trained model: a run directory or a .params file",
        .bind = DT_FIELD(Flags, loop.pretrained_model, "none")},
       {.name = "resume",
        .value = "auto|DIR",
        .help = "continue the run in the run directory DIR, which needs no other flags; or auto: the newest run of this "
                "job under runs/ (or the one in --run-dir), or a new run if there is none",
+       .brief = "continue the run in DIR, or with auto the newest run of this job",
        .bind = DT_FIELD(Flags, loop.resume, "none")},
       {.name = "retrain",
        .help = "like --resume auto, but fail if there is no run; with --model-load-epoch, start from that checkpoint",

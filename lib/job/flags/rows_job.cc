@@ -49,6 +49,7 @@ std::vector<Row> store_rows() {
        .help = "how gradients become new weights: in one process local, device or nccl; without servers nccl_allreduce "
                "or allreduce; with servers dist_sync (or dist), dist_async, dist_ssync or dist_gsync; dist_device_sync "
                "and the like sum over the devices of a worker first",
+       .brief = "how gradients become weights: device, dist_sync, dist_async or allreduce",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or --role",
        .scope = Scope::kJob,
@@ -241,6 +242,7 @@ std::vector<Row> rule_rows() {
        .aliases = {"--num-epoch"},
        .value = "N",
        .help = "number of epochs, including those of a run that is continued",
+       .brief = "number of epochs",
        .bind = DT_FIELD(Flags, job.num_epochs),
        .min = 1,
        .max = kEpochsMax,
@@ -254,6 +256,7 @@ std::vector<Row> rule_rows() {
                "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "
                "adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and the forms of MXNet 0.7: nag@v0.7, "
                "adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9, epsilon 1e-4)",
+       .brief = "optimizer, such as sgd, nag, adam or rmsprop",
        .bind = optimizer(),
        .scope = Scope::kJob,
        .suggestions = optimizer_kind_names()},
@@ -306,6 +309,7 @@ std::vector<Row> schedule_rows() {
        .value = "E,E",
        .help = "epochs at which to multiply the learning rate by --lr-factor, or by 0.1 without it; or powP: "
                "--lr-scheduler poly with the power P",
+       .brief = "epochs at which to multiply the learning rate by 0.1, or by --lr-factor",
        .bind = step_epochs(),
        .min = 0,
        .max = kEpochsMax,

@@ -28,6 +28,7 @@ std::vector<Row> which_network_rows() {
                "inception-bn-28-small, inception-bn-full, inception-v3, resnet-28-small, resnet (or resnet-v2), "
                "resnet-v1, resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
                "(inception-bn@v0.7, resnet@mxnet-g). Or an MXNet symbol file (FILE-symbol.json)",
+       .brief = "network to train, such as lenet or inception-bn",
        .bind = DT_FIELD(Flags, job.network.network),
        .scope = Scope::kJob,
        .suggestions = {"mlp", "lenet", "lenet-stn", "3conv", "cross", "alexnet", "vgg", "googlenet", "inception-bn",
@@ -59,6 +60,7 @@ std::vector<Row> which_network_rows() {
                    Alias("--data-shape", [](std::string_view edge) { return fmt::format("3,{},{}", edge, edge); })},
        .value = "C,H,W",
        .help = "channels, height and width of an image; --data-shape N means 3,N,N",
+       .brief = "channels, height and width of an image",
        .bind = DT_FIELD(Flags, job.network.image_shape, "auto"),
        .default_text = "by data set",
        .min = 1,

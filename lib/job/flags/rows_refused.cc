@@ -112,24 +112,31 @@ std::vector<RefusedFlag> refused_flags() {
   return all;
 }
 
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {
+      {"launch", "Job and launch:", launch_rows},
+      {"batch", "Batch systems, YARN, Kubernetes:", batch_rows},
+      {"schemes", "Schemes, groups, shares, servers:", scheme_rows},
+      {"faults", "Wire and faults:", wire_rows},
+      {"devices", "Devices and types:", device_rows},
+      {"network", "Network:", network_rows},
+      {"data", "Data:", data_rows},
+      {"images", "Images: normalization and augmentation:", augment_rows},
+      {"optimizer", "Optimizer and schedule:", optimizer_rows},
+      {"checkpoints", "Loop, checkpoints, reports:", loop_rows},
+  };
+  return all;
+}
+
 const FlagTable<Flags>& training_flags() {
   static const FlagTable<Flags> table = [] {
     std::vector<Row> all;
-    const auto add = [&all](const char* section, std::vector<Row> rows) {
-      for (Row& row : rows) {
-        row.section = section;
+    for (const Section& section : sections()) {
+      for (Row& row : section.rows()) {
+        row.section = section.heading;
         all.push_back(std::move(row));
       }
-    };
-    add("Job and launch:", launch_rows());
-    add("Batch systems, YARN, Kubernetes:", batch_rows());
-    add("Schemes, groups, shares, servers:", scheme_rows());
-    add("Wire and faults:", wire_rows());
-    add("Devices and types:", device_rows());
-    add("Network:", network_rows());
-    add("Data:", data_rows());
-    add("Optimizer and schedule:", optimizer_rows());
-    add("Loop, checkpoints, reports:", loop_rows());
+    }
     return FlagTable<Flags>(std::move(all), refused_flags());
   }();
   return table;

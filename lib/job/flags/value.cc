@@ -1,6 +1,10 @@
 #include "job/flags/value.h"
 
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -48,9 +52,20 @@ double take_unit(std::string_view& text, std::initializer_list<Unit> units) {
 
 }  // namespace
 
+std::optional<bool> boolean_of(std::string_view text) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  const auto is_one_of = [&](const auto& words) {
+    return std::ranges::any_of(words, [&](std::string_view word) { return std::ranges::equal(text, word, same); });
+  };
+  if (is_one_of(std::array{"1", "true", "yes", "on"})) return true;
+  if (is_one_of(std::array{"0", "false", "no", "off"})) return false;
+  return std::nullopt;
+}
+
 Result<> parse_value(std::string_view text, bool& value) {
-  if (text != "0" && text != "1") return fail(Code::kUsage, "'{}' is neither 0 nor 1", printable(text));
-  value = text == "1";
+  const std::optional<bool> meant = boolean_of(text);
+  if (!meant) return fail(Code::kUsage, "'{}' is neither 0 nor 1", printable(text));
+  value = *meant;
   return {};
 }
 

@@ -1,6 +1,6 @@
 // Converts flag values to and from text. parse_value reads what format_value writes back as the same value.
 //
-// Values are integers, floating-point numbers, booleans (0, 1), texts, lists separated by commas, times ("500 ms",
+// Values are integers, floating-point numbers, booleans (boolean_of), texts, lists separated by commas, times ("500 ms",
 // "2s", "5m", "1h"; seconds if there is no unit), and enumerations by name. An error says what is wrong with the text;
 // the caller adds the name of the flag.
 #pragma once
@@ -89,6 +89,8 @@ std::string format_value(const std::string& value);
 std::string format_value(std::chrono::milliseconds value);
 std::string format_value(const GspWeight& value);
 
+// The boolean that a word means: 1, true, yes, on, or 0, false, no, off, in any case. Nullopt for other words.
+std::optional<bool> boolean_of(std::string_view text);
 // Splits "a, b,c" at the commas and strips blanks around the parts. An empty text has no parts.
 std::vector<std::string_view> split_list(std::string_view text);
 // "there is no 'scheduller', did you mean 'scheduler'? Choose from: scheduler, server, worker"

@@ -290,7 +290,7 @@ Result<> resolve_data(Flags& flags) {
     return fail(Code::kUsage, "there is no training data: give --data-dir, --data-train or --benchmark 1 ({}); {}",
                 searches ? "--resume auto looks for a run with the given flags; --resume DIR takes the flags from the "
                            "run in DIR"
-                         : "--help lists all flags",
+                         : "--help data lists the flags for it",
                 kWaysToGetData);
   }
   DT_TRY_VOID(resolve_labels(flags.job.augment));
