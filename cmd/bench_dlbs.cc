@@ -22,61 +22,61 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct BenchDlbsOptions {
   std::string config;
   std::vector<tools::DlbsSetting> settings;  // in the order of the command line
   std::vector<std::string> job;              // flags of training
   bool dry_run = false;
 };
-using Row = job::FlagRow<Options>;
+using BenchDlbsRow = job::FlagRow<BenchDlbsOptions>;
 
-Row setting_row() {
+BenchDlbsRow setting_row() {
   return {.name = "P",
           .value = "NAME=VALUE",
           .help = "set a parameter, as in -Pexp.model=resnet50; VALUE is JSON or a plain word",
-          .bind = {.set = [](Options& options, std::string_view text) -> Result<> {
+          .bind = {.set = [](BenchDlbsOptions& options, std::string_view text) -> Result<> {
                      DT_TRY(tools::DlbsSetting setting, tools::parse_dlbs_setting(text));
                      options.settings.push_back(std::move(setting));
                      return {};
                    },
-                   .get = [](const Options&) { return std::string("none"); }},
+                   .get = [](const BenchDlbsOptions&) { return std::string("none"); }},
           .repeats = true};
 }
 
 // A flag named like a parameter, without the parameter's prefix. A value of -P or of such a flag that comes later wins.
-Row parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
-                  const std::string& help, const std::string& default_text) {
+BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
+                           const std::string& help, const std::string& default_text) {
   return {.name = name,
           .value = value,
           .help = fmt::format("{}: {}", parameter, help),
-          .bind = {.set = [parameter](Options& options, std::string_view text) -> Result<> {
+          .bind = {.set = [parameter](BenchDlbsOptions& options, std::string_view text) -> Result<> {
                      options.settings.push_back({parameter, std::string(text)});
                      return {};
                    },
-                   .get = [default_text](const Options&) { return default_text; }}};
+                   .get = [default_text](const BenchDlbsOptions&) { return default_text; }}};
 }
 
 // A flag of training that the node's processes get.
-Row job_row(const std::string& name) {
+BenchDlbsRow job_row(const std::string& name) {
   const Result<size_t> index = job::training_flags().find("--" + name);
   DT_CHECK(index, "no flag '{}'", name);
   const job::Row& training = job::training_flags().rows()[*index];
-  job::Binding<Options> bind = {
-      .set = [flag = training.spelling()](Options& options, std::string_view text) -> Result<> {
+  job::Binding<BenchDlbsOptions> bind = {
+      .set = [flag = training.spelling()](BenchDlbsOptions& options, std::string_view text) -> Result<> {
         options.job.push_back(fmt::format("{}={}", flag, text));
         return {};
       },
-      .get = [&training](const Options&) { return training.bind.get(job::Flags{}); },
+      .get = [&training](const BenchDlbsOptions&) { return training.bind.get(job::Flags{}); },
       .boolean = training.bind.boolean};
-  return training_row<Options>(name, std::move(bind), training.default_text);
+  return training_row<BenchDlbsOptions>(name, std::move(bind), training.default_text);
 }
 
-std::vector<Row> rows() {
-  std::vector<Row> rows = {
+std::vector<BenchDlbsRow> bench_dlbs_rows() {
+  std::vector<BenchDlbsRow> rows = {
       {.name = "config",
        .value = "FILE.json",
        .help = "read parameters from a configuration of DLBS; -P and flags replace its values",
-       .bind = DT_FIELD(Options, config),
+       .bind = DT_FIELD(BenchDlbsOptions, config),
        .default_text = "none"},
       setting_row(),
       parameter_row("model", "exp.model", "ID", "the network, as DLBS names it", "none"),
@@ -94,7 +94,7 @@ std::vector<Row> rows() {
       parameter_row("log-file", "exp.log_file", "FILE", "where the log goes, besides stdout", "named by parameters"),
       {.name = "dry-run",
        .help = "print the parameters, and what would be started",
-       .bind = DT_FIELD(Options, dry_run)},
+       .bind = DT_FIELD(BenchDlbsOptions, dry_run)},
   };
   for (const char* name : {"run-dir", "threads", "token-file", "insecure", "tls-cert", "tls-key", "tls-ca",
                            "start-timeout", "heartbeat-interval", "heartbeat-timeout", "scheduler-grace", "on-nan"}) {
@@ -103,7 +103,7 @@ std::vector<Row> rows() {
   return rows;
 }
 
-constexpr const char* kUsage = "dtrain bench dlbs [FLAGS]";
+constexpr const char* kBenchDlbsUsage = "dtrain bench dlbs [FLAGS]";
 
 // Variables for dmlc's programs do not describe this benchmark.
 job::Environment without_dmlc(const job::Environment& environment) {
@@ -120,7 +120,7 @@ struct Planned {
   job::Flags flags = {};
 };
 
-Result<tools::DlbsParameters> read_parameters(const Options& options, const job::Environment& environment) {
+Result<tools::DlbsParameters> read_parameters(const BenchDlbsOptions& options, const job::Environment& environment) {
   if (options.config.empty()) return tools::DlbsParameters::make("", options.settings, environment);
   DT_TRY(const std::string text, read_file(options.config), "reading --config");
   DT_TRY(tools::DlbsParameters parameters, tools::DlbsParameters::make(text, options.settings, environment),
@@ -140,7 +140,7 @@ Result<> check_token(const std::string& token, bool insecure, const tools::Rende
 }
 
 // Also refuses a benchmark in which this node could not meet the others.
-Result<Planned> plan_benchmark(const Call& call, const Options& options, tools::DlbsParameters parameters) {
+Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options, tools::DlbsParameters parameters) {
   DT_TRY(tools::DlbsBenchmark benchmark, tools::dlbs_benchmark(parameters));
   Planned planned{std::move(parameters), std::move(benchmark)};
   planned.arguments = tools::training_flags_of(planned.benchmark, planned.parameters);
@@ -285,7 +285,8 @@ std::string why_skipped(const tools::DlbsParameters& parameters) {
 }  // namespace
 
 Result<int> bench_dlbs(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(job::FlagTable<Options>(rows()), kUsage, call, 0, 0));
+  DT_TRY(ToolLine<BenchDlbsOptions> line,
+         read_tool_line(job::FlagTable<BenchDlbsOptions>(bench_dlbs_rows()), kBenchDlbsUsage, call, 0, 0));
   if (line.help) return job::kExitOk;
   DT_TRY(tools::DlbsParameters parameters, read_parameters(line.options, call.environment));
   for (const std::string& note : parameters.notes()) fmt::print(stderr, "note: {}\n", note);

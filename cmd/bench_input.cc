@@ -7,38 +7,38 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct BenchInputOptions {
   tools::BenchInputOptions bench;
   std::string form = "auto";
   bool json = false;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<BenchInputOptions> bench_input_flags() {
   return {
-      {num_batches_row(DT_FIELD(Options, bench.num_batches)),
+      {num_batches_row(DT_FIELD(BenchInputOptions, bench.num_batches)),
        {.name = "num-warmup-batches",
         .value = "N",
         .help = "number of batches to read before the measurement",
-        .bind = DT_FIELD(Options, bench.num_warmup_batches),
+        .bind = DT_FIELD(BenchInputOptions, bench.num_warmup_batches),
         .min = 0,
         .max = job::kStepsMax},
        {.name = "form",
         .value = "NAME",
         .help = "what batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the "
                 "decoder threads); auto: what training reads",
-        .bind = DT_FIELD(Options, form),
+        .bind = DT_FIELD(BenchInputOptions, form),
         .choices = {"auto", "pixels", "numbers"}},
-       json_row(DT_FIELD(Options, json))}};
+       json_row(DT_FIELD(BenchInputOptions, json))}};
 }
 
-tools::BenchInputOptions bench_options(const Options& options) {
+tools::BenchInputOptions bench_options(const BenchInputOptions& options) {
   using Form = tools::BenchInputOptions::Form;
   tools::BenchInputOptions bench = options.bench;
   if (options.form != "auto") bench.form = options.form == "pixels" ? Form::kPixels : Form::kNumbers;
   return bench;
 }
 
-constexpr const char* kUsage =
+constexpr const char* kBenchInputUsage =
     "dtrain bench input TRAINING-FLAGS [FLAGS]\n"
     "Measures how fast the training data are read, decoded and augmented, without\n"
     "training. TRAINING-FLAGS are the flags of training (dtrain help train), of which\n"
@@ -47,17 +47,17 @@ constexpr const char* kUsage =
 }  // namespace
 
 Result<tools::BenchInputOptions> bench_input_request(const Call& call) {
-  DT_TRY(const MixedLine<Options> line, read_mixed_line(flags(), call.arguments));
+  DT_TRY(const MixedLine<BenchInputOptions> line, read_mixed_line(bench_input_flags(), call.arguments));
   return bench_options(line.options);
 }
 
 Result<int> bench_input(const Call& call) {
-  const job::FlagTable<Options> table = flags();
+  const job::FlagTable<BenchInputOptions> table = bench_input_flags();
   if (job::asks_for_help(call.arguments)) {
-    show_help(call, kUsage, table.flag_helps());
+    show_help(call, kBenchInputUsage, table.flag_helps());
     return 0;
   }
-  DT_TRY(const MixedLine<Options> line, read_mixed_line(table, call.arguments));
+  DT_TRY(const MixedLine<BenchInputOptions> line, read_mixed_line(table, call.arguments));
   DT_TRY(const job::Parsed parsed, job::parse_flags(line.job, call.environment));
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
   const Log log = Log::to_stderr("input", static_cast<int>(parsed.flags.launch.verbose));

@@ -10,69 +10,69 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct BenchKvOptions {
   tools::BenchKvOptions bench;
   int64_t workers = 1, servers = 1, cpus = 1;
   bool json = false;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<BenchKvOptions> bench_kv_flags() {
   return {
       {
           {.name = "num-workers",
            .aliases = {"-n"},
            .value = "W",
            .help = "number of workers",
-           .bind = DT_FIELD(Options, workers),
+           .bind = DT_FIELD(BenchKvOptions, workers),
            .min = 1,
            .max = 256},
           {.name = "num-servers",
            .aliases = {"-s"},
            .value = "S",
            .help = "number of servers",
-           .bind = DT_FIELD(Options, servers),
+           .bind = DT_FIELD(BenchKvOptions, servers),
            .min = 1,
            .max = 256},
           {.name = "kv-store",
            .value = "NAME",
            .help =
                "store to measure: dist_sync (or dist); with --cpus, local, device, nccl, nccl_allreduce or allreduce",
-           .bind = DT_FIELD(Options, bench.store)},
+           .bind = DT_FIELD(BenchKvOptions, bench.store)},
           {.name = "cpus",
            .value = "N",
            .help = "number of CPU devices, for a store of one process",
-           .bind = DT_FIELD(Options, cpus),
+           .bind = DT_FIELD(BenchKvOptions, cpus),
            .min = 1,
            .max = 256},
           {.name = "shapes",
            .value = "NETWORK|FILE",
            .help = "arrays to exchange: those of a network, or of a file with lines NAME D0 D1 ...",
-           .bind = DT_FIELD(Options, bench.shapes)},
-          num_batches_row(DT_FIELD(Options, bench.num_batches)),
+           .bind = DT_FIELD(BenchKvOptions, bench.shapes)},
+          num_batches_row(DT_FIELD(BenchKvOptions, bench.num_batches)),
           {.name = "disp-batches",
            .value = "N",
            .help = "number of batches between progress lines",
-           .bind = DT_FIELD(Options, bench.disp_batches),
+           .bind = DT_FIELD(BenchKvOptions, bench.disp_batches),
            .min = 1,
            .max = job::kStepsMax},
           {.name = "optimizer",
            .value = "NAME",
            .help = "update of the weights: none (subtract the mean of the gradients) or sgd",
-           .bind = DT_FIELD(Options, bench.optimizer),
+           .bind = DT_FIELD(BenchKvOptions, bench.optimizer),
            .choices = {"none", "sgd"}},
           {.name = "test-results",
            .help = "compare the weights with the same updates computed without servers",
-           .bind = DT_FIELD(Options, bench.test_results)},
-          json_row(DT_FIELD(Options, json)),
+           .bind = DT_FIELD(BenchKvOptions, bench.test_results)},
+          json_row(DT_FIELD(BenchKvOptions, json)),
       },
       {{{"--gpus", "--gpu"},
         "is refused, because this version measures host memory only; leave out the flag",
         Code::kDevice}}};
 }
 
-Result<ToolLine<Options>> read_bench_kv(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), "dtrain bench kv [FLAGS]", call, 0, 0));
-  Options& options = line.options;
+Result<ToolLine<BenchKvOptions>> read_bench_kv(const Call& call) {
+  DT_TRY(ToolLine<BenchKvOptions> line, read_tool_line(bench_kv_flags(), "dtrain bench kv [FLAGS]", call, 0, 0));
+  BenchKvOptions& options = line.options;
   DT_TRY(options.bench.store, job::canonical_store_name(options.bench.store), "reading --kv-store");
   options.bench.workers = static_cast<uint32_t>(options.workers);
   options.bench.devices = static_cast<uint32_t>(options.cpus);
@@ -83,14 +83,14 @@ Result<ToolLine<Options>> read_bench_kv(const Call& call) {
 }  // namespace
 
 Result<tools::BenchKvOptions> bench_kv_request(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_bench_kv(call));
+  DT_TRY(const ToolLine<BenchKvOptions> line, read_bench_kv(call));
   return line.options.bench;
 }
 
 Result<int> bench_kv(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_bench_kv(call));
+  DT_TRY(const ToolLine<BenchKvOptions> line, read_bench_kv(call));
   if (line.help) return 0;
-  const Options& options = line.options;
+  const BenchKvOptions& options = line.options;
   const bool json = options.json;
   DT_TRY(const tools::BenchKvResult result, tools::bench_kv(options.bench, [json](std::string_view progress) {
            if (!json) std::cerr << progress << std::endl;

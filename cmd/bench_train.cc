@@ -18,7 +18,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct BenchTrainOptions {
   tools::BenchTrainOptions bench;
   int64_t threads = 0;
   std::vector<int64_t> gpus;
@@ -26,43 +26,43 @@ struct Options {
   bool json = false;
 };
 
-std::vector<job::FlagRow<Options>> rows() {
+std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
   return {
-      training_row("network", DT_FIELD(Options, bench.network)),
-      training_row("batch-size", DT_FIELD(Options, bench.batch_size)),
-      training_row("image-shape", DT_FIELD(Options, bench.image, "auto"), "by network"),
-      training_row("num-classes", DT_FIELD(Options, bench.num_classes, "auto"), "by network"),
-      training_row("threads", DT_FIELD(Options, threads, "auto"), "cores of the host"),
-      training_row("gpus", DT_FIELD(Options, gpus, "none")),
-      training_row("dtype", DT_FIELD(Options, dtype)),
-      training_row("tf32", DT_FIELD(Options, bench.tf32)),
-      training_row("winograd", DT_FIELD(Options, bench.winograd)),
+      training_row("network", DT_FIELD(BenchTrainOptions, bench.network)),
+      training_row("batch-size", DT_FIELD(BenchTrainOptions, bench.batch_size)),
+      training_row("image-shape", DT_FIELD(BenchTrainOptions, bench.image, "auto"), "by network"),
+      training_row("num-classes", DT_FIELD(BenchTrainOptions, bench.num_classes, "auto"), "by network"),
+      training_row("threads", DT_FIELD(BenchTrainOptions, threads, "auto"), "cores of the host"),
+      training_row("gpus", DT_FIELD(BenchTrainOptions, gpus, "none")),
+      training_row("dtype", DT_FIELD(BenchTrainOptions, dtype)),
+      training_row("tf32", DT_FIELD(BenchTrainOptions, bench.tf32)),
+      training_row("winograd", DT_FIELD(BenchTrainOptions, bench.winograd)),
       {.name = "phase",
        .value = "training|inference",
        .help = "training (forward, backward and update) or inference (forward)",
-       .bind = DT_FIELD(Options, bench.phase)},
-      num_batches_row(DT_FIELD(Options, bench.num_batches)),
+       .bind = DT_FIELD(BenchTrainOptions, bench.phase)},
+      num_batches_row(DT_FIELD(BenchTrainOptions, bench.num_batches)),
       {.name = "num-warmup-batches",
        .value = "N",
        .help = "number of batches to run before the measurement",
-       .bind = DT_FIELD(Options, bench.num_warmup_batches),
+       .bind = DT_FIELD(BenchTrainOptions, bench.num_warmup_batches),
        .min = 0,
        .max = job::kStepsMax},
       {.name = "bound",
        .help = "also measure the sum of the times of the oneDNN primitives, in turns with the batches",
-       .bind = DT_FIELD(Options, bench.bound)},
+       .bind = DT_FIELD(BenchTrainOptions, bench.bound)},
       {.name = "profile",
        .help =
            "also print where the time goes: for each step of each node its time, GFLOP/s, GB/s, and the share of what "
            "the machine's cores, or the GPU, or their memory can do at most; with --bound also the time of oneDNN's "
            "primitive alone",
-       .bind = DT_FIELD(Options, bench.profile)},
-      json_row(DT_FIELD(Options, json)),
+       .bind = DT_FIELD(BenchTrainOptions, bench.profile)},
+      json_row(DT_FIELD(BenchTrainOptions, json)),
   };
 }
 
 // The GPU that --gpus names, if it does, and the type of numbers.
-Result<> choose_device(Options& options) {
+Result<> choose_device(BenchTrainOptions& options) {
   options.bench.dtype = role::type_of(options.dtype);
   if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");
   if (options.gpus.empty()) return {};
@@ -70,10 +70,10 @@ Result<> choose_device(Options& options) {
   return {};
 }
 
-Result<ToolLine<Options>> read_bench_train(const Call& call) {
-  DT_TRY(ToolLine<Options> line,
-         read_tool_line(job::FlagTable<Options>(rows()), "dtrain bench train [FLAGS]", call, 0, 0));
-  Options& options = line.options;
+Result<ToolLine<BenchTrainOptions>> read_bench_train(const Call& call) {
+  DT_TRY(ToolLine<BenchTrainOptions> line, read_tool_line(job::FlagTable<BenchTrainOptions>(bench_train_rows()),
+                                                          "dtrain bench train [FLAGS]", call, 0, 0));
+  BenchTrainOptions& options = line.options;
   options.bench.threads = options.threads > 0 ? static_cast<int>(options.threads) : usable_cores();
   DT_TRY_VOID(choose_device(options));
   return line;
@@ -82,14 +82,14 @@ Result<ToolLine<Options>> read_bench_train(const Call& call) {
 }  // namespace
 
 Result<tools::BenchTrainOptions> bench_train_request(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_bench_train(call));
+  DT_TRY(const ToolLine<BenchTrainOptions> line, read_bench_train(call));
   return line.options.bench;
 }
 
 Result<int> bench_train(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_bench_train(call));
+  DT_TRY(const ToolLine<BenchTrainOptions> line, read_bench_train(call));
   if (line.help) return 0;
-  const Options& options = line.options;
+  const BenchTrainOptions& options = line.options;
   if (!options.bench.gpu) note_threads(options.bench.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
   if (!options.json) std::fputs(result.text().c_str(), stderr);

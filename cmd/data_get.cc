@@ -9,53 +9,53 @@ namespace dtrain::cmd {
 
 namespace {
 
-using Options = tools::DataGetOptions;
+using DataGetOptions = tools::DataGetOptions;
 
-job::FlagTable<Options> flags() {
+job::FlagTable<DataGetOptions> data_get_flags() {
   return {{
       {.name = "out",
        .value = "DIR",
        .help = "folder for the data set",
-       .bind = DT_FIELD(Options, out),
+       .bind = DT_FIELD(DataGetOptions, out),
        .default_text = "data/NAME"},
       {.name = "url",
        .value = "ADDRESS",
        .help = "address of the folder with the published files: http, https, or file:///FOLDER",
-       .bind = DT_FIELD(Options, url),
+       .bind = DT_FIELD(DataGetOptions, url),
        .default_text = "that of the data set's authors; imagenet has none"},
       {.name = "checksums",
        .help = "refuse files whose checksums are not those of the published ones",
-       .bind = DT_FIELD(Options, checks)},
+       .bind = DT_FIELD(DataGetOptions, checks)},
       {.name = "resize",
        .value = "N",
        .help = "imagenet: resize training pictures to a shorter edge of N pixels; 0 keeps the size",
-       .bind = DT_FIELD(Options, resize),
+       .bind = DT_FIELD(DataGetOptions, resize),
        .min = 0,
        .max = job::kImageEdgeMax},
       {.name = "val-resize",
        .value = "N",
        .help = "imagenet: the same for validation pictures",
-       .bind = DT_FIELD(Options, val_resize),
+       .bind = DT_FIELD(DataGetOptions, val_resize),
        .min = 0,
        .max = job::kImageEdgeMax},
       {.name = "quality",
        .value = "N",
        .help = "imagenet: quality of the JPEGs, 1 to 100",
-       .bind = DT_FIELD(Options, quality),
+       .bind = DT_FIELD(DataGetOptions, quality),
        .min = 1,
        .max = 100},
       {.name = "num-thread",
        .aliases = {"--num_thread", "--threads"},
        .value = "N",
        .help = "number of threads that encode pictures",
-       .bind = DT_FIELD(Options, threads),
+       .bind = DT_FIELD(DataGetOptions, threads),
        .default_text = "cores of the host",
        .min = 1,
        .max = job::kThreadsMax},
   }};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kDataGetUsage =
     "dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"
     "Downloads a data set, checks it, and leaves the files that --data-dir takes. A\n"
     "download that was ended is continued by the same command. FLAGS are:";
@@ -68,8 +68,8 @@ std::string training_command(const std::string& name, const std::string& folder)
   return fmt::format("dtrain --preset {} --network {} --data-dir {}", name, network, folder);
 }
 
-Result<ToolLine<Options>> read_data_get(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 1, 1));
+Result<ToolLine<DataGetOptions>> read_data_get(const Call& call) {
+  DT_TRY(ToolLine<DataGetOptions> line, read_tool_line(data_get_flags(), kDataGetUsage, call, 1, 1));
   if (line.help) return line;
   if (line.options.out.empty()) line.options.out = "data/" + line.positionals[0];
   if (line.options.threads == 0) line.options.threads = usable_cores();
@@ -79,15 +79,15 @@ Result<ToolLine<Options>> read_data_get(const Call& call) {
 }  // namespace
 
 Result<tools::DataGetOptions> data_get_request(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_data_get(call));
+  DT_TRY(const ToolLine<DataGetOptions> line, read_data_get(call));
   return line.options;
 }
 
 Result<int> data_get(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_data_get(call));
+  DT_TRY(ToolLine<DataGetOptions> line, read_data_get(call));
   if (line.help) return 0;
   const std::string& name = line.positionals[0];
-  Options& options = line.options;
+  DataGetOptions& options = line.options;
   DT_TRY(const tools::PublishedSet set, tools::published_set(name));
   const SignalThread signals;
   options.stop = &signals.signals().stop;

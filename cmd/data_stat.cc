@@ -13,43 +13,43 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct DataStatOptions {
   tools::DataStatOptions stat;
   bool json = false;
   int64_t sheet = 0, npy = 0;
   std::string out;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<DataStatOptions> data_stat_flags() {
   return {{
       {.name = "decode",
        .help = "decode every picture, to find damage behind the headers",
-       .bind = DT_FIELD(Options, stat.decodes)},
+       .bind = DT_FIELD(DataStatOptions, stat.decodes)},
       {.name = "sheet",
        .value = "N",
        .help = "write the first N training pictures of an epoch as one PNG, changed as TRAINING-FLAGS say; instead of "
                "the statistics",
-       .bind = DT_FIELD(Options, sheet, "0"),
+       .bind = DT_FIELD(DataStatOptions, sheet, "0"),
        .default_text = "off",
        .min = 1,
        .max = 10'000},
       {.name = "npy",
        .value = "N",
        .help = "write the same pictures, normalized, as one NumPy array of float32 [N, channels, height, width]",
-       .bind = DT_FIELD(Options, npy, "0"),
+       .bind = DT_FIELD(DataStatOptions, npy, "0"),
        .default_text = "off",
        .min = 1,
        .max = 1'000'000},
       {.name = "out",
        .value = "FILE",
        .help = "with --sheet or --npy: the file",
-       .bind = DT_FIELD(Options, out),
+       .bind = DT_FIELD(DataStatOptions, out),
        .default_text = "sheet.png or images.npy"},
-      {.name = "json", .help = "print JSON instead of the report", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print JSON instead of the report", .bind = DT_FIELD(DataStatOptions, json)},
   }};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kDataStatUsage =
     "dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
     "records are broken. With --sheet or --npy, writes training pictures as\n"
@@ -64,7 +64,7 @@ std::vector<std::string> take_names(std::vector<std::string>& arguments) {
   return names;
 }
 
-Result<int> print_stat(const std::vector<std::string>& names, Options options, const Log& log) {
+Result<int> print_stat(const std::vector<std::string>& names, DataStatOptions options, const Log& log) {
   std::vector<std::string> files;
   for (const std::string& name : names) {
     DT_TRY(const std::vector<std::string> found, data::list_record_files(name));
@@ -76,9 +76,9 @@ Result<int> print_stat(const std::vector<std::string>& names, Options options, c
   return 0;
 }
 
-Result<int> write_pictures(const std::vector<std::string>& names, const MixedLine<Options>& line, const Call& call,
-                           const Log& log) {
-  const Options& options = line.options;
+Result<int> write_pictures(const std::vector<std::string>& names, const MixedLine<DataStatOptions>& line,
+                           const Call& call, const Log& log) {
+  const DataStatOptions& options = line.options;
   if (options.sheet > 0 && options.npy > 0) {
     return fail(Code::kUsage, "--sheet and --npy write different files: give one of them");
   }
@@ -102,18 +102,18 @@ Result<int> write_pictures(const std::vector<std::string>& names, const MixedLin
 }  // namespace
 
 Result<int> data_stat(const Call& call) {
-  const job::FlagTable<Options> table = flags();
+  const job::FlagTable<DataStatOptions> table = data_stat_flags();
   if (job::asks_for_help(call.arguments)) {
-    show_help(call, kUsage, table.flag_helps());
+    show_help(call, kDataStatUsage, table.flag_helps());
     return 0;
   }
   std::vector<std::string> arguments = call.arguments;
   const std::vector<std::string> names = take_names(arguments);
   if (names.empty()) {
-    const std::string_view usage = kUsage;
+    const std::string_view usage = kDataStatUsage;
     return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
   }
-  DT_TRY(const MixedLine<Options> line, read_mixed_line(table, arguments));
+  DT_TRY(const MixedLine<DataStatOptions> line, read_mixed_line(table, arguments));
   const Log log = tool_log("stat", call);
   if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
   if (!line.options.out.empty()) return fail(Code::kUsage, "--out has a use only with --sheet N or --npy N");

@@ -21,20 +21,20 @@ namespace {
 
 namespace doctor = tools::doctor;
 
-struct Options {
+struct DoctorOptions {
   bool perf = false, json = false;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<DoctorOptions> doctor_flags() {
   return {{
       {.name = "perf",
        .help = "also measure bandwidth and latency between the hosts, their disks and their decoders",
-       .bind = DT_FIELD(Options, perf)},
-      {.name = "json", .help = "print one line of JSON instead of the table", .bind = DT_FIELD(Options, json)},
+       .bind = DT_FIELD(DoctorOptions, perf)},
+      {.name = "json", .help = "print one line of JSON instead of the table", .bind = DT_FIELD(DoctorOptions, json)},
   }};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kDoctorUsage =
     "dtrain doctor [-H FILE] [-i NAME] [--perf] [--json] [JOB-FLAGS]\n"
     "Examines this machine and the hosts of a job, and prints what is wrong and what\n"
     "to do about it. JOB-FLAGS are the flags of training (dtrain help train): with\n"
@@ -163,7 +163,7 @@ Result<Meeting> meeting_of(const job::Flags& flags, const Places& places) {
   return meeting;
 }
 
-doctor::Asked asked_for(const Subject& subject, const Places& places, const Options& options) {
+doctor::Asked asked_for(const Subject& subject, const Places& places, const DoctorOptions& options) {
   const job::Flags& flags = subject.flags;
   doctor::Asked asked;
   asked.perf = options.perf;
@@ -206,7 +206,7 @@ size_t columns_of_terminal() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-Result<int> examine(const Call& call, const Subject& subject, const Options& options) {
+Result<int> examine(const Call& call, const Subject& subject, const DoctorOptions& options) {
   DT_TRY(Places places, places_of(call, subject));
   DT_TRY(const Meeting meeting, meeting_of(subject.flags, places));
   doctor::ExaminationSetting setting{.job = {},
@@ -236,12 +236,12 @@ Result<int> examine(const Call& call, const Subject& subject, const Options& opt
 }  // namespace
 
 Result<int> doctor(const Call& call) {
-  const job::FlagTable<Options> table = flags();
+  const job::FlagTable<DoctorOptions> table = doctor_flags();
   if (job::asks_for_help(call.arguments)) {
-    show_help(call, kUsage, table.flag_helps());
+    show_help(call, kDoctorUsage, table.flag_helps());
     return job::kExitOk;
   }
-  DT_TRY(MixedLine<Options> line, read_mixed_line(table, call.arguments));
+  DT_TRY(MixedLine<DoctorOptions> line, read_mixed_line(table, call.arguments));
   DT_TRY(const Subject subject, subject_of(call, std::move(line.job)));
   DT_TRY_VOID(check(subject));
   return examine(call, subject, line.options);

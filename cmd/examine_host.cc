@@ -8,30 +8,30 @@
 namespace dtrain::cmd {
 namespace {
 
-struct Options {
+struct ExamineHostOptions {
   tools::doctor::HostSide side;
   std::string contact, speed;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<ExamineHostOptions> examine_host_flags() {
   return {{
       {.name = "names",
        .value = "NAME,...",
        .help = "names of hosts to resolve",
-       .bind = DT_FIELD(Options, side.names, "none")},
+       .bind = DT_FIELD(ExamineHostOptions, side.names, "none")},
       {.name = "launcher",
        .value = "HOST",
        .help = "address of the machine that asks",
-       .bind = DT_FIELD(Options, side.launcher, "none")},
-      {.name = "perf", .help = "measure the disk and the decoders", .bind = DT_FIELD(Options, side.perf)},
+       .bind = DT_FIELD(ExamineHostOptions, side.launcher, "none")},
+      {.name = "perf", .help = "measure the disk and the decoders", .bind = DT_FIELD(ExamineHostOptions, side.perf)},
       {.name = "contact",
        .value = "NUMBER=HOST:PORT,...",
        .help = "connect to these hosts, instead of telling the facts",
-       .bind = DT_FIELD(Options, contact, "none")},
+       .bind = DT_FIELD(ExamineHostOptions, contact, "none")},
       {.name = "speed",
        .value = "HOST:PORT",
        .help = "measure the path to this host, instead of telling the facts",
-       .bind = DT_FIELD(Options, speed, "none")},
+       .bind = DT_FIELD(ExamineHostOptions, speed, "none")},
   }};
 }
 
@@ -49,7 +49,7 @@ Result<int> examine_host(const Call& call) {
   own.arguments.assign(call.arguments.begin(), separator);
   const std::string usage =
       "dtrain examine-host [FLAGS] [-- JOB-FLAGS]\nRuns on the hosts that dtrain doctor examines.";
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), usage, own, 0, 0));
+  DT_TRY(ToolLine<ExamineHostOptions> line, read_tool_line(examine_host_flags(), usage, own, 0, 0));
   if (line.help) return job::kExitOk;
   tools::doctor::HostSide& side = line.options.side;
   side.key = call.environment(tools::doctor::kDoctorKey).value_or("");

@@ -9,33 +9,33 @@ namespace {
 
 using Format = tools::ExportOptions::Format;
 
-struct Options : tools::ExportOptions {
+struct ExportOptions : tools::ExportOptions {
   std::string format_name = "auto", out;
 };
 
-job::FlagTable<Options> flags() {
-  const std::vector<job::FlagRow<Options>> own = {
+job::FlagTable<ExportOptions> export_flags() {
+  const std::vector<job::FlagRow<ExportOptions>> own = {
       {.name = "format",
        .value = "FORM",
        .help = "onnx: a model that other programs compute; safetensors: the arrays alone",
-       .bind = DT_FIELD(Options, format_name),
+       .bind = DT_FIELD(ExportOptions, format_name),
        .default_text = "by the ending of --out",
        .choices = {"onnx", "safetensors", "auto"}},
       {.name = "fold-batch-norm",
        .help = "fold batch norms into the convolutions and fully connected layers before them",
-       .bind = DT_FIELD(Options, fold_batch_norm)},
+       .bind = DT_FIELD(ExportOptions, fold_batch_norm)},
       {.name = "out",
        .value = "FILE",
        .help = "write to this file, such as model.onnx or model.safetensors",
-       .bind = DT_FIELD(Options, out),
+       .bind = DT_FIELD(ExportOptions, out),
        .default_text = "standard output"},
   };
-  return {joined<Options>({model_rows<Options>(), own}), refused_with_model()};
+  return {rows_together<ExportOptions>({model_rows<ExportOptions>(), own}), refused_with_model()};
 }
 
-constexpr const char* kUsage = "dtrain export --model MODEL --out FILE.onnx|FILE.safetensors [FLAGS]";
+constexpr const char* kExportUsage = "dtrain export --model MODEL --out FILE.onnx|FILE.safetensors [FLAGS]";
 
-Result<Format> format_for(const Options& options) {
+Result<Format> format_for(const ExportOptions& options) {
   if (options.format_name == "onnx") return Format::kOnnx;
   if (options.format_name == "safetensors") return Format::kSafetensors;
   const auto by_ending = tools::format_of(options.out);
@@ -48,9 +48,9 @@ Result<Format> format_for(const Options& options) {
 }  // namespace
 
 Result<int> export_model(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 0, 0));
+  DT_TRY(ToolLine<ExportOptions> line, read_tool_line(export_flags(), kExportUsage, call, 0, 0));
   if (line.help) return 0;
-  Options& options = line.options;
+  ExportOptions& options = line.options;
   DT_TRY(options.format, format_for(options));
   const Log log = Log::to_stderr("export");
   DT_TRY(OutputFile output, OutputFile::open(options.out));

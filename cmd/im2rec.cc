@@ -7,38 +7,38 @@ namespace dtrain::cmd {
 
 namespace {
 
-using Options = tools::Im2recOptions;
+using Im2recOptions = tools::Im2recOptions;
 
 // --no-shuffle sets the opposite of Im2recOptions::shuffle.
-job::Binding<Options> no_shuffle() {
-  job::Binding<Options> binding = DT_FIELD(Options, shuffle);
-  binding.set = [](Options& options, std::string_view text) -> Result<> {
+job::Binding<Im2recOptions> no_shuffle() {
+  job::Binding<Im2recOptions> binding = DT_FIELD(Im2recOptions, shuffle);
+  binding.set = [](Im2recOptions& options, std::string_view text) -> Result<> {
     bool off = false;
     DT_TRY_VOID(job::parse_value(text, off));
     options.shuffle = !off;
     return {};
   };
-  binding.get = [](const Options& options) { return job::format_value(!options.shuffle); };
+  binding.get = [](const Im2recOptions& options) { return job::format_value(!options.shuffle); };
   return binding;
 }
 
 // Flags of the lists.
-std::vector<job::FlagRow<Options>> list_rows() {
+std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   return {
-      {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Options, list)},
+      {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Im2recOptions, list)},
       {.name = "recursive",
        .help = "also take the images in the directories below ROOT, one class for each directory",
-       .bind = DT_FIELD(Options, recursive)},
+       .bind = DT_FIELD(Im2recOptions, recursive)},
       {.name = "no-shuffle", .help = "keep the images in the order of their names", .bind = no_shuffle()},
-      {.name = "shuffle", .help = "shuffle the list, as without this flag", .bind = DT_FIELD(Options, shuffle)},
+      {.name = "shuffle", .help = "shuffle the list, as without this flag", .bind = DT_FIELD(Im2recOptions, shuffle)},
       {.name = "exts",
        .value = ".A,.B",
        .help = "file name extensions of the images to take",
-       .bind = DT_FIELD(Options, extensions)},
+       .bind = DT_FIELD(Im2recOptions, extensions)},
       {.name = "chunks",
        .value = "N",
        .help = "divide the list into N lists, PREFIX_0.lst and so on",
-       .bind = DT_FIELD(Options, division.chunks),
+       .bind = DT_FIELD(Im2recOptions, division.chunks),
        .min = 1,
        .max = 1 << 20},
       {.name = "train-ratio",
@@ -47,126 +47,127 @@ std::vector<job::FlagRow<Options>> list_rows() {
        .help =
            "part of the images for PREFIX_train.lst; what neither training nor testing takes is for PREFIX_val.lst; "
            "1 makes one list",
-       .bind = DT_FIELD(Options, division.train_ratio),
+       .bind = DT_FIELD(Im2recOptions, division.train_ratio),
        .min = 0,
        .max = 1},
       {.name = "test-ratio",
        .aliases = {"--test_ratio"},
        .value = "R",
        .help = "part of the images for PREFIX_test.lst, if --train-ratio is below 1",
-       .bind = DT_FIELD(Options, division.test_ratio),
+       .bind = DT_FIELD(Im2recOptions, division.test_ratio),
        .min = 0,
        .max = 1},
       {.name = "val-fraction",
        .value = "F",
        .help = "part of each class's images for PREFIX_val.lst; the others are for PREFIX_train.lst",
-       .bind = DT_FIELD(Options, division.val_fraction),
+       .bind = DT_FIELD(Im2recOptions, division.val_fraction),
        .default_text = "0: one list",
        .min = 0,
        .max = 1},
       {.name = "seed",
        .value = "N",
        .help = "chooses the images of --val-fraction: equal seeds give equal lists",
-       .bind = DT_FIELD(Options, division.seed)},
+       .bind = DT_FIELD(Im2recOptions, division.seed)},
       {.name = "label-width",
        .aliases = {"--label_width"},
        .value = "N",
        .help = "number of labels on each line of the list",
-       .bind = DT_FIELD(Options, label_width),
+       .bind = DT_FIELD(Im2recOptions, label_width),
        .default_text = "those between the first and the last tab; 1 on a line without tabs",
        .min = 1,
        .max = 1 << 16},
       {.name = "nsplit",
        .value = "N",
        .help = "cut each list into N parts and pack only one of them, as OUT.partNNN",
-       .bind = DT_FIELD(Options, nsplit),
+       .bind = DT_FIELD(Im2recOptions, nsplit),
        .min = 1,
        .max = 1000},
       {.name = "part",
        .value = "I",
        .help = "with --nsplit: the part to pack, counted from 0",
-       .bind = DT_FIELD(Options, part),
+       .bind = DT_FIELD(Im2recOptions, part),
        .min = 0,
        .max = 999},
   };
 }
 
 // Flags of the pictures that records hold.
-std::vector<job::FlagRow<Options>> picture_rows() {
+std::vector<job::FlagRow<Im2recOptions>> im2rec_picture_rows() {
   return {
       {.name = "resize",
        .value = "N",
        .help = "resize images to a shorter edge of N pixels; 0 keeps the size",
-       .bind = DT_FIELD(Options, pack.resize),
+       .bind = DT_FIELD(Im2recOptions, pack.resize),
        .min = 0,
        .max = job::kImageEdgeMax},
       {.name = "inter-method",
        .aliases = {"--inter_method"},
        .value = "N",
        .help = "how to resize: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 cubic or area by size, 10 random",
-       .bind = DT_FIELD(Options, pack.inter_method),
+       .bind = DT_FIELD(Im2recOptions, pack.inter_method),
        .choices = {"0", "1", "2", "3", "4", "9", "10"},
        .min = 0,
        .max = 10},
       {.name = "center-crop",
        .aliases = {"--center_crop"},
        .help = "crop the central square before resizing",
-       .bind = DT_FIELD(Options, pack.center_crop)},
+       .bind = DT_FIELD(Im2recOptions, pack.center_crop)},
       {.name = "quality",
        .value = "N",
        .help = "quality of JPEG (1 to 100) or compression level of PNG (0 to 9)",
-       .bind = DT_FIELD(Options, pack.quality),
+       .bind = DT_FIELD(Im2recOptions, pack.quality),
        .default_text = "95",
        .min = 0,
        .max = 100},
       {.name = "color",
        .value = "1|0|-1",
        .help = "channels of the images: 1 color, 0 gray, -1 as in the file",
-       .bind = DT_FIELD(Options, pack.color),
+       .bind = DT_FIELD(Im2recOptions, pack.color),
        .min = -1,
        .max = 1},
       {.name = "encoding",
        .value = ".jpg|.png",
        .help = "format of the images in the records",
-       .bind = DT_FIELD(Options, pack.encoding),
+       .bind = DT_FIELD(Im2recOptions, pack.encoding),
        .default_text = ".jpg"},
       {.name = "restart-interval",
        .aliases = {"--restart_interval"},
        .value = "N",
        .help = "write a restart marker after every N rows of a JPEG's blocks, so that a part of the picture can be "
                "decoded without the rest; with --pass-through, the files are rewritten without loss",
-       .bind = DT_FIELD(Options, pack.restart_interval),
+       .bind = DT_FIELD(Im2recOptions, pack.restart_interval),
        .default_text = "0: none",
        .min = 0,
        .max = 16384},
       {.name = "raw",
        .help = "store the pixels without encoding them: large files that need no decoding",
-       .bind = DT_FIELD(Options, pack.raw)},
+       .bind = DT_FIELD(Im2recOptions, pack.raw)},
       {.name = "pass-through",
        .aliases = {"--pass_through", "--unchanged"},
        .help = "copy the image files unchanged into the records",
-       .bind = DT_FIELD(Options, pack.pass_through)},
+       .bind = DT_FIELD(Im2recOptions, pack.pass_through)},
       {.name = "pack-label",
        .aliases = {"--pack_label"},
        .help = "store all labels of an image, instead of only the first",
-       .bind = DT_FIELD(Options, pack.pack_label)},
+       .bind = DT_FIELD(Im2recOptions, pack.pack_label)},
   };
 }
 
-job::FlagTable<Options> flags() {
-  std::vector<job::FlagRow<Options>> rows = list_rows();
+job::FlagTable<Im2recOptions> im2rec_flags() {
+  std::vector<job::FlagRow<Im2recOptions>> rows = list_rows();
   rows.push_back({.name = "num-thread",
                   .aliases = {"--num_thread", "--threads"},
                   .value = "N",
                   .help = "number of threads that encode images",
-                  .bind = DT_FIELD(Options, pack.threads),
+                  .bind = DT_FIELD(Im2recOptions, pack.threads),
                   .min = 1,
                   .max = job::kThreadsMax});
-  for (job::FlagRow<Options>& row : picture_rows()) rows.push_back(std::move(row));
+  for (job::FlagRow<Im2recOptions>& row : im2rec_picture_rows()) rows.push_back(std::move(row));
   return {std::move(rows)};
 }
 
-constexpr const char* kUsage = "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
+constexpr const char* kIm2recUsage =
+    "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
 
 // MXNet's spelling that other tools of dtrain do not have: `--exts .jpg .png`.
 std::vector<std::string> with_own_spellings(const std::vector<std::string>& arguments) {
@@ -189,7 +190,7 @@ std::vector<std::string> with_own_spellings(const std::vector<std::string>& argu
 Result<int> im2rec(const Call& call) {
   Call own = call;
   own.arguments = with_own_spellings(call.arguments);
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, own, 2, 32));
+  DT_TRY(ToolLine<Im2recOptions> line, read_tool_line(im2rec_flags(), kIm2recUsage, own, 2, 32));
   if (line.help) return 0;
   const std::vector<std::string>& words = line.positionals;
   for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(tools::apply_im2rec_key(words[i], line.options));

@@ -7,28 +7,28 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options : tools::InfoOptions {
+struct InfoOptions : tools::InfoOptions {
   bool json = false;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<InfoOptions> info_flags() {
   const std::string usual = "the model's, or the network's usual one";
   return {{
-      epoch_row<Options>(),
-      training_row("num-layers", DT_FIELD(Options, model.flags.job.network.num_layers, "auto"), usual),
-      training_row("num-classes", DT_FIELD(Options, model.flags.job.network.num_classes, "auto"), usual),
-      training_row("image-shape", DT_FIELD(Options, model.flags.job.network.image_shape, "auto"), usual),
+      epoch_row<InfoOptions>(),
+      training_row("num-layers", DT_FIELD(InfoOptions, model.flags.job.network.num_layers, "auto"), usual),
+      training_row("num-classes", DT_FIELD(InfoOptions, model.flags.job.network.num_classes, "auto"), usual),
+      training_row("image-shape", DT_FIELD(InfoOptions, model.flags.job.network.image_shape, "auto"), usual),
       {.name = "batch-size",
        .value = "B",
        .help = "number of images for which the bytes of the activations are counted",
-       .bind = DT_FIELD(Options, model.flags.job.batch_size),
+       .bind = DT_FIELD(InfoOptions, model.flags.job.batch_size),
        .min = 1,
        .max = job::kBatchMax},
-      {.name = "json", .help = "print one line of JSON", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print one line of JSON", .bind = DT_FIELD(InfoOptions, json)},
   }};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kInfoUsage =
     "dtrain info NETWORK|FILE [FLAGS]\n"
     "NETWORK: a network's name as for --network, a symbol file, a run directory, or the prefix of checkpoints.\n"
     "FILE: a .params or .states file, whose arrays are listed";
@@ -36,7 +36,7 @@ constexpr const char* kUsage =
 }  // namespace
 
 Result<int> info(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 1, 1));
+  DT_TRY(ToolLine<InfoOptions> line, read_tool_line(info_flags(), kInfoUsage, call, 1, 1));
   if (line.help) return 0;
   line.options.subject = line.positionals[0];
   DT_TRY(const std::string text, tools::info(line.options, line.options.json, Log::to_stderr("info")));

@@ -12,18 +12,18 @@
 namespace dtrain::cmd {
 namespace {
 
-struct Options {
+struct KillOptions {
   HostsOptions hosts;
   std::chrono::milliseconds stop_timeout{0};  // 0: that of the job
 };
 
-job::FlagTable<Options> kill_flags() {
-  std::vector<job::FlagRow<Options>> rows = hosts_rows<Options>();
-  auto time = training_row<Options>("stop-timeout", DT_FIELD(Options, stop_timeout));
+job::FlagTable<KillOptions> kill_flags() {
+  std::vector<job::FlagRow<KillOptions>> rows = hosts_rows<KillOptions>();
+  auto time = training_row<KillOptions>("stop-timeout", DT_FIELD(KillOptions, stop_timeout));
   time.help = "how long the processes have for their last steps and a checkpoint until they are killed";
   time.default_text = "as long as the job's launcher gives them, at least 120 s";
   rows.push_back(std::move(time));
-  return job::FlagTable<Options>(std::move(rows));
+  return job::FlagTable<KillOptions>(std::move(rows));
 }
 
 // The longest time that the launcher of the job gives its processes to stop.
@@ -96,7 +96,7 @@ Outcome report(const job::SshAddress& host, const launch::Finished& answer) {
 }  // namespace
 
 Result<int> kill(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_tool_line(kill_flags(), "dtrain kill JOB [FLAGS]", call, 1, 1));
+  DT_TRY(const ToolLine<KillOptions> line, read_tool_line(kill_flags(), "dtrain kill JOB [FLAGS]", call, 1, 1));
   if (line.help) return 0;
   const std::string& name = line.positionals.front();
   DT_TRY_VOID(check_name(name));

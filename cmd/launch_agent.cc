@@ -14,13 +14,13 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct LaunchAgentOptions {
   std::string connect, meet;
   int64_t number = -1;
 };
 
 // The connection over which the agent talks to its launcher, if not over stdin and stdout.
-Result<UniqueFd> connection_to(const Options& options, const job::Environment& environment) {
+Result<UniqueFd> connection_to(const LaunchAgentOptions& options, const job::Environment& environment) {
   launch::Hello hello = launch::hello_of(environment);
   if (options.number >= 0) hello.number = options.number;
   if (!options.meet.empty()) {
@@ -36,24 +36,25 @@ Result<UniqueFd> connection_to(const Options& options, const job::Environment& e
 }  // namespace
 
 Result<int> launch_agent(const Call& call) {
-  const job::FlagTable<Options> table({{.name = "connect",
-                                        .value = "HOST:PORT",
-                                        .help = "call back to the launcher at this address",
-                                        .bind = DT_FIELD(Options, connect, "stdin and stdout")},
-                                       {.name = "meet",
-                                        .value = "FILE",
-                                        .help = "the same, at the address in this file, which also has the key",
-                                        .bind = DT_FIELD(Options, meet, "none")},
-                                       {.name = "number",
-                                        .value = "N",
-                                        .help = "number of this agent among those of the job, from 0",
-                                        .bind = DT_FIELD(Options, number),
-                                        .default_text = "that of mpirun, srun or the task of an array",
-                                        .min = 0,
-                                        .max = job::kProcessesMax}});
+  const job::FlagTable<LaunchAgentOptions> table(
+      {{.name = "connect",
+        .value = "HOST:PORT",
+        .help = "call back to the launcher at this address",
+        .bind = DT_FIELD(LaunchAgentOptions, connect, "stdin and stdout")},
+       {.name = "meet",
+        .value = "FILE",
+        .help = "the same, at the address in this file, which also has the key",
+        .bind = DT_FIELD(LaunchAgentOptions, meet, "none")},
+       {.name = "number",
+        .value = "N",
+        .help = "number of this agent among those of the job, from 0",
+        .bind = DT_FIELD(LaunchAgentOptions, number),
+        .default_text = "that of mpirun, srun or the task of an array",
+        .min = 0,
+        .max = job::kProcessesMax}});
   const std::string usage =
       "dtrain launch-agent [FLAGS]\nRuns on the hosts of a job. The launcher starts it by ssh, mpirun or srun.";
-  DT_TRY(const ToolLine<Options> line, read_tool_line(table, usage, call, 0, 0));
+  DT_TRY(const ToolLine<LaunchAgentOptions> line, read_tool_line(table, usage, call, 0, 0));
   if (line.help) return job::kExitOk;
   DT_TRY(const UniqueFd connection, connection_to(line.options, call.environment));
   const int in = connection.open() ? connection.get() : STDIN_FILENO;

@@ -59,7 +59,7 @@ std::vector<job::FlagRow<Options>> picture_rows() {
 }
 
 template <class Options>
-std::vector<job::FlagRow<Options>> joined(std::vector<std::vector<job::FlagRow<Options>>> parts) {
+std::vector<job::FlagRow<Options>> rows_together(std::vector<std::vector<job::FlagRow<Options>>> parts) {
   std::vector<job::FlagRow<Options>> all;
   for (std::vector<job::FlagRow<Options>>& part : parts) {
     for (job::FlagRow<Options>& row : part) all.push_back(std::move(row));

@@ -13,27 +13,27 @@ namespace {
 namespace fs = std::filesystem;
 constexpr double kMiB = 1 << 20;
 
-struct Options {
+struct PackageOptions {
   std::string out;
   bool overwrite = false;
   bool dry_run = false;
 };
 
-job::FlagTable<Options> flags() {
+job::FlagTable<PackageOptions> package_flags() {
   return {{
       {.name = "out",
        .value = "FILE",
        .help = "archive to write, a .tar.gz file",
-       .bind = DT_FIELD(Options, out),
+       .bind = DT_FIELD(PackageOptions, out),
        .default_text = "dtrain-VERSION-x86_64.tar.gz"},
-      {.name = "overwrite", .help = "replace FILE if it exists", .bind = DT_FIELD(Options, overwrite)},
+      {.name = "overwrite", .help = "replace FILE if it exists", .bind = DT_FIELD(PackageOptions, overwrite)},
       {.name = "dry-run",
        .help = "list the files with their sizes, and write nothing",
-       .bind = DT_FIELD(Options, dry_run)},
+       .bind = DT_FIELD(PackageOptions, dry_run)},
   }};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kPackageUsage =
     "dtrain package [FLAGS]\n"
     "Packs this program with all libraries that it needs, the presets, the run scripts and the licenses. Left out are\n"
     "the libraries of glibc, which every host has, and those of NVIDIA, which only hosts with GPUs need. Unpack the\n"
@@ -62,7 +62,7 @@ void print_summary(const launch::Contents& contents) {
              fmt::join(contents.without_license, ", "));
 }
 
-Result<> check_out(const Options& options) {
+Result<> check_out(const PackageOptions& options) {
   const fs::path path(options.out);
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return fail(Code::kUsage, "--out {}: is a directory, give a file", options.out);
@@ -79,9 +79,9 @@ Result<> check_out(const Options& options) {
 }  // namespace
 
 Result<int> package(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 0, 0));
+  DT_TRY(ToolLine<PackageOptions> line, read_tool_line(package_flags(), kPackageUsage, call, 0, 0));
   if (line.help) return 0;
-  Options& options = line.options;
+  PackageOptions& options = line.options;
   DT_TRY(const std::string executable, launch::this_executable());
   launch::SignalQueue signals;
   DT_TRY(const launch::Contents contents, launch::package_contents(executable, signals), "collecting the files");

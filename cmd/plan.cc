@@ -22,94 +22,94 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::string from_log;
   role::CalibrationSetting calibration;
   tools::PlanOptions plan;
   bool json = false;
 };
 
-using Row = job::FlagRow<Options>;
+using PlanRow = job::FlagRow<PlanOptions>;
 
-std::vector<Row> speed_rows() {
+std::vector<PlanRow> speed_rows() {
   return {
       {.name = "from-log",
        .value = "FILE|DIR",
        .help = "take the speeds from the log of a run, or from a run directory, whose flags are the defaults of "
                "JOB-FLAGS, instead of measuring them",
-       .bind = DT_FIELD(Options, from_log),
+       .bind = DT_FIELD(PlanOptions, from_log),
        .default_text = "none"},
       {.name = "probe-batches",
        .value = "N",
        .help = "number of batches that each worker measures after 10 batches of warm-up; they train without servers",
-       .bind = DT_FIELD(Options, calibration.batches),
+       .bind = DT_FIELD(PlanOptions, calibration.batches),
        .min = 1,
        .max = 100000},
   };
 }
 
-std::vector<Row> group_rows() {
+std::vector<PlanRow> group_rows() {
   return {
       {.name = "group-tolerance",
        .value = "X",
        .help = "form the smallest number of groups in which (max - min) / mean of the speeds is at most X",
-       .bind = DT_FIELD(Options, plan.grouping.tolerance),
+       .bind = DT_FIELD(PlanOptions, plan.grouping.tolerance),
        .min = 0,
        .max = 1000},
       {.name = "group-criterion",
        .value = "tolerance|vrc",
        .help = "how to choose the number of groups: tolerance (--group-tolerance) or vrc (the largest variance ratio "
                "criterion)",
-       .bind = DT_FIELD(Options, plan.grouping.criterion)},
+       .bind = DT_FIELD(PlanOptions, plan.grouping.criterion)},
       {.name = "group-k",
        .value = "N",
        .help = "number of groups, instead of --group-criterion",
-       .bind = DT_FIELD(Options, plan.grouping.count, "auto"),
+       .bind = DT_FIELD(PlanOptions, plan.grouping.count, "auto"),
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "group-min-size",
        .value = "N",
        .help = "smallest group; smaller groups join the neighbor that is closer in speed",
-       .bind = DT_FIELD(Options, plan.grouping.min_size),
+       .bind = DT_FIELD(PlanOptions, plan.grouping.min_size),
        .min = 1,
        .max = job::kProcessesMax},
   };
 }
 
-std::vector<Row> output_rows() {
+std::vector<PlanRow> plan_output_rows() {
   return {
       {.name = "latency",
        .value = "MS",
        .help = "latency between hosts in milliseconds, for the prediction",
-       .bind = DT_FIELD(Options, plan.latency_ms),
+       .bind = DT_FIELD(PlanOptions, plan.latency_ms),
        .min = 0,
        .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
        .help = "bandwidth of a host in each direction in Gbit/s, for the prediction; 0 means unlimited",
-       .bind = DT_FIELD(Options, plan.bandwidth),
+       .bind = DT_FIELD(PlanOptions, plan.bandwidth),
        .min = 0,
        .max = 1e6},
-      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(PlanOptions, json)},
   };
 }
 
-job::FlagTable<Options> flags() {
-  std::vector<Row> all;
-  for (std::vector<Row> rows : {speed_rows(), group_rows(), output_rows()}) {
-    for (Row& row : rows) all.push_back(std::move(row));
+job::FlagTable<PlanOptions> plan_flags() {
+  std::vector<PlanRow> all;
+  for (std::vector<PlanRow> rows : {speed_rows(), group_rows(), plan_output_rows()}) {
+    for (PlanRow& row : rows) all.push_back(std::move(row));
   }
   return {std::move(all)};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kPlanUsage =
     "dtrain plan JOB-FLAGS [FLAGS]\n"
     "Measures each worker of a job, writes its --groups-file and\n"
     "--data-sharding-file for --kv-store dist_gsync --data-allocator 1, and prints\n"
     "the expected gain.\n"
     "JOB-FLAGS are the flags of training (dtrain help train). FLAGS are:";
 
-Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options,
+Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const PlanOptions& options,
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
   arguments.insert(arguments.begin(), "plan");
@@ -126,7 +126,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
 }
 
 // Runs the calibration job. Returns its exit code; if that is 0, `job` is set.
-Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& options, tools::PlannedJob& job) {
+Result<int> calibrate(const Call& call, const job::Flags& flags, const PlanOptions& options, tools::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
   Console console = Console::to_stderr(flags.launch.terminal);
   DT_TRY(const int code, launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
@@ -138,7 +138,7 @@ Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& 
   return 0;
 }
 
-Result<int> plan_job(const Call& call, const Options& options, job::Flags flags) {
+Result<int> plan_job(const Call& call, const PlanOptions& options, job::Flags flags) {
   DT_TRY_VOID(tools::prepare_plan(flags));
   tools::PlannedJob job;
   if (!options.from_log.empty()) {
@@ -162,7 +162,7 @@ Result<int> plan_job(const Call& call, const Options& options, job::Flags flags)
   return 0;
 }
 
-Result<> check(const job::Flags& flags, const Options& options) {
+Result<> check(const job::Flags& flags, const PlanOptions& options) {
   if (flags.launch.role == job::Role::kServer)
     return fail(Code::kUsage, "--role server: dtrain plan starts no servers");
   if (options.from_log.empty() && !flags.given("num-workers")) {
@@ -174,19 +174,19 @@ Result<> check(const job::Flags& flags, const Options& options) {
 }  // namespace
 
 Result<int> plan(const Call& call) {
-  const job::FlagTable<Options> table = flags();
+  const job::FlagTable<PlanOptions> table = plan_flags();
   if (job::asks_for_help(call.arguments)) {
-    show_help(call, kUsage, table.flag_helps());
+    show_help(call, kPlanUsage, table.flag_helps());
     return 0;
   }
-  DT_TRY(const MixedLine<Options> asked, read_mixed_line(table, call.arguments));
+  DT_TRY(const MixedLine<PlanOptions> asked, read_mixed_line(table, call.arguments));
   std::vector<std::string> of_job = asked.job;
   if (const std::string& log = asked.options.from_log; !log.empty()) {
     DT_TRY(of_job, tools::with_flags_of_run(asked.job, log), "taking the speeds from --from-log {}", log);
   }
   DT_TRY(const job::Parsed parsed, job::parse_flags(of_job, call.environment));
   const job::Flags& flags = parsed.flags;
-  const Options& options = asked.options;
+  const PlanOptions& options = asked.options;
   DT_TRY_VOID(check(flags, options));
   if (flags.launch.role != job::Role::kNone) {
     const SignalThread signals;

@@ -12,57 +12,60 @@ namespace {
 
 using Output = tools::PredictOptions::Output;
 
-struct Options : tools::PredictOptions {
+struct PredictOptions : tools::PredictOptions {
   std::string output_name = "table";
   std::string out;
 };
 
-std::vector<job::FlagRow<Options>> output_rows() {
+std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
   return {
       {.name = "output",
        .value = "FORM",
        .help =
            "a line of text or of JSON for each picture, or a NumPy array (.npy) of the probabilities of all classes",
-       .bind = DT_FIELD(Options, output_name),
+       .bind = DT_FIELD(PredictOptions, output_name),
        .choices = {"table", "json", "npy"}},
       {.name = "result",
        .value = "NAME",
        .help = "which result of a network with several, by its name in the symbol file",
-       .bind = DT_FIELD(Options, result),
+       .bind = DT_FIELD(PredictOptions, result),
        .default_text = "the first one"},
       {.name = "top",
        .value = "K",
        .help = "print the K most probable classes",
-       .bind = DT_FIELD(Options, top),
+       .bind = DT_FIELD(PredictOptions, top),
        .min = 1,
        .max = job::kClassesMax},
       {.name = "synset",
        .value = "FILE",
        .help = "the names of the classes, one on each line",
-       .bind = DT_FIELD(Options, synset),
+       .bind = DT_FIELD(PredictOptions, synset),
        .default_text = "synset.txt beside the model or its training data"},
       {.name = "out",
        .value = "FILE",
        .help = "write to this file",
-       .bind = DT_FIELD(Options, out),
+       .bind = DT_FIELD(PredictOptions, out),
        .default_text = "standard output"},
   };
 }
 
-job::FlagTable<Options> flags() {
-  return {joined<Options>({model_rows<Options>(), output_rows(), picture_rows<Options>()}), refused_with_model()};
+job::FlagTable<PredictOptions> predict_flags() {
+  return {rows_together<PredictOptions>(
+              {model_rows<PredictOptions>(), predict_output_rows(), picture_rows<PredictOptions>()}),
+          refused_with_model()};
 }
 
-constexpr const char* kUsage =
+constexpr const char* kPredictUsage =
     "dtrain predict --model MODEL INPUT... [FLAGS]\n"
     "INPUT: an image file, a folder, a .rec file, an idx file, or - for a list of them on standard input";
 
 }  // namespace
 
 Result<int> predict(const Call& call) {
-  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 0, static_cast<size_t>(-1)));
+  DT_TRY(ToolLine<PredictOptions> line,
+         read_tool_line(predict_flags(), kPredictUsage, call, 0, static_cast<size_t>(-1)));
   if (line.help) return 0;
-  Options& options = line.options;
+  PredictOptions& options = line.options;
   options.output = options.output_name == "json"  ? Output::kJson
                    : options.output_name == "npy" ? Output::kNpy
                                                   : Output::kTable;

@@ -9,16 +9,16 @@
 namespace dtrain::cmd {
 namespace {
 
-struct Options {
+struct PsOptions {
   HostsOptions hosts;
   bool plain = false;
 };
 
-job::FlagTable<Options> flags() {
-  std::vector<job::FlagRow<Options>> rows = hosts_rows<Options>();
+job::FlagTable<PsOptions> ps_flags() {
+  std::vector<job::FlagRow<PsOptions>> rows = hosts_rows<PsOptions>();
   rows.push_back({.name = "plain",
                   .help = "print one line per process: job, role, rank, pid, start, seconds, host",
-                  .bind = DT_FIELD(Options, plain)});
+                  .bind = DT_FIELD(PsOptions, plain)});
   return {std::move(rows)};
 }
 
@@ -34,7 +34,7 @@ void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
 }  // namespace
 
 Result<int> ps(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain ps [FLAGS]", call, 0, 0));
+  DT_TRY(const ToolLine<PsOptions> line, read_tool_line(ps_flags(), "dtrain ps [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   const std::string root = launch::record_root(call.environment);
   DT_TRY(std::vector<launch::RecordedProcess> processes, launch::recorded_processes(root));

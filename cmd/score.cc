@@ -8,34 +8,37 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options : tools::ScoreOptions {
+struct ScoreOptions : tools::ScoreOptions {
   bool json = false;
 };
 
-std::vector<job::FlagRow<Options>> data_rows() {
+std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
   return {
-      training_row("data-dir", DT_FIELD(Options, model.flags.data.data_dir), "none"),
+      training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "none"),
       {.name = "data-val",
        .value = "FILE",
        .help = "the pictures: a .rec file, a folder with a folder of pictures for each class, or an idx file",
-       .bind = DT_FIELD(Options, model.flags.data.data_val),
+       .bind = DT_FIELD(ScoreOptions, model.flags.data.data_val),
        .default_text = "the validation data in --data-dir"},
-      training_row("data-val-idx", DT_FIELD(Options, model.flags.data.data_val_idx), "next to the .rec file"),
-      training_row("label-width", DT_FIELD(Options, model.flags.job.augment.label_width), kOfModel),
-      training_row("label-names", DT_FIELD(Options, model.flags.job.augment.label_names), kOfModel),
+      training_row("data-val-idx", DT_FIELD(ScoreOptions, model.flags.data.data_val_idx), "next to the .rec file"),
+      training_row("label-width", DT_FIELD(ScoreOptions, model.flags.job.augment.label_width), kOfModel),
+      training_row("label-names", DT_FIELD(ScoreOptions, model.flags.job.augment.label_names), kOfModel),
   };
 }
 
-job::FlagTable<Options> flags() {
-  return {joined<Options>(
-              {model_rows<Options>(), data_rows(), picture_rows<Options>(), {json_row(DT_FIELD(Options, json))}}),
+job::FlagTable<ScoreOptions> score_flags() {
+  return {rows_together<ScoreOptions>({model_rows<ScoreOptions>(),
+                                       score_data_rows(),
+                                       picture_rows<ScoreOptions>(),
+                                       {json_row(DT_FIELD(ScoreOptions, json))}}),
           refused_with_model()};
 }
 
 }  // namespace
 
 Result<int> score(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain score --model MODEL [FLAGS]", call, 0, 0));
+  DT_TRY(const ToolLine<ScoreOptions> line,
+         read_tool_line(score_flags(), "dtrain score --model MODEL [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   note_threads(line.options.model.flags.launch.threads);
   DT_TRY(const tools::Score result, tools::score(line.options, tool_log("score", call)));

@@ -10,157 +10,161 @@
 namespace dtrain::cmd {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   tools::SimulateOptions simulation;
   std::string replay, csv;
   bool json = false;
 };
 
-using Row = job::FlagRow<Options>;
+using SimulateRow = job::FlagRow<SimulateOptions>;
 
-std::vector<Row> cluster_rows() {
+std::vector<SimulateRow> cluster_rows() {
   return {
       {.name = "scheme",
        .value = "bsp|asp|ssp|gsp",
        .help = "scheme to simulate",
-       .bind = DT_FIELD(Options, simulation.scheme),
+       .bind = DT_FIELD(SimulateOptions, simulation.scheme),
        .choices = {"all", "bsp", "asp", "ssp", "gsp"}},
       {.name = "workers",
        .value = "N",
        .help = "number of workers at the beginning",
-       .bind = DT_FIELD(Options, simulation.workers),
+       .bind = DT_FIELD(SimulateOptions, simulation.workers),
        .default_text = "number of values in --speeds, or 4",
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "servers",
        .value = "N",
        .help = "number of servers, among which the bytes of a step are divided",
-       .bind = DT_FIELD(Options, simulation.servers),
+       .bind = DT_FIELD(SimulateOptions, simulation.servers),
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "steps",
        .value = "N",
        .help = "number of steps in an epoch: of each worker, or on average with asp, gsp and --backup",
-       .bind = DT_FIELD(Options, simulation.steps),
+       .bind = DT_FIELD(SimulateOptions, simulation.steps),
        .min = 1,
        .max = job::kStepsMax},
       {.name = "num-epochs",
        .aliases = {"--num-epoch"},
        .value = "N",
        .help = "number of epochs; all workers wait for each other between epochs",
-       .bind = DT_FIELD(Options, simulation.num_epochs),
+       .bind = DT_FIELD(SimulateOptions, simulation.num_epochs),
        .min = 1,
        .max = job::kEpochsMax},
       {.name = "speeds",
        .value = "MSxCOUNT,...|FILE",
        .help = "milliseconds of a forward and backward pass, by rank, or a file of such words; 80x3,240 is three "
                "workers with 80 ms and one with 240 ms",
-       .bind = DT_FIELD(Options, simulation.speeds),
+       .bind = DT_FIELD(SimulateOptions, simulation.speeds),
        .default_text = "100 each"},
       {.name = "jitter",
        .value = "P",
        .help = "largest relative deviation of the time of a step",
-       .bind = DT_FIELD(Options, simulation.jitter),
+       .bind = DT_FIELD(SimulateOptions, simulation.jitter),
        .min = 0,
        .max = 1},
-      {.name = "seed", .value = "N", .help = "seed of all random numbers", .bind = DT_FIELD(Options, simulation.seed)},
+      {.name = "seed",
+       .value = "N",
+       .help = "seed of all random numbers",
+       .bind = DT_FIELD(SimulateOptions, simulation.seed)},
   };
 }
 
-std::vector<Row> network_rows() {
+std::vector<SimulateRow> network_rows() {
   return {
       {.name = "latency",
        .value = "MS",
        .help = "latency between hosts in milliseconds",
-       .bind = DT_FIELD(Options, simulation.latency_ms),
+       .bind = DT_FIELD(SimulateOptions, simulation.latency_ms),
        .min = 0,
        .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
        .help = "bandwidth of a host in each direction in Gbit/s; 0 means unlimited",
-       .bind = DT_FIELD(Options, simulation.bandwidth),
+       .bind = DT_FIELD(SimulateOptions, simulation.bandwidth),
        .min = 0,
        .max = 1e6},
       {.name = "bytes",
        .value = "N",
        .help = "bytes of the gradients of a step, and of its weights; the default is that of ResNet-50",
-       .bind = DT_FIELD(Options, simulation.bytes),
+       .bind = DT_FIELD(SimulateOptions, simulation.bytes),
        .min = 0,
        .max = 1e15},
-      training_row<Options>("inject", DT_FIELD(Options, simulation.inject), "none"),
+      training_row<SimulateOptions>("inject", DT_FIELD(SimulateOptions, simulation.inject), "none"),
       {.name = "leave-percent",
        .value = "P",
        .help = "percentage of workers that crash at a random time; the servers are told a second later",
-       .bind = DT_FIELD(Options, simulation.leave_percent),
+       .bind = DT_FIELD(SimulateOptions, simulation.leave_percent),
        .min = 0,
        .max = 100},
       {.name = "join",
        .value = "STEP:COUNT,...",
        .help = "add COUNT workers when the first worker begins step STEP",
-       .bind = DT_FIELD(Options, simulation.join),
+       .bind = DT_FIELD(SimulateOptions, simulation.join),
        .default_text = "none"},
   };
 }
 
-std::vector<Row> scheme_rows() {
+std::vector<SimulateRow> scheme_rows() {
   return {
-      training_row<Options>("staleness", DT_FIELD(Options, simulation.staleness)),
-      training_row<Options>("groups-file", DT_FIELD(Options, simulation.groups_file), "one group for each speed"),
-      training_row<Options>("backup", DT_FIELD(Options, simulation.backup)),
+      training_row<SimulateOptions>("staleness", DT_FIELD(SimulateOptions, simulation.staleness)),
+      training_row<SimulateOptions>("groups-file", DT_FIELD(SimulateOptions, simulation.groups_file),
+                                    "one group for each speed"),
+      training_row<SimulateOptions>("backup", DT_FIELD(SimulateOptions, simulation.backup)),
   };
 }
 
-std::vector<Row> learning_rows() {
+std::vector<SimulateRow> learning_rows() {
   return {
       {.name = "loss",
        .value = "L",
        .help = "also train a softmax regression, and report when its loss reaches L; 0 means off",
-       .bind = DT_FIELD(Options, simulation.loss),
+       .bind = DT_FIELD(SimulateOptions, simulation.loss),
        .min = 0,
        .max = 100},
       {.name = "data-dir",
        .value = "DIR",
        .help = "directory of the training set for --loss (MNIST or record files)",
-       .bind = DT_FIELD(Options, simulation.data_dir),
+       .bind = DT_FIELD(SimulateOptions, simulation.data_dir),
        .default_text = "synthetic images"},
       {.name = "batch-size",
        .value = "B",
        .help = "number of samples in a batch of one worker",
-       .bind = DT_FIELD(Options, simulation.batch_size),
+       .bind = DT_FIELD(SimulateOptions, simulation.batch_size),
        .min = 1,
        .max = job::kBatchMax},
       {.name = "lr",
        .value = "LR",
        .help =
            "learning rate of bsp and gsp (gsp divides it by the staleness of an update); asp and ssp use LR / workers",
-       .bind = DT_FIELD(Options, simulation.lr),
+       .bind = DT_FIELD(SimulateOptions, simulation.lr),
        .min = 0,
        .max = job::kFactorMax},
   };
 }
 
-std::vector<Row> output_rows() {
+std::vector<SimulateRow> simulate_output_rows() {
   return {
       {.name = "replay",
        .value = "FILE",
        .help = "instead of simulating, replay the events in a file of --trace-events, and print what the replay "
                "writes; exit code 1 if it differs from FILE",
-       .bind = DT_FIELD(Options, replay),
+       .bind = DT_FIELD(SimulateOptions, replay),
        .default_text = "none"},
       {.name = "csv",
        .value = "FILE",
        .help = "write the results to FILE, in lines of scheme,quantity,index,value, where index is an epoch, a "
                "staleness or a worker",
-       .bind = DT_FIELD(Options, csv),
+       .bind = DT_FIELD(SimulateOptions, csv),
        .default_text = "none"},
-      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(SimulateOptions, json)},
   };
 }
 
-job::FlagTable<Options> flags() {
-  std::vector<Row> all;
-  const auto append = [&](const std::string& section, const std::vector<Row>& rows) {
-    for (Row row : rows) {
+job::FlagTable<SimulateOptions> simulate_flags() {
+  std::vector<SimulateRow> all;
+  const auto append = [&](const std::string& section, const std::vector<SimulateRow>& rows) {
+    for (SimulateRow row : rows) {
       row.section = section;
       all.push_back(std::move(row));
     }
@@ -169,7 +173,7 @@ job::FlagTable<Options> flags() {
   append("Network and faults:", network_rows());
   append("Schemes:", scheme_rows());
   append("Learning:", learning_rows());
-  append("Output:", output_rows());
+  append("Output:", simulate_output_rows());
   return {std::move(all)};
 }
 
@@ -189,9 +193,9 @@ Result<int> replay(const std::string& path) {
 }  // namespace
 
 Result<int> simulate(const Call& call) {
-  DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain simulate [FLAGS]", call, 0, 0));
+  DT_TRY(const ToolLine<SimulateOptions> line, read_tool_line(simulate_flags(), "dtrain simulate [FLAGS]", call, 0, 0));
   if (line.help) return 0;
-  const Options& options = line.options;
+  const SimulateOptions& options = line.options;
   if (!options.replay.empty()) return replay(options.replay);
   Console console = Console::to_stderr(call.environment("TERM").value_or(""));
   const tools::SimulateProgress progress{

@@ -201,7 +201,7 @@ TEST_CASE("a launched job that cannot start ends at once and prints the cause la
     const Ended end = job.launcher().wait(kStopSeconds);
     INFO(end.output);
     CHECK(end.code == 3);
-    CHECK(contains(end.output, std::to_string(port)));
+    CHECK(contains(end.output, std::to_string(port_of(other.address()))));
     CHECK_FALSE(contains(end.output, "logs are in"));
     CHECK_FALSE(std::filesystem::exists(job.run_dir()));
   }
