@@ -76,26 +76,30 @@ targets_of() {
   meson introspect "$1" --tests --targets | python3 -c '
 import json, os, sys
 known, build = json.load(sys.stdin), os.path.realpath(sys.argv[1])
+def within(file):  # a target may be a link to a file that is not in the build
+    return os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file)), build)
 targets = {target["id"]: target["filename"] for target in known["targets"]}
 tests = {test["name"]: test for test in known["tests"]}
 files = set()
 for name in sys.argv[2:]:
     for target in tests[name]["depends"]:
-        files.update(os.path.relpath(os.path.realpath(file), build) for file in targets[target])
+        files.update(within(file) for file in targets[target])
 print(*sorted(files))' "$@"
 }
 
-# targets_without DIR TEST...: prints all files that are built by default, except for the programs that only these tests
-# need.
+# targets_without DIR TEST...: prints all files that are built by default or that a test needs, except for those that only
+# these tests need.
 targets_without() {
   meson introspect "$1" --tests --targets | python3 -c '
 import json, os, sys
 known, build, left_out = json.load(sys.stdin), os.path.realpath(sys.argv[1]), set(sys.argv[2:])
+def within(file):  # a target may be a link to a file that is not in the build
+    return os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file)), build)
 needed = {target for test in known["tests"] if test["name"] not in left_out for target in test["depends"]}
 without = {target for test in known["tests"] if test["name"] in left_out for target in test["depends"]} - needed
 for target in known["targets"]:
-    if target["build_by_default"] and target["id"] not in without:
-        print(*(os.path.relpath(os.path.realpath(file), build) for file in target["filename"]))' "$@"
+    if target["id"] in needed or target["build_by_default"] and target["id"] not in without:
+        print(*map(within, target["filename"]))' "$@"
 }
 
 # names_in_rooms DIR ROOM...: of the tests on standard input, one in a line, prints those whose program or script lies in

@@ -575,7 +575,7 @@ def locks_tree(tree):
     """A project of lib/base/mutex.h and lib/a.cc, built with an option that only gcc knows."""
     tree.write("lib/base/mutex.h", (SCRIPTS.parent / "lib/base/mutex.h").read_text())
     command = "ccache c++ -I../lib -std=c++20 -fvect-cost-model=dynamic -o a.o -c ../lib/a.cc"
-    entry_of_a = {"directory": str(tree.path / "build"), "command": command, "file": "../lib/a.cc"}
+    entry_of_a = {"directory": str(tree.path / "build-style"), "command": command, "file": "../lib/a.cc"}
     tree.write("build-style/compile_commands.json", json.dumps([entry_of_a]))
     tree.write("lib/a.cc", LOCKED)
 

@@ -210,7 +210,7 @@ std::string help_text() {
   return "Sources of values, from the strongest to the weakest: the command line, the run\n"
          "of --resume DIR, the --config file (stronger than that run if it contains\n"
          "resume), the --preset, environment variables, the default. A flag shown without\n"
-         "a value is a switch: --flag or --flag 1 turns it on, --flag 0 turns it off;\n"
+         "a value is a switch: alone or with 1 it is on, with 0 it is off;\n"
          "true, yes and on mean 1, and false, no and off mean 0. Brackets show the range\n"
          "of a number and the default. Times can end in ms, s, m or h (default: s), whole\n"
          "numbers in K, M or G (powers of 1024). --version prints the version.\n" +
