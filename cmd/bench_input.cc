@@ -1,5 +1,6 @@
 #include "tools/bench_input.h"
 
+#include "job/flags/flags.h"
 #include "requests.h"
 #include "tool.h"
 

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "job/flags/store.h"
 #include "job/process/exit_code.h"
 #include "requests.h"
 #include "tool.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/console.h"
+#include "job/flags/flags.h"
 #include "job/process/exit_code.h"
 #include "job/process/process_environment.h"
 #include "job/process/token.h"

@@ -6,6 +6,7 @@
 
 #include "base/host_limits.h"
 #include "data/sources/record_source.h"
+#include "job/flags/flags.h"
 #include "output.h"
 #include "tool.h"
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/host_limits.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::cmd {
 

@@ -5,6 +5,10 @@
 
 #include "command.h"
 
+namespace dtrain::job {
+struct Flags;
+}
+
 namespace dtrain::cmd {
 
 // Prints a note if `threads` is more than this machine's number of cores.

@@ -1,6 +1,7 @@
 #include "observe/report/plots.h"
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 #include "observe/charts/draw.h"
 #include "output.h"
 #include "tool.h"

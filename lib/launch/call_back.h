@@ -7,6 +7,8 @@
 // -1. NAME and ADDRESS: of its host. The messages of agent.h follow on the same connection.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +16,7 @@
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 
 namespace dtrain::launch {
 

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 
 namespace dtrain::launch {
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "job/flags/flags.h"
 #include "job/process/token.h"
 
 namespace dtrain::launch {

@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "job/flags/flags.h"
 #include "job/process/host_file.h"
 #include "launch/agent_starter.h"
 #include "launch/supervisor.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::launch {
 

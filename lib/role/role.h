@@ -3,7 +3,10 @@
 
 #include "base/error.h"
 #include "base/signals.h"
-#include "job/flags/flags.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::role {
 

@@ -7,6 +7,7 @@
 #include "base/host_limits.h"
 #include "base/json.h"
 #include "data/pictures/image.h"
+#include "job/flags/flags.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 

@@ -10,7 +10,10 @@
 #include "data/augmentation/stages.h"
 #include "data/loading/loader.h"
 #include "data/sources/cache_use.h"
-#include "job/flags/flags.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::tools {
 

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "graph/graph.h"
 #include "graph/models/models.h"
+#include "job/flags/flags.h"
 #include "job/resolve/data_set.h"
 #include "kvstore/worker/buckets.h"
 #include "role/setup/threads.h"

@@ -5,6 +5,7 @@
 #include "data/loading/batch_pictures.h"
 #include "data/loading/loader.h"
 #include "data/pictures/contact_sheet.h"
+#include "job/flags/flags.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 #include "tools/data_stat.h"

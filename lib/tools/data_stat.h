@@ -9,7 +9,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "job/flags/flags.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::tools {
 

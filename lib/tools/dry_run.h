@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::tools {
 

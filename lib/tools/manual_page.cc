@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "job/process/exit_code.h"
 

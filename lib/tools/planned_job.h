@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "tools/plan.h"
+
+namespace dtrain::job {
+struct Flags;
+struct LaunchFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::tools {
 

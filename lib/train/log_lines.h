@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/waits.h"
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
 #include "train/metrics.h"
 #include "train/time_to_accuracy.h"
 

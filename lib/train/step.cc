@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "job/flags/flags.h"
 #include "tensor/buckets.h"
 #include "train/finite.h"
 

@@ -14,7 +14,7 @@
 #include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
 #include "kvstore/store.h"
 #include "telemetry/tracer.h"
 #include "tensor/batch.h"

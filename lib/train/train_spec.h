@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
 #include "job/spec/job_plan.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "job/flags/flags.h"
 #include "train/agreement.h"
 #include "train/epoch_clock.h"
 #include "train/monitor.h"

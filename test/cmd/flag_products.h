@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "dump.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 
 namespace dtrain::test {
 

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "support/catch.h"
 #include "support/must.h"

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 
 namespace dtrain::job {

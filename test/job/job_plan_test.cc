@@ -1,6 +1,8 @@
 // What follows from a JobSpec, for every scheme.
 #include "job/spec/job_plan.h"
+#include "job/spec/job_spec.h"
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 
 using namespace dtrain;

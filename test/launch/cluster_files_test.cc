@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "job/flags/flags.h"
 #include "launch/cluster/kubernetes.h"
 #include "launch/cluster/kubernetes_files.h"
 #include "launch/cluster/sge_script.h"

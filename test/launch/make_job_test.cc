@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <memory>
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"

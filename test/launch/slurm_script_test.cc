@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"

@@ -1,5 +1,6 @@
 #include "role/worker/calibration.h"
 
+#include "job/flags/flags.h"
 #include "job/flags/store.h"
 #include "role/setup/threads.h"
 #include "support/catch.h"

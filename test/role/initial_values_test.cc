@@ -3,6 +3,7 @@
 
 #include "base/crc32c.h"
 #include "exec/contract.h"
+#include "job/flags/flags.h"
 #include "role/setup/network.h"
 #include "support/catch.h"
 

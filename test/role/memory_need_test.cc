@@ -1,5 +1,6 @@
 #include "role/setup/memory_need.h"
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 
 namespace dtrain::role {

@@ -7,6 +7,7 @@
 
 #include "base/signals.h"
 #include "job/spec/job_plan.h"
+#include "job/spec/job_spec.h"
 #include "kvstore/cluster.h"
 #include "kvstore/worker/dist_store.h"
 #include "role/process/addresses.h"

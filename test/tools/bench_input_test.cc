@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/patience.h"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/held_port.h"
 #include "support/must.h"

@@ -1,6 +1,7 @@
 #include "tools/dry_run.h"
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"

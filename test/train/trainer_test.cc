@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "job/flags/flags.h"
 #include "support/catch.h"
 #include "toy_run.h"
 #include "train/run_metrics.h"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/words.h"
+#include "job/flags/flags.h"
 #include "job/flags/value.h"
 
 namespace dtrain::job {

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 struct Allocation {
   std::string launcher;  // the value of --launcher that uses it

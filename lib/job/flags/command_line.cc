@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/words.h"
+#include "job/flags/flags.h"
 #include "job/flags/value.h"
 
 namespace dtrain::job {

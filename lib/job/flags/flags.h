@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,26 +16,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "job/flags/choices.h"
 #include "job/flags/store.h"
+#include "job/process/environment.h"
 #include "job/process/inject.h"
 #include "job/process/process_name.h"
 
 namespace dtrain::job {
-
-enum class UpdateOn { kAuto, kStore, kWorker };
-enum class Placement { kHash, kBalanced };
-enum class OnNan { kFail, kSkip };
-enum class HostOrder { kSpread, kPack };
-enum class Ungrouped { kError, kOwn };   // a worker in no group is an error, or forms a group of its own
-enum class LogFormat { kNew, kLegacy };  // the format of MXNet 1.4 and later; the format of MXNet 0.7 to 1.3
-
-// The weight of a GSP update with staleness Y, in the order of the rules: 1/Y, 1, Y^-parameter, max(1/Y, parameter).
-struct GspWeight {
-  enum class Rule { kInverse, kNone, kPower, kFloor };
-  Rule rule = Rule::kInverse;
-  double parameter = 0;
-  bool operator==(const GspWeight&) const = default;
-};
 
 // Servers and the scheme. Like all members of JobFlags, these are part of the JobSpec and so equal in all processes.
 struct SchemeFlags {
@@ -114,9 +100,6 @@ struct AugmentFlags {
 
 // Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is,
 // lr_factor is 1, and the rate is constant unless lr_scheduler is kPoly or kCosine; the other two become kAuto.
-enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
-// How lbsgd comes to the rate for its large batch; kLars: a rate for each array.
-enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
 struct OptimizerFlags {
   std::string optimizer = "sgd";
   double lr = 0.1;
@@ -289,9 +272,6 @@ struct Flags {
     return launch.role != Role::kNone || job.num_servers > 0 || job.num_workers > 1;
   }
 };
-
-// Returns the value of an environment variable, or nullopt if it is not set. Only cmd reads the real environment.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
 struct Parsed {
   Flags flags;

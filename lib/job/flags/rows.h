@@ -5,9 +5,10 @@
 
 #include "base/words.h"
 #include "job/flags/flag_table.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 using Row = FlagRow<Flags>;
 

@@ -1,4 +1,5 @@
 // The flags of augmentation: what is done to an image before it becomes an array of numbers.
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {

@@ -1,4 +1,5 @@
 // The flags by which a job asks a batch system, YARN or Kubernetes for hosts.
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {

@@ -1,4 +1,5 @@
 // The flags of the data, the training loop, checkpoints and reports.
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {

@@ -1,4 +1,5 @@
 // The flags of schemes and servers, devices, the optimizer and its schedule.
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 

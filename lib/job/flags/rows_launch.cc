@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 
+#include "job/flags/flags.h"
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/process/process_environment.h"

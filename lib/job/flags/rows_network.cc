@@ -1,4 +1,5 @@
 // The flags of the network and of fine-tuning.
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {

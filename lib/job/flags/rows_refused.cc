@@ -3,6 +3,8 @@
 // because scripts made for MXNet pass such flags.
 #include "job/flags/rows.h"
 
+#include "job/flags/flags.h"
+
 namespace dtrain::job {
 
 namespace {

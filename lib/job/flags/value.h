@@ -17,7 +17,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
+#include "job/process/process_name.h"
 
 namespace dtrain::job {
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/words.h"
+#include "job/flags/flags.h"
 #include "job/flags/value.h"
 
 namespace dtrain::job {

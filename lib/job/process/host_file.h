@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
+#include "job/process/process_name.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 struct HostLine {
   std::string host;                   // without brackets

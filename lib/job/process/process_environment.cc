@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::job {
 namespace {

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
+#include "job/process/process_name.h"
 
 namespace dtrain::job {
+
+struct LaunchFlags;
 
 struct Variable {
   std::string name;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::job {
 

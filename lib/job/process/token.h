@@ -6,9 +6,10 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct LaunchFlags;
 
 // 32 hexadecimal digits from the system's random number generator.
 std::string make_token();

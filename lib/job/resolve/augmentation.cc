@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
 

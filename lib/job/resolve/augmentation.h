@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
+struct AugmentFlags;
 
 // Expands --aug-level and --use-imagenet-data-augmentation into the flags that they stand for. A flag keeps its own
 // value if it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation;

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 
+#include "job/flags/flags.h"
+
 namespace dtrain::job {
 namespace {
 

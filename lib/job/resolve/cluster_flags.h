@@ -2,9 +2,10 @@
 #pragma once
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 // Code::kUsage: a flag of the command line is for another system than the one that --launcher names, or one that the
 // system needs is missing.

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/missing_data.h"
+#include "job/flags/flags.h"
 #include "job/resolve/network_file.h"
 
 namespace dtrain::job {

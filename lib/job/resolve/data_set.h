@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
+struct JobFlags;
 
 struct DataSet {
   std::string name;

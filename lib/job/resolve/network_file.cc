@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::job {
 

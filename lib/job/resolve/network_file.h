@@ -2,13 +2,16 @@
 // equal files wherever they lie: hosts may have the file at different paths, and a job must not mix two networks.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
+struct NetworkFlags;
 
 // Larger files are refused. The largest network of MXNet's examples has 2.2 MB.
 inline constexpr uint64_t kNetworkFileMax = uint64_t{16} << 20;

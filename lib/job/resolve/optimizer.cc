@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 
 namespace dtrain::job {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/flags/store.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 // Code::kUsage for flags that are given for an optimizer that does not use them. Sets those that it does not use and that
 // are not given to the values that have no effect, so that equal jobs have equal JobSpecs.

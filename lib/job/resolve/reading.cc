@@ -1,5 +1,7 @@
 #include "job/resolve/reading.h"
 
+#include "job/flags/flags.h"
+
 namespace dtrain::job {
 namespace {
 

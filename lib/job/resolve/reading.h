@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 // --test-io, --synthetic-on and --data-nthreads auto. With --test-io the job has one epoch. Code::kUsage: a flag that
 // would have no effect beside another one.

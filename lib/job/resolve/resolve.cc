@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/missing_data.h"
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 #include "job/flags/value.h"

@@ -5,10 +5,12 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "job/process/inject.h"
 
 namespace dtrain::job {
+
+struct Flags;
+struct AugmentFlags;
 
 // Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);

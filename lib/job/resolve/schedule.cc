@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/value.h"
 #include "job/resolve/data_set.h"

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 // Sets the rate and the schedule that the flags ask for. Code::kUsage for flags that exclude each other, and for those
 // that the optimizer does not use.

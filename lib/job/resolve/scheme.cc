@@ -1,8 +1,10 @@
 #include "job/resolve/scheme.h"
 
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 #include "job/spec/job_plan.h"
+#include "job/spec/job_spec.h"
 
 namespace dtrain::job {
 

@@ -4,9 +4,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
+struct JobFlags;
 
 // Expects the store and the numbers of workers and servers to be resolved. Code::kUsage names a flag that the store
 // does not read, a number that leaves no worker to wait for, or a guarantee that the scheme cannot give.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/flags/choices.h"
 
 namespace dtrain::job {
 

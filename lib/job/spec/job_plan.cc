@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "job/spec/job_spec.h"
+
 namespace dtrain::job {
 
 namespace {

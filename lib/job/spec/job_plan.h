@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/error.h"
 #include "job/flags/store.h"
-#include "job/spec/job_spec.h"
 #include "sync/machine.h"
 
 namespace dtrain::job {
+
+struct JobFlags;
+struct JobSpec;
 
 // Decides when an epoch ends for a worker. An epoch is `samples` applied samples, whichever workers computed them.
 // Meanwhile each worker cycles through its own share of the data, in passes of as many batches as its loader has. See

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
 

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::job {
+
+struct Flags;
 
 struct Remembered {
   std::string directory = {};                                   // the working directory; empty: nothing was stored

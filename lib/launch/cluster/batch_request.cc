@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "job/flags/flags.h"
 #include "job/resolve/network_file.h"
 #include "launch/job.h"
 

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "job/process/host_file.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::launch {
 

@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "job/flags/flags.h"
 #include "job/process/token.h"
 #include "launch/cluster/batch_request.h"
 #include "launch/cluster/kubernetes_files.h"

@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 #include "job/process/host_file.h"
 #include "launch/agent_starter.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::launch {
 

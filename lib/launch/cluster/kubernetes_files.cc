@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/json.h"
+#include "job/flags/flags.h"
 #include "launch/command.h"
 
 namespace dtrain::launch {

@@ -1,5 +1,6 @@
 #include "launch/cluster/node_script.h"
 
+#include "job/flags/flags.h"
 #include "job/process/exit_code.h"
 #include "launch/cluster/batch_request.h"
 #include "launch/command.h"

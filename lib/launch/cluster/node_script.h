@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 
 namespace dtrain::launch {
 

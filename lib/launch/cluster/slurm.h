@@ -1,12 +1,13 @@
 // Agents started by srun inside an allocation of Slurm.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 #include "job/process/host_file.h"
 #include "launch/agent_starter.h"
 

@@ -2,11 +2,11 @@
 // to the launcher; a process beside the launcher submits the service, follows it and destroys it.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "launch/agent_starter.h"
 #include "launch/cluster/batch_request.h"
 

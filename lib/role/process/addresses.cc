@@ -1,5 +1,6 @@
 #include "role/process/addresses.h"
 
+#include "job/flags/flags.h"
 #include "job/process/build_id.h"
 #include "job/process/token.h"
 

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/endpoint.h"
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "rpc/control_client.h"
 #include "rpc/security.h"
+
+namespace dtrain::job {
+struct Flags;
+struct LaunchFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

@@ -1,14 +1,19 @@
 // What a process tells the scheduler about itself when it joins a job.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "job/spec/groups.h"
 #include "rpc/job_types.h"
+
+namespace dtrain::job {
+struct Flags;
+struct LaunchFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

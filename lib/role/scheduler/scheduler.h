@@ -5,9 +5,13 @@
 
 #include "base/error.h"
 #include "base/signals.h"
-#include "job/flags/flags.h"
 #include "job/spec/job_spec.h"
 #include "sync/membership.h"
+
+namespace dtrain::job {
+struct Flags;
+struct JobFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

@@ -3,10 +3,13 @@
 
 #include "base/error.h"
 #include "base/signals.h"
-#include "job/flags/flags.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/server/shard.h"
 #include "role/setup/network.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::role {
 

@@ -11,7 +11,12 @@
 #include "data/loading/open.h"
 #include "data/loading/synthetic.h"
 #include "data/sources/locate.h"
-#include "job/flags/flags.h"
+
+namespace dtrain::job {
+struct Flags;
+struct JobFlags;
+struct AugmentFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "exec/device_group.h"
+#include "job/flags/flags.h"
 #include "role/setup/device_loader.h"
 #include "role/setup/threads.h"
 

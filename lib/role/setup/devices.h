@@ -11,9 +11,13 @@
 #include "base/log.h"
 #include "exec/device_module.h"
 #include "exec/executor.h"
-#include "job/flags/flags.h"
 #include "telemetry/gpu_use.h"
 #include "tensor/type.h"
+
+namespace dtrain::job {
+struct Flags;
+struct DeviceFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "job/flags/flags.h"
+
 namespace dtrain::role {
 namespace {
 

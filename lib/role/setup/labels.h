@@ -6,8 +6,12 @@
 #include "base/error.h"
 #include "data/loading/loader.h"
 #include "graph/graph.h"
-#include "job/flags/flags.h"
 #include "train/metrics.h"
+
+namespace dtrain::job {
+struct JobFlags;
+struct AugmentFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

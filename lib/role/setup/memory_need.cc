@@ -5,6 +5,8 @@
 #include <numeric>
 #include <variant>
 
+#include "job/flags/flags.h"
+
 namespace dtrain::role {
 
 namespace {

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/error.h"
 #include "exec/executor.h"
-#include "job/flags/flags.h"
 #include "role/setup/network.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::role {
 

@@ -7,6 +7,7 @@
 #include "graph/models/models.h"
 #include "graph/symbol/parse.h"
 #include "graph/symbol/read.h"
+#include "job/flags/flags.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "kvstore/worker/buckets.h"

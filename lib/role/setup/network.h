@@ -7,9 +7,14 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
-#include "job/flags/flags.h"
 #include "optim/initializer.h"
 #include "tensor/parameters.h"
+
+namespace dtrain::job {
+struct Flags;
+struct JobFlags;
+struct NetworkFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

@@ -6,8 +6,12 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
 #include "job/spec/job_spec.h"
+
+namespace dtrain::job {
+struct Flags;
+struct LoopFlags;
+}  // namespace dtrain::job
 
 namespace dtrain::role {
 

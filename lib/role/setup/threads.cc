@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/host_limits.h"
+#include "job/flags/flags.h"
 #include "role/setup/devices.h"
 
 namespace dtrain::role {

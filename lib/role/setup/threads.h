@@ -1,7 +1,11 @@
 // How the threads of a process are shared out.
 #pragma once
 
-#include "job/flags/flags.h"
+#include <cstdint>
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::role {
 

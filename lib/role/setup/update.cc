@@ -1,5 +1,6 @@
 #include "role/setup/update.h"
 
+#include "job/flags/flags.h"
 #include "job/flags/optimizers.h"
 
 namespace dtrain::role {

@@ -1,11 +1,14 @@
 // How weights are updated: optimizer, learning-rate schedule, weights by staleness.
 #pragma once
 
-#include "job/flags/flags.h"
 #include "job/spec/job_plan.h"
 #include "kvstore/update_rule.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+
+namespace dtrain::job {
+struct JobFlags;
+}
 
 namespace dtrain::role {
 

@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "data/loading/loader.h"
-#include "job/flags/flags.h"
 #include "job/spec/job_spec.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::role {
 

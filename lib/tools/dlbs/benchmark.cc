@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "job/flags/store.h"
 

@@ -2,6 +2,7 @@
 // defaults, a configuration file and the command line. See docs/dlbs.md.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags/flags.h"
+#include "job/process/environment.h"
 
 namespace dtrain::tools {
 

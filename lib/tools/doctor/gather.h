@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "job/flags/flags.h"
 #include "tools/doctor/facts.h"
+
+namespace dtrain::job {
+struct Flags;
+}
 
 namespace dtrain::tools::doctor {
 

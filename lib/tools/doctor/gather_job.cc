@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
+#include "job/flags/flags.h"
 #include "role/setup/data.h"
 #include "role/setup/device_loader.h"
 #include "role/setup/devices.h"

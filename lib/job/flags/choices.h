@@ -1,0 +1,25 @@
+// The values of flags that are one of a few words. value.h has the words.
+#pragma once
+
+namespace dtrain::job {
+
+enum class UpdateOn { kAuto, kStore, kWorker };
+enum class Placement { kHash, kBalanced };
+enum class OnNan { kFail, kSkip };
+enum class HostOrder { kSpread, kPack };
+enum class Ungrouped { kError, kOwn };   // a worker in no group is an error, or forms a group of its own
+enum class LogFormat { kNew, kLegacy };  // the format of MXNet 1.4 and later; the format of MXNet 0.7 to 1.3
+
+// The weight of a GSP update with staleness Y, in the order of the rules: 1/Y, 1, Y^-parameter, max(1/Y, parameter).
+struct GspWeight {
+  enum class Rule { kInverse, kNone, kPower, kFloor };
+  Rule rule = Rule::kInverse;
+  double parameter = 0;
+  bool operator==(const GspWeight&) const = default;
+};
+
+enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
+// How lbsgd comes to the rate for its large batch; kLars: a rate for each array.
+enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
+
+}  // namespace dtrain::job
