@@ -14,7 +14,8 @@
 
 namespace dtrain::test {
 
-inline const std::vector<Shape> kPlainShapes = {{10, 7}, {10}, {300, 500}, {3}};
+// The largest is several blocks of a sum, and above the bound that divides an array among servers.
+inline const std::vector<Shape> kPlainShapes = {{10, 7}, {10}, {120, 125}, {3}};
 
 // Momentum, weight decay, and a schedule that drops in the middle of the run.
 inline kvstore::UpdateRule momentum_rule(const std::string& optimizer = "sgd") {
