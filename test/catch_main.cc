@@ -5,6 +5,8 @@
 #include "support/catch.h"
 
 #if __has_include(<catch2/catch_test_macros.hpp>)
+#include <catch2/catch_session.hpp>
+#include <catch2/catch_test_case_info.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
 #else

@@ -130,7 +130,7 @@ make_headers() {
 # configure_style: makes build-style, in which nothing is compiled: compile_commands.json there has a command for each file,
 # and the headers that the build generates, for tools that parse the sources.
 configure_style() {
-  [ -f build-style/compile_commands.json ] || configure build-style -Dunity=off
+  [ -f build-style/compile_commands.json ] || configure build-style -Dunity=off -Dwarning_level=2
   make_headers build-style
 }
 
