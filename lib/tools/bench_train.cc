@@ -27,9 +27,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the machine
 
-// Random images and labels for one batch.
+// Random images, labels and keys for one batch.
 struct Data {
   std::vector<float> images, labels;
+  std::vector<uint64_t> keys;
+
+  [[nodiscard]] Batch batch() const {
+    return {.inputs = {Batch::Input{.numbers = images}}, .labels = labels, .keys = keys};
+  }
 };
 
 Data random_data(int64_t batch, const Shape& image, int64_t classes) {
@@ -38,6 +43,7 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   data.images.resize(static_cast<size_t>(batch * element_count(image)));
   for (float& x : data.images) x = static_cast<float>(random.uniform(-1, 1));
   for (int64_t i = 0; i < batch; i++) data.labels.push_back(static_cast<float>(random.below(classes)));
+  for (int64_t i = 0; i < batch; i++) data.keys.push_back(random.next());
   return data;
 }
 
@@ -106,7 +112,7 @@ class TrainBench {
   Result<> batches(int64_t count) {
     for (int64_t i = 0; i < count; i++) {
       const auto begin = Clock::now();
-      DT_TRY_VOID(executor_->forward(Batch::of(data_.images, data_.labels), exec::no_wait));
+      DT_TRY_VOID(executor_->forward(data_.batch(), exec::no_wait));
       if (training()) {
         DT_TRY_VOID(executor_->backward([this](size_t bucket) {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));

@@ -44,6 +44,18 @@ TEST_CASE("a profile of the CPU has each step of each node", "[tools]") {
   CHECK(line->flops == 2.0 * 2 * 20 * 24 * 24 * 25);
 }
 
+TEST_CASE("a network with dropout is measured in both phases", "[tools]") {
+  for (const auto phase : {BenchTrainOptions::Phase::kTraining, BenchTrainOptions::Phase::kInference}) {
+    const BenchTrainResult result = must(bench_train({.network = "vgg-11",
+                                                      .batch_size = 2,
+                                                      .image = {3, 32, 32},
+                                                      .phase = phase,
+                                                      .num_batches = 1,
+                                                      .num_warmup_batches = 0}));
+    CHECK(result.samples_per_s.median > 0);
+  }
+}
+
 TEST_CASE("a profile of a GPU has each pass of each node, with its products and its bound", "[tools]") {
   const BenchTrainResult result = must(bench_train(on_gpu()));
   CHECK_THAT(result.device, Catch::StartsWith("gpu(0): "));
