@@ -145,13 +145,34 @@ Result<WholeJob> whole_job(const job::Flags& flags) {
   return job;
 }
 
+// Images that were pixels, as those of files are.
+class PixelData final : public data::Dataset {
+ public:
+  explicit PixelData(std::shared_ptr<const data::Dataset> images) : images_(std::move(images)) {}
+  [[nodiscard]] int64_t size() const override { return images_->size(); }
+  [[nodiscard]] const Shape& image() const override { return images_->image(); }
+  [[nodiscard]] size_t label_width() const override { return images_->label_width(); }
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
+    return images_->load(index, random, out, labels);
+  }
+  [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
+    const std::vector<float> values(static_cast<size_t>(image().front()), 1);
+    return std::make_shared<const Normalisation>(image(), values, values, nullptr);
+  }
+
+ private:
+  const std::shared_ptr<const data::Dataset> images_;
+};
+
 // Labeled images of the shape that the flags name.
 std::shared_ptr<const data::Dataset> some_data(const job::JobFlags& flags, int64_t records) {
-  return data::synthetic(
+  std::shared_ptr<const data::Dataset> images = data::synthetic(
       {.image = flags.network.image_shape,
        .classes = std::vector(static_cast<size_t>(flags.augment.label_width), flags.network.num_classes),
        .batch_size = 1,
        .batches = records});
+  if (flags.augment.benchmark) return images;
+  return std::make_shared<const PixelData>(std::move(images));
 }
 
 // What a worker trains with.
@@ -186,7 +207,9 @@ Result<> add_training(const job::Flags& flags, const WholeJob& job, const std::s
 
 void add_data(const job::Flags& flags, Products& to) {
   dump(to, "data", role::data_options(flags));
-  if (flags.job.augment.benchmark) dump(to, "synthetic_data", role::synthetic_options(flags.job, 1));
+  if (!flags.job.augment.benchmark) return;
+  dump(to, "synthetic_data", role::synthetic_options(flags.job, 1));
+  DT_CHECK(role::synthetic_options(flags.job, 1).rank == 1, "all workers have the same images");
 }
 
 // Where the processes meet.
