@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "data/make_images.h"
 #include "effects_file.h"
 #include "flag_products.h"
 #include "job/flags/rows.h"
@@ -45,6 +46,14 @@ void write_files(const test::TempDir& dir) {
   write("token", "0123456789abcdef0123456789abcdef\n");
   write("pretrained-0001.params", "");
   REQUIRE(test::make_certificates(dir.path()));
+  // Data of three classes and of four, and a list of five.
+  for (const auto& [folder, classes] : {std::pair("records", 3), {"more-records", 4}}) {
+    must(make_directories(dir.path(folder)));
+    for (const char* file : {"/train.rec", "/test.rec"}) {
+      test::write_record_file(dir.path(folder) + file, 6, 28, 28, 3, classes);
+    }
+  }
+  write("labels", "0\t0\ta\n1\t1\tb\n2\t2\tc\n3\t3\td\n4\t4\te\n5\t0\tf\n");
 }
 
 // The flags in which a flag is tried: of a job, or, if the context begins with --alone, of a single process; then the

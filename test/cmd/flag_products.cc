@@ -210,6 +210,10 @@ void add_data(const job::Flags& flags, Products& to) {
   if (!flags.job.augment.benchmark) return;
   dump(to, "synthetic_data", role::synthetic_options(flags.job, 1));
   DT_CHECK(role::synthetic_options(flags.job, 1).rank == 1, "all workers have the same images");
+  const Result<data::DataSets> opened = role::open_data(flags, 1, Log::silent());
+  DT_CHECK(opened && opened->train != nullptr, "--benchmark has no images");
+  dump(to, "opened.records", opened->train->size());
+  dump(to, "opened.classes", opened->classes);
 }
 
 // Where the processes meet.
