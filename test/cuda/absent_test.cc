@@ -1,8 +1,7 @@
-// Replaces tests whose library was missing when dtrain was built.
-#include <iostream>
+// Replaces tests whose library was missing when dtrain was built. Meson and scripts/test know the exit code as a skip.
+#include <cstdio>
 
-#include "support/catch.h"
-
-TEST_CASE("the library for these tests is missing", "[cuda]") {
-  std::cout << "skipped: no " DTRAIN_ABSENT "\n";
+int main() {
+  std::puts("skipped: no " DTRAIN_ABSENT);
+  return 77;
 }
