@@ -82,7 +82,9 @@ pid_t find_mpirun(const TempDir& dir) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::string line = read_file(entry.path().string() + "/cmdline").value_or("");
     std::replace(line.begin(), line.end(), '\0', ' ');
-    if (line.starts_with("/usr/bin/mpirun") && contains(line, dir.path())) return std::stoi(name);
+    // From version 5 of Open MPI on, mpirun becomes prterun.
+    const bool is_mpirun = line.starts_with("/usr/bin/mpirun") || line.starts_with("/usr/bin/prterun");
+    if (is_mpirun && contains(line, dir.path())) return std::stoi(name);
   }
   return 0;
 }
