@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 #include "tools/command_help.h"
 
 namespace dtrain::cmd {

@@ -16,7 +16,7 @@
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 
 namespace dtrain::launch {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "dump.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 
 namespace dtrain::test {
 

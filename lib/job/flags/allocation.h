@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 
 namespace dtrain::job {
 

@@ -1,4 +1,4 @@
-// The values of flags that are one of a few words. value.h has the words.
+// The types of flags whose value is one of a few words. value.h has the words.
 #pragma once
 
 namespace dtrain::job {

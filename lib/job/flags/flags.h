@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "job/flags/choices.h"
 #include "job/flags/store.h"
-#include "job/process/environment.h"
 #include "job/process/inject.h"
+#include "job/process/process_environment.h"
 #include "job/process/process_name.h"
 
 namespace dtrain::job {

@@ -1,19 +1,22 @@
-// Environment variables of the processes that a launcher starts: those of --env, --env-server, --env-worker and
-// --env-file, and those that it forwards to other hosts by itself.
+// How a process reads its environment, and the variables of the processes that a launcher starts: those of --env,
+// --env-server, --env-worker and --env-file, and those that it forwards to other hosts by itself.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/environment.h"
 #include "job/process/process_name.h"
 
 namespace dtrain::job {
 
 struct LaunchFlags;
+
+// Returns the value of an environment variable, or nullopt if it is not set. Only cmd reads the real environment.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
 struct Variable {
   std::string name;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 #include "launch/agent_starter.h"
 
 namespace dtrain::launch {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/environment.h"
 #include "job/process/host_file.h"
+#include "job/process/process_environment.h"
 #include "launch/agent_starter.h"
 
 namespace dtrain::launch {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/process/environment.h"
+#include "job/process/process_environment.h"
 
 namespace dtrain::tools {
 
