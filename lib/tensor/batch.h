@@ -38,8 +38,9 @@ struct Batch {
   std::span<const uint64_t> keys = {};
 
   // A batch of one input, of floats.
-  static Batch of(std::span<const float> numbers, std::span<const float> labels = {}) {
-    return {.inputs = {Input{.numbers = numbers}}, .labels = labels, .keys = {}};
+  static Batch of(std::span<const float> numbers, std::span<const float> labels = {},
+                  std::span<const uint64_t> keys = {}) {
+    return {.inputs = {Input{.numbers = numbers}}, .labels = labels, .keys = keys};
   }
 
   // Examples [begin, begin + count) of this batch, which has `examples` of them.

@@ -31,10 +31,6 @@ constexpr int kRounds = 3;  // batches and bound take turns, so that both see th
 struct Data {
   std::vector<float> images, labels;
   std::vector<uint64_t> keys;
-
-  [[nodiscard]] Batch batch() const {
-    return {.inputs = {Batch::Input{.numbers = images}}, .labels = labels, .keys = keys};
-  }
 };
 
 Data random_data(int64_t batch, const Shape& image, int64_t classes) {
@@ -112,7 +108,7 @@ class TrainBench {
   Result<> batches(int64_t count) {
     for (int64_t i = 0; i < count; i++) {
       const auto begin = Clock::now();
-      DT_TRY_VOID(executor_->forward(data_.batch(), exec::no_wait));
+      DT_TRY_VOID(executor_->forward(Batch::of(data_.images, data_.labels, data_.keys), exec::no_wait));
       if (training()) {
         DT_TRY_VOID(executor_->backward([this](size_t bucket) {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));
