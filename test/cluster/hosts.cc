@@ -40,11 +40,6 @@ Ended command(const std::vector<std::string>& words) {
   return run(words, {.deadline_s = kCommandSeconds, .directory = {}, .environment = {}});
 }
 
-void must_run(const std::vector<std::string>& words) {
-  const Ended end = command(words);
-  if (end.code != 0) throw std::runtime_error(words[0] + " " + words[1] + " failed: " + end.output);
-}
-
 // Opens a TAP device, whose frames this process reads and writes; -1 if that fails. `name_space` is the path of a
 // network namespace; empty means the current one.
 int open_tap(const std::string& name, const std::string& name_space) {

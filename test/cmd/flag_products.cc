@@ -208,8 +208,9 @@ Result<> add_training(const job::Flags& flags, const WholeJob& job, const std::s
 void add_data(const job::Flags& flags, Products& to) {
   dump(to, "data", role::data_options(flags));
   if (!flags.job.augment.benchmark) return;
-  dump(to, "synthetic_data", role::synthetic_options(flags.job, 1));
-  DT_CHECK(role::synthetic_options(flags.job, 1).rank == 1, "all workers have the same images");
+  const data::SyntheticOptions options = role::synthetic_options(flags.job, 1);
+  dump(to, "synthetic_data", options);
+  DT_CHECK(options.rank == 1, "all workers have the same images");
   const Result<data::DataSets> opened = role::open_data(flags, 1, Log::silent());
   DT_CHECK(opened && opened->train != nullptr, "--benchmark has no images");
   dump(to, "opened.records", opened->train->size());

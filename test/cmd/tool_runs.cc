@@ -13,7 +13,7 @@
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
-#include "sync/trace.h"
+#include "sync/small_trace.h"
 
 namespace dtrain::test {
 
@@ -41,13 +41,6 @@ void put_image(const std::string& path, int height, int width, int seed) {
   put(path, std::string(bytes.begin(), bytes.end()));
 }
 
-void must_run(const std::string& dir, std::vector<std::string> words) {
-  const Ended ended = run(words, {.deadline_s = 60, .directory = dir, .environment = {}});
-  if (ended.code == 0) return;
-  for (const std::string& word : words) words.front() += " " + word;
-  throw std::runtime_error(words.front() + ": " + ended.output);
-}
-
 void make_images(const std::string& dir) {
   for (int i = 0; i < 6; i++) put_image(fmt::format("{}/images/{}.{}", dir, i, i % 2 == 0 ? "png" : "jpg"), 20, 30, i);
   for (int i = 0; i < 4; i++) {
@@ -62,21 +55,21 @@ void make_images(const std::string& dir) {
   cut.resize(cut.size() / 2);
   put(dir + "/cut/1.jpg", cut);
   put(dir + "/cut.lst", "0\t1\t1.jpg\n");
-  must_run(dir, {DTRAIN_EXE, "im2rec", "cut.lst", "cut", "cut.rec", "unchanged=1"});
+  must_run({DTRAIN_EXE, "im2rec", "cut.lst", "cut", "cut.rec", "unchanged=1"}, dir);
 }
 
 // A data set, the run that was trained on it, and a mean image.
 void make_run(const std::string& dir) {
-  must_run(dir, {DTRAIN_EXE, "data", "synth", "--out", "data", "--count", "32", "--size", "28", "--classes", "4"});
+  must_run({DTRAIN_EXE, "data", "synth", "--out", "data", "--count", "32", "--size", "28", "--classes", "4"}, dir);
   std::vector<std::string> training = {DTRAIN_EXE, "--network",     "resnet",  "--num-layers",   "8",  "--data-dir",
                                        "data",     "--seed",        "1",       "--num-classes",  "4",  "--num-epochs",
                                        "2",        "--threads",     "1",       "--disp-batches", "1",  "--batch-size",
                                        "8",        "--image-shape", "3,28,28", "--loss",         "ce", "--run-dir"};
   training.emplace_back("run");
-  must_run(dir, training);
+  must_run(training, dir);
   training.back() = "run-with-mean";
   training.insert(training.end(), {"--mean-img", "mean.bin", "--num-epochs", "1"});
-  must_run(dir, training);
+  must_run(training, dir);
   // The index of two of the validation records.
   std::istringstream index(must(read_file(dir + "/data/test.idx")));
   std::string text;
@@ -92,7 +85,7 @@ void make_broken_records(const std::string& dir) {
   must(data::append_record(file,
                            image_payload(99, 1, {reinterpret_cast<const uint8_t*>(broken.data()), broken.size()})));
   write_bytes(dir + "/broken.rec", file);
-  must_run(dir, {DTRAIN_EXE, "data", "index", "broken.rec"});
+  must_run({DTRAIN_EXE, "data", "index", "broken.rec"}, dir);
 }
 
 // The archive of CIFAR-10 with a few images.
@@ -102,20 +95,7 @@ void make_published(const std::string& dir) {
   for (int i = 1; i <= 5; i++) put(fmt::format("{}data_batch_{}.bin", folder, i), image);
   put(folder + "test_batch.bin", image);
   must(make_directories(dir + "/published"));
-  must_run(dir, {"tar", "-czf", "published/cifar-10-binary.tar.gz", "cifar-10-batches-bin"});
-}
-
-// What a server under SSP wrote.
-void make_trace(const std::string& path) {
-  std::string trace;
-  sync::Machine machine(sync::ssp(2, 1));
-  sync::append_begin({7, 0}, sync::ssp(2, 1), 0, trace);
-  for (const sync::Event& event : {sync::Event(sync::Push{0, 0}), sync::Event(sync::Pull{0, 1})}) {
-    std::vector<sync::Effect> effects;
-    machine.on(event, effects);
-    sync::append_event({7, 0}, event, effects, trace);
-  }
-  put(path, trace);
+  must_run({"tar", "-czf", "published/cifar-10-binary.tar.gz", "cifar-10-batches-bin"}, dir);
 }
 
 // Workers with 100, 95, 40 and 38 samples/s.
@@ -232,9 +212,9 @@ bool has_times(const fs::path& file) {
 }
 
 std::string sum_of_lines(const std::string& text) {
-  std::istringstream numbers(text);
+  std::istringstream lines(text);
   int64_t sum = 0;
-  for (int64_t number = 0; numbers >> number;) sum += number;
+  for (int64_t number = 0; lines >> number;) sum += number;
   return std::to_string(sum);
 }
 
@@ -245,7 +225,7 @@ void make_inputs(const std::string& dir) {
   make_run(dir);
   make_broken_records(dir);
   make_published(dir);
-  make_trace(dir + "/trace");
+  put(dir + "/trace", small_trace());
   make_speed_logs(dir + "/logs");
   put(dir + "/shapes", "a 300 20\nb 50\n");
   put(dir + "/speeds", "80 80 240\n");

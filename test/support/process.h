@@ -169,4 +169,12 @@ inline Ended run(std::vector<std::string> arguments, const ProcessOptions& optio
   return process.wait(options.deadline_s);
 }
 
+// Runs a program that must succeed within a minute. Throws its words and its output if it does not.
+inline void must_run(std::vector<std::string> arguments, const std::string& directory = "") {
+  std::string words;
+  for (const std::string& argument : arguments) words += argument + " ";
+  const Ended ended = run(std::move(arguments), {.deadline_s = 60, .directory = directory, .environment = {}});
+  if (ended.code != 0) throw std::runtime_error(words + "failed: " + ended.output);
+}
+
 }  // namespace dtrain::test

@@ -6,6 +6,7 @@
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
+#include "sync/small_trace.h"
 
 using namespace dtrain;
 using namespace dtrain::tools;
@@ -158,14 +159,7 @@ TEST_CASE("simulate predicts the time to a loss", "[tools]") {
 
 TEST_CASE("simulate replays a trace", "[tools]") {
   const test::TempDir dir;
-  std::string trace;
-  sync::Machine machine(sync::ssp(2, 1));
-  sync::append_begin({7, 0}, sync::ssp(2, 1), 0, trace);
-  for (const sync::Event& event : {sync::Event(sync::Push{0, 0}), sync::Event(sync::Pull{0, 1})}) {
-    std::vector<sync::Effect> effects;
-    machine.on(event, effects);
-    sync::append_event({7, 0}, event, effects, trace);
-  }
+  std::string trace = test::small_trace();
   must(write_file_atomic(dir.path("trace"), trace));
   std::string out;
   const auto print = [&](std::string_view piece) { out += piece; };
