@@ -23,7 +23,7 @@ struct AtEnd {
 
 }  // namespace
 
-// The function of the next library, which this one hides.
+// Hides the function of the C library, and calls it.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                               void* argument) noexcept {
   static const auto next = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));

@@ -47,7 +47,7 @@ Words effects_of(const test::ToolRun& without, const test::ToolRun& with) {
   return effects;
 }
 
-// Which runs have already been made.
+// Runs each command line once.
 class Runs {
  public:
   explicit Runs(std::string inputs) : inputs_(std::move(inputs)) {}

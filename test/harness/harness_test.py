@@ -91,7 +91,8 @@ class Tree:
 
     def run(self, *command, **environment):
         path = f"{self.path}/bin:{os.environ['PATH']}"
-        without = {name: value for name, value in os.environ.items() if not name.startswith("DTRAIN_")}  # as in .ci/run
+        # .ci/run and whoever repeats a failure set some of them.
+        without = {name: value for name, value in os.environ.items() if not name.startswith("DTRAIN_")}
         return subprocess.run([str(word) for word in command], cwd=self.path, capture_output=True, text=True,
                               env={**without, "PATH": path, "FAKE": str(self.path / "fake"), "DPKG_ROOT": str(self.path / "root"),
                                    **environment})
