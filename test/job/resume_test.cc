@@ -1,6 +1,9 @@
 #include "job/spec/resume.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "base/file.h"
@@ -28,8 +31,8 @@ JobSpec run_of(const std::vector<std::string>& arguments, const std::string& dir
   must(apply_data_set("mnist", flags.job));
   JobSpec spec = requested(flags);
   spec.flags.seed = 5;
-  spec.shares = {{0, 10}};
-  spec.batches = {1};
+  spec.shares.assign(static_cast<size_t>(spec.flags.num_workers), {0, 10});
+  spec.batches.assign(static_cast<size_t>(spec.flags.num_workers), 1);
   spec.remembered = remember(flags, directory);
   return spec;
 }
@@ -49,31 +52,19 @@ TEST_CASE("a run remembers process flags except those of a single start or proce
     if (row.scope == Scope::kProcess && !is_remembered(row.name)) others.insert(row.name);
     if (row.scope == Scope::kJob) CHECK_FALSE(is_remembered(row.name));
   }
-  CHECK(others == std::set<std::string>{"all-logs",
-                                        "allow-mixed-builds",
-                                        "check",
-                                        "config",
-                                        "dry-run",
-                                        "env",
-                                        "env-file",
-                                        "env-server",
-                                        "env-worker",
-                                        "exclude",
-                                        "inject",
-                                        "load-epoch",
-                                        "model-load-epoch",
-                                        "overwrite",
-                                        "preset",
-                                        "rank",
-                                        "resume",
-                                        "retrain",
-                                        "role",
-                                        "run-dir",
-                                        "scheduler",
-                                        "sync-dst-dir",
-                                        "test-io",
-                                        "token-file",
-                                        "verbose"});
+  CHECK(others == std::set<std::string>{"all-logs",     "allow-mixed-builds",
+                                        "check",        "config",
+                                        "dry-run",      "env",
+                                        "env-file",     "env-server",
+                                        "env-worker",   "exclude",
+                                        "inject",       "insecure",
+                                        "load-epoch",   "model-load-epoch",
+                                        "overwrite",    "preset",
+                                        "rank",         "resume",
+                                        "retrain",      "role",
+                                        "run-dir",      "scheduler",
+                                        "sync-dst-dir", "test-io",
+                                        "token-file",   "verbose"});
 }
 
 TEST_CASE("the remembered flags are read back from their file for any paths", "[job]") {
@@ -166,6 +157,68 @@ TEST_CASE("flags that a run cannot change are refused by name", "[job]") {
              Contains("--seed 6 (the run has 5)") && Contains("--num-classes 3"));
   CHECK(error({"--network", "mlp", "--seed", "5"}).empty());
   CHECK(error({"--lr", "0.01", "--num-epochs", "200", "--batch-size", "32"}).empty());
+}
+
+// What equals the default of its flag would otherwise count as not given, and be derived anew from the network.
+TEST_CASE("a resumed job keeps every value, also one that is the default of its flag", "[job]") {
+  using Words = std::vector<std::string>;
+  const std::vector<Words> jobs = {
+      {"--network", "mlp"},
+      {"--network", "resnet-8"},
+      {"--network", "alexnet"},
+      {"--network", "vgg-11"},
+      {"--network", "mlp", "--optimizer", "adam"},
+      {"--network", "mlp", "--optimizer", "rmsprop"},
+      {"--network", "mlp", "--optimizer", "lbsgd"},
+      {"-n", "1", "-s", "1", "--network", "mlp"},
+      {"-n", "2", "-s", "1", "--network", "mlp", "--kv-store", "dist_ssync", "--staleness", "3"},
+      {"-n", "2", "--network", "mlp", "--kv-store", "allreduce"},
+      {"--network", "mlp", "--lr-step-epochs", "3,5"},
+      {"--network", "mlp", "--lr-scheduler", "cosine"},
+      {"--network", "mlp", "--lr-step-epochs", "pow2"},
+      {"--network", "mlp", "--lr-factor", "0.5"},
+      {"--network", "resnet-50", "--use-imagenet-data-augmentation", "1"},
+      {"--preset", "mxnet-g-cifar10"}};
+  int kept = 0;
+  const test::TempDir dir;
+  for (const Words& job : jobs) {
+    for (const Row& row : training_flags().rows()) {
+      if (row.scope != Scope::kJob) continue;
+      const std::string value = row.bind.get(Flags());
+      Words words = job;
+      words.push_back(fmt::format("--{}={}", row.name, value));
+      words.insert(words.begin(), {"--data-dir", "data/some"});
+      if (!parse_flags(words, variables({}))) continue;  // the value does not fit this job
+      INFO(fmt::format("{}", fmt::join(words, " ")));
+      const JobSpec run = run_of(Words(words.begin() + 2, words.end()), here());
+      std::ofstream(dir.path(kJobSpecFile)) << file_text(run);  // without the fsync of write_job_spec: a thousand times
+      const Flags flags = must(resumed(dir.path()));
+      CHECK(describe_differences({.flags = run.flags, .mean_image = run.mean_image, .label_list = run.label_list},
+                                 requested(flags)) == "");
+      kept++;
+    }
+  }
+  CHECK(kept > 1000);
+}
+
+TEST_CASE("flags that a resumed run is given replace what depends on them", "[job]") {
+  const auto resumed_with = [](const std::vector<std::string>& job, const std::vector<std::string>& given) {
+    const test::TempDir dir;
+    must(write_job_spec(dir.path(), run_of(job, here())));
+    return must(resumed(dir.path(), given)).job;
+  };
+  // One process becomes several, and its store one with servers.
+  const JobFlags several = resumed_with({}, {"-n", "2"});
+  CHECK(several.scheme.kv_store == "dist_sync");
+  CHECK(several.num_servers == 2);
+  CHECK(resumed_with({"-n", "2", "-s", "1"}, {"-n", "3"}).num_servers == 1);
+  // A constant rate gets steps, and steps another kind of schedule.
+  CHECK(resumed_with({}, {"--lr-step-epochs", "10"}).optimizer.lr_factor == 0.1);
+  CHECK(resumed_with({"--lr-factor", "0.5"}, {"--lr-step-epochs", "10"}).optimizer.lr_factor == 0.5);
+  CHECK(resumed_with({"--lr-step-epochs", "3"}, {"--lr-scheduler", "cosine"}).optimizer.lr_step_epochs.empty());
+  CHECK(resumed_with({"--lr-scheduler", "cosine"}, {"--lr-step-epochs", "3"}).optimizer.lr_scheduler ==
+        LrScheduler::kAuto);
+  CHECK(resumed_with({"--lr", "0.1"}, {"--lr", "0.2"}).optimizer.lr == 0.2);
 }
 
 TEST_CASE("values that the data set has determined do not make a run differ from the flags' job", "[job]") {

@@ -37,6 +37,7 @@ Result<> drop_steps(Flags& flags, std::string_view because, Source source) {
     const bool is_power = name == std::string_view("lr-step-epochs") && optimizer.lr_power > 0;
     const bool is_constant = name == std::string_view("lr-factor") && optimizer.lr_factor.value_or(1) >= 1;
     if (is_power || is_constant || !flags.given(name) || flags.source(name) < source) continue;
+    if (flags.source(name) == Source::kResumed) continue;  // what a run has never contradicts itself
     return fail(Code::kUsage, "{} and --{} exclude each other: give one of them", because, name);
   }
   optimizer.lr_factor = 1;
@@ -143,6 +144,9 @@ Result<> resolve_steps(Flags& flags) {
                 format_value(optimizer.lr_step_epochs));
   }
   const bool steps = !optimizer.lr_step_epochs.empty();
+  const auto is_new = [&](const char* flag) { return flags.source(flag) > Source::kResumed; };
+  const bool was_constant = flags.source("lr-factor") == Source::kResumed && optimizer.lr_factor.value_or(1) >= 1;
+  if (was_constant && ((steps && is_new("lr-step-epochs")) || is_new("lr-factor-epoch"))) optimizer.lr_factor.reset();
   const bool no_steps = !steps && flags.given("lr-step-epochs") && optimizer.lr_factor_epoch == 0 &&
                         flags.source("lr-step-epochs") >= flags.source("lr-factor");
   if (no_steps) optimizer.lr_factor = 1;  // an explicitly empty list means a constant rate

@@ -59,7 +59,8 @@ std::string given_text(const Flags& flags, const std::string& name) {
 
 Result<> check_readers(const Flags& flags, const Store& store) {
   for (const FlagReader& reader : kReaders) {
-    if (!flags.given(reader.flag) || reader.reads(flags, store)) continue;
+    const Source source = flags.source(reader.flag);
+    if (source == Source::kDefault || source == Source::kResumed || reader.reads(flags, store)) continue;
     return fail(Code::kUsage, "{}: the store {} does not use this flag; {}", given_text(flags, reader.flag),
                 flags.job.scheme.kv_store, reader.who);
   }

@@ -21,6 +21,9 @@ constexpr std::array kFixed = {"network",   "num-layers", "num-classes", "image-
 constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",         "path-imglist",
                                   "mean-img", "model-prefix", "save-model-prefix"};
 
+// Flags that make a job of one process one of several.
+constexpr std::array kOfSeveral = {"num-workers", "launcher", "role"};
+
 // The first few directories in `parent` that hold runs, by name.
 std::vector<std::string> runs_in(const std::string& parent) {
   constexpr size_t kShown = 5;
@@ -66,14 +69,16 @@ Result<JobSpec> read_resumed(const std::string& directory) {
 
 Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::string>& given, Flags& flags) {
   flags.job = run.flags;
-  const Flags defaults;
   for (const Row& row : training_flags().rows()) {
-    if (row.scope != Scope::kJob) continue;
-    flags.sources.erase(row.name);
-    if (row.bind.get(flags) != row.bind.get(defaults)) flags.sources[row.name] = Source::kResumed;
+    if (row.scope == Scope::kJob) flags.sources[row.name] = Source::kResumed;
   }
-  // A job of one worker and one server has the default number of workers, but is still a job of several processes.
-  if (run.flags.num_servers > 0) flags.sources["num-workers"] = Source::kResumed;
+  if (run.flags.num_servers == 0 && run.flags.num_workers == 1) {
+    // A job of one process has no numbers of processes, and if it becomes one of several, its store says nothing.
+    flags.sources.erase("num-workers");
+    flags.sources.erase("num-servers");
+    const bool becomes_several = std::ranges::find_first_of(given, kOfSeveral) != given.end();
+    if (becomes_several) flags.sources.erase("kv-store");
+  }
   if (!recalls) return {};
   return recall(run.remembered, fs::current_path().string(), given, flags);
 }
