@@ -1,5 +1,9 @@
 #include "tools/parse_log.h"
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/words.h"
 #include "tool.h"
 #include "tools/speed_log.h"
 
@@ -12,8 +16,33 @@ constexpr std::array<job::Named<ParseLogOptions::Format>, 2> names_of(ParseLogOp
 }  // namespace dtrain::tools
 
 namespace dtrain::cmd {
+namespace {
 
-Result<int> parse_log(const Call& call) {
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// MXNet's program takes all words up to the next flag as names. If the log is not elsewhere, the last one is it.
+std::vector<std::string> with_joined_names(const std::vector<std::string>& words) {
+  const auto is_flag = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
+  const auto flag = std::ranges::find(words, "--metric-names");
+  if (flag == words.end()) return words;
+  auto end = std::find_if(flag + 1, words.end(), is_flag);
+  const bool has_log = std::any_of(words.begin(), flag, is_there) || std::any_of(end, words.end(), is_there);
+  if (!has_log && end - flag > 2) end--;
+  if (end - flag < 3) return words;
+  std::vector<std::string> joined_words(words.begin(), flag + 1);
+  joined_words.push_back(joined({flag + 1, end}, ","));
+  joined_words.insert(joined_words.end(), end, words.end());
+  return joined_words;
+}
+
+}  // namespace
+
+Result<int> parse_log(const Call& whole) {
+  Call call = whole;
+  call.arguments = with_joined_names(call.arguments);
   using Options = tools::ParseLogOptions;
   const job::FlagTable<Options> table({
       {.name = "format",
@@ -22,8 +51,9 @@ Result<int> parse_log(const Call& call) {
        .bind = DT_FIELD(Options, format)},
       {.name = "metric-names",
        .value = "NAME,NAME",
-       .help = "metrics to print, one column for each",
-       .bind = DT_FIELD(Options, metric_names)},
+       .help = "metrics to print, one column for each; also as words: NAME NAME",
+       .bind = DT_FIELD(Options, metric_names),
+       .default_text = "accuracy"},
   });
   DT_TRY(const ToolLine<Options> line,
          read_tool_line(table, "dtrain parse-log FILE|RUN-DIRECTORY [FLAGS]", call, 1, 1));

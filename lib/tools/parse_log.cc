@@ -5,31 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "base/line_reader.h"
 #include "observe/runs/log_line.h"
 
 namespace dtrain::tools {
 namespace {
-
-// A column of the table, and the expression that fills it: `.*Epoch\[(\d+)\] PREFIX.*=([.\d]+)`.
-struct Column {
-  std::string prefix;
-  std::string title;
-};
-
-std::vector<Column> columns_of(LogFamily family, const ParseLogOptions& options) {
-  if (family == LogFamily::kUpTo11) {
-    return {{"Train", "train-accuracy"}, {"Valid", "valid-accuracy"}, {"Time", "time"}};
-  }
-  std::vector<Column> columns;
-  for (const std::string& name : options.metric_names) columns.push_back({"Train-" + name, "train-" + name});
-  for (const std::string& name : options.metric_names) columns.push_back({"Validation-" + name, "val-" + name});
-  columns.push_back({"Time", "time"});
-  return columns;
-}
 
 struct Mean {
   double sum = 0;
@@ -39,52 +22,97 @@ struct Mean {
   }
 };
 
-struct EpochRow {
-  int64_t epoch;
-  std::vector<Mean> means;  // by column
+// The place of each epoch in the order of first appearance. Epochs that count up, as they usually do, need no map.
+class EpochPlaces {
+ public:
+  size_t place_of(int64_t epoch) {
+    if (!epochs_.empty() && epochs_.back() == epoch) return epochs_.size() - 1;
+    if (counts_up_ && (epochs_.empty() || epoch > epochs_.back())) return append(epoch);
+    if (counts_up_) {
+      const auto found = std::ranges::lower_bound(epochs_, epoch);
+      if (*found == epoch) return static_cast<size_t>(found - epochs_.begin());
+      counts_up_ = false;
+      for (size_t i = 0; i < epochs_.size(); i++) place_of_[epochs_[i]] = i;
+    }
+    const auto [found, is_new] = place_of_.try_emplace(epoch, epochs_.size());
+    if (is_new) append(epoch);
+    return found->second;
+  }
+  [[nodiscard]] const std::vector<int64_t>& epochs() const { return epochs_; }
+
+ private:
+  size_t append(int64_t epoch) {
+    epochs_.push_back(epoch);
+    return epochs_.size() - 1;
+  }
+
+  std::vector<int64_t> epochs_;
+  bool counts_up_ = true;
+  std::unordered_map<int64_t, size_t> place_of_;
 };
+
+// A column of the table: its title, and what lines call its values ("" if no line has any).
+struct Column {
+  std::string title;
+  std::string name;
+};
+
+// "Train-accuracy" -> "accuracy", "Validation-accuracy" -> "accuracy"; "" for a time.
+std::string_view metric_of(std::string_view name) {
+  for (const std::string_view set : {"Train", "Validation", "Valid"}) {
+    if (!name.starts_with(set)) continue;
+    name.remove_prefix(set.size());
+    return name.starts_with('-') ? name.substr(1) : name;
+  }
+  return {};
+}
+
+bool is_accuracy(std::string_view metric) {
+  constexpr std::string_view kAccuracy = "accuracy";
+  return std::ranges::equal(metric, kAccuracy, [](char a, char b) { return a == b || a == b - 'a' + 'A'; });
+}
+
+constexpr std::string_view kTime = "Time";
 
 }  // namespace
 
-class LogTable::Family {
+class LogTable::Values {
  public:
-  explicit Family(std::vector<Column> columns) : columns_(std::move(columns)) {}
-
-  // Each line counts for the first expression that matches it.
-  void add(std::string_view line) {
-    for (size_t i = 0; i < columns_.size(); i++) {
-      const std::optional<observe::EpochValue> match = observe::epoch_value(line, columns_[i].prefix);
-      if (!match) continue;
-      Mean& mean = row(match->epoch).means[i];
-      mean.sum += match->value;
-      mean.count++;
-      return;
+  Result<> add(const observe::EpochValue& line) {
+    auto column = std::ranges::find(names_, line.name);
+    if (column == names_.end()) {
+      if (names_.size() == kMetricsMax) return fail(Code::kData, "the log has more than {} metrics", kMetricsMax);
+      means_.emplace_back();
+      column = names_.insert(names_.end(), std::string(line.name));
     }
+    const size_t place = places_.place_of(line.epoch);
+    if (place >= kEpochsMax) return fail(Code::kData, "the log has more than {} epochs", kEpochsMax);
+    std::vector<Mean>& means = means_[static_cast<size_t>(column - names_.begin())];
+    if (place >= means.size()) means.resize(place + 1);
+    means[place].sum += line.value;
+    means[place].count++;
+    return {};
   }
 
-  [[nodiscard]] size_t epochs() const { return rows_.size(); }
-  // Whether any epoch has a value with this prefix, such as "Train-accuracy".
-  [[nodiscard]] bool has(const std::string& prefix) const {
-    const auto column = std::ranges::find(columns_, prefix, &Column::prefix) - columns_.begin();
-    return std::ranges::any_of(rows_,
-                               [&](const EpochRow& row) { return row.means[static_cast<size_t>(column)].count > 0; });
-  }
+  [[nodiscard]] bool empty() const { return places_.epochs().empty(); }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
 
-  [[nodiscard]] std::string text(ParseLogOptions::Format format) const {
+  [[nodiscard]] std::string text(const std::vector<Column>& columns, ParseLogOptions::Format format) const {
     const bool markdown = format == ParseLogOptions::Format::kMarkdown;
     const char* separator = markdown ? " | " : "\t";
     std::string text = markdown ? "| epoch" : "epoch";
-    for (const Column& column : columns_) text += separator + column.title;
+    for (const Column& column : columns) text += separator + column.title;
     if (markdown) {
       text += " |\n| ---";
-      for (size_t i = 0; i < columns_.size(); i++) text += " | ---";
+      for (size_t i = 0; i < columns.size(); i++) text += " | ---";
     }
     text += markdown ? " |\n" : "\n";
-    for (const EpochRow& row : rows_) {
-      text += fmt::format("{}{:2}", markdown ? "| " : "", static_cast<uint64_t>(row.epoch) + 1);
-      for (size_t i = 0; i < columns_.size(); i++) {
-        const double mean = row.means[i].value();
-        text += separator + (i + 1 == columns_.size() ? fmt::format("{:.1f}", mean) : fmt::format("{:f}", mean));
+    const std::vector<int64_t>& epochs = places_.epochs();
+    for (size_t row = 0; row < epochs.size(); row++) {
+      text += fmt::format("{}{:2}", markdown ? "| " : "", static_cast<uint64_t>(epochs[row]) + 1);
+      for (const Column& column : columns) {
+        const double value = value_of(column.name, row);
+        text += separator + (column.title == "time" ? fmt::format("{:.1f}", value) : fmt::format("{:f}", value));
       }
       text += markdown ? " |\n" : "\n";
     }
@@ -92,52 +120,84 @@ class LogTable::Family {
   }
 
  private:
-  EpochRow& row(int64_t epoch) {
-    const auto [found, is_new] = row_of_.try_emplace(epoch, rows_.size());
-    if (is_new) rows_.push_back({epoch, std::vector<Mean>(columns_.size())});
-    return rows_[found->second];
+  [[nodiscard]] double value_of(const std::string& name, size_t row) const {
+    const auto found = static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
+    return found == names_.size() || row >= means_[found].size() ? Mean().value() : means_[found][row].value();
   }
 
-  std::vector<Column> columns_;
-  std::vector<EpochRow> rows_;
-  std::map<int64_t, size_t> row_of_;
+  EpochPlaces places_;
+  std::vector<std::string> names_;        // as lines have them
+  std::vector<std::vector<Mean>> means_;  // of each name, by the place of the epoch
 };
 
-LogTable::LogTable(ParseLogOptions options)
-    : options_(std::move(options)),
-      up_to_11_(std::make_unique<Family>(columns_of(LogFamily::kUpTo11, options_))),
-      from_12_(std::make_unique<Family>(columns_of(LogFamily::kFrom12, options_))) {}
+namespace {
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::string time_name(const std::vector<std::string>& names) {
+  const auto found = std::ranges::find_if(names, [](const std::string& name) { return name.starts_with(kTime); });
+  return found == names.end() ? "" : *found;
+}
+
+std::vector<Column> columns_of(const std::vector<std::string>& metrics, const std::vector<std::string>& names) {
+  std::vector<Column> columns;
+  for (const std::string& metric : metrics) columns.push_back({"train-" + metric, "Train-" + metric});
+  for (const std::string& metric : metrics) columns.push_back({"val-" + metric, "Validation-" + metric});
+  columns.push_back({"time", time_name(names)});
+  return columns;
+}
+
+// The columns of the programs before MXNet 1.2, for the metric of the log that stands for accuracy.
+Result<std::vector<Column>> older_columns(const std::vector<std::string>& names) {
+  std::vector<std::string> metrics;
+  for (const std::string& name : names) {
+    const std::string metric(metric_of(name));
+    if (!metric.empty() && !has(metrics, metric)) metrics.push_back(metric);
+  }
+  const auto accuracy = std::ranges::find_if(metrics, is_accuracy);
+  if (accuracy == metrics.end() && metrics.size() > 1) {
+    return fail(Code::kData, "the log has the metrics {}: choose with --metric-names", fmt::join(metrics, ", "));
+  }
+  std::vector<Column> columns = {{"train-accuracy", ""}, {"valid-accuracy", ""}, {"time", time_name(names)}};
+  const std::string metric = accuracy != metrics.end() ? *accuracy : metrics.empty() ? "" : metrics.front();
+  for (const std::string& name : names) {
+    if (metric.empty() || metric_of(name) != metric) continue;
+    columns[name.starts_with("Train") ? 0 : 1].name = name;
+  }
+  return columns;
+}
+
+}  // namespace
+
+LogTable::LogTable(ParseLogOptions options) : options_(std::move(options)), values_(std::make_unique<Values>()) {}
 LogTable::~LogTable() = default;
 
 Result<> LogTable::add(std::string_view line) {
   if (line.find("Epoch[") == std::string_view::npos) return {};  // most lines of a chatty program
-  up_to_11_->add(line);
-  from_12_->add(line);
-  if (std::max(up_to_11_->epochs(), from_12_->epochs()) <= kEpochsMax) return {};
-  return fail(Code::kData, "the log has more than {} epochs", kEpochsMax);
+  const std::optional<observe::EpochValue> value = observe::epoch_value(line);
+  return value ? values_->add(*value) : Result<>{};
 }
 
 Result<std::string> LogTable::text() const {
-  std::vector<std::string> missing;
-  for (const std::string& name : options_.metric_names) {
-    if (!from_12_->has("Train-" + name) && !from_12_->has("Validation-" + name)) missing.push_back(name);
+  if (values_->empty()) {
+    return fail(Code::kData, "the log contains no line from the end of an epoch (\"Epoch[0] Train-accuracy=...\")");
   }
-  if (missing.empty()) return text(LogFamily::kFrom12);
-  // Lines with times match both families. The older one shows all metrics of a set in one column, whatever their names:
-  // not what was asked for by a name.
-  if (up_to_11_->epochs() > 0 && options_.metric_names != ParseLogOptions{}.metric_names) {
+  const bool asks = !options_.metric_names.empty();
+  const std::vector<std::string> metrics = asks ? options_.metric_names : std::vector<std::string>{"accuracy"};
+  std::vector<std::string> missing;
+  for (const std::string& name : metrics) {
+    if (!has(values_->names(), "Train-" + name) && !has(values_->names(), "Validation-" + name))
+      missing.push_back(name);
+  }
+  if (missing.empty()) return values_->text(columns_of(metrics, values_->names()), options_.format);
+  if (asks) {
     return fail(Code::kData, "the log has no metric {} at the end of an epoch (\"Epoch[0] Train-{}=...\")",
                 fmt::join(missing, " or "), missing.front());
   }
-  return text(LogFamily::kUpTo11);
-}
-
-Result<std::string> LogTable::text(LogFamily family) const {
-  const Family& table = family == LogFamily::kFrom12 ? *from_12_ : *up_to_11_;
-  if (table.epochs() == 0) {
-    return fail(Code::kData, "the log contains no line from the end of an epoch (\"Epoch[0] Train-accuracy=...\")");
-  }
-  return table.text(options_.format);
+  DT_TRY(const std::vector<Column> columns, older_columns(values_->names()));
+  return values_->text(columns, options_.format);
 }
 
 Result<ParsedLogs> parse_logs(const std::vector<std::string>& files, const ParseLogOptions& options) {

@@ -14,37 +14,33 @@ namespace dtrain::tools {
 struct ParseLogOptions {
   enum class Format { kMarkdown, kNone };
   Format format = Format::kMarkdown;
-  std::vector<std::string> metric_names = {"accuracy"};
+  std::vector<std::string> metric_names = {};  // empty: accuracy, or else the only metric of the log, whatever its name
 };
 
-// Which version's expressions are used; the tool has two families of them.
-enum class LogFamily {
-  kUpTo11,  // 0.7 to 1.1: all metrics of a set share one column
-  kFrom12,  // 1.2 and later: one column per metric name
-};
-
-// The table of one log, or of several. Lines may contain anything; memory grows with the number of epochs alone.
+// The table of one log, or of several. Lines may contain anything; memory grows with the number of epochs and of metrics
+// alone: some 24 bytes for each pair of them.
 //
-// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all matching lines, also
-// of several nodes, and "nan" if there is none.
+// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines of this epoch and
+// this metric, also of several nodes, and "nan" if there is none.
 class LogTable {
  public:
   static constexpr size_t kEpochsMax = 1'000'000;
+  static constexpr size_t kMetricsMax = 100;
 
   explicit LogTable(ParseLogOptions options);
   ~LogTable();
 
-  // Code::kData: there are more than kEpochsMax epochs.
+  // Code::kData: there are more than kEpochsMax epochs, or more than kMetricsMax metrics.
   Result<> add(std::string_view line);
-  // Uses the newer family if the log names one of the metrics as it expects, else the older one. Code::kData: no line
-  // matches, or metrics other than the default were asked for and the log has none of them.
+  // With the columns of MXNet 1.2's program if the log names the metrics, with those of its older ones if it has another
+  // metric instead. Code::kData: no line matches, the log lacks a metric that was asked for, or none was asked for and it
+  // has several, none of them accuracy.
   [[nodiscard]] Result<std::string> text() const;
-  [[nodiscard]] Result<std::string> text(LogFamily family) const;
 
  private:
-  class Family;
+  class Values;
   const ParseLogOptions options_;
-  std::unique_ptr<Family> up_to_11_, from_12_;
+  std::unique_ptr<Values> values_;
 };
 
 struct ParsedLogs {

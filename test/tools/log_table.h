@@ -23,10 +23,4 @@ inline Result<std::string> parse_log(std::string_view log, const ParseLogOptions
   return table.text();
 }
 
-inline Result<std::string> parse_log(std::string_view log, LogFamily family, const ParseLogOptions& options) {
-  LogTable table(options);
-  add_text(log, table);
-  return table.text(family);
-}
-
 }  // namespace dtrain::tools::test

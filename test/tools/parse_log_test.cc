@@ -45,14 +45,28 @@ TEST_CASE("every metric name has its columns", "[tools]") {
         "|  1 | 0.300000 | 0.500000 | 0.300000 | nan | 12.5 |\n");
 }
 
-TEST_CASE("the older expressions average all metrics of a set", "[tools]") {
-  CHECK(*parse_log(kTwoNodes, LogFamily::kUpTo11, {}) ==
-        "| epoch | train-accuracy | valid-accuracy | time |\n"
-        "| --- | --- | --- | --- |\n"
-        "|  1 | 0.366667 | 0.300000 | 12.5 |\n");
-  CHECK(*parse_log(kTwoNodes, LogFamily::kUpTo11, {.format = ParseLogOptions::Format::kNone}) ==
-        "epoch\ttrain-accuracy\tvalid-accuracy\ttime\n"
-        " 1\t0.366667\t0.300000\t12.5\n");
+TEST_CASE("metrics of different names are never averaged", "[tools]") {
+  const std::string log =
+      "Epoch[0] Train-Accuracy=0.304\nEpoch[0] Train-Loss=2.1\nEpoch[0] Validation-Accuracy=0.5\n"
+      "Epoch[0] Validation-Loss=1.5\nEpoch[0] Time cost=1.04\n";
+  CHECK(*parse_log(log, {.format = ParseLogOptions::Format::kNone}) ==
+        "epoch\ttrain-accuracy\tvalid-accuracy\ttime\n 1\t0.304000\t0.500000\t1.0\n");
+  CHECK(*parse_log(log, {.format = ParseLogOptions::Format::kNone, .metric_names = {"Loss"}}) ==
+        "epoch\ttrain-Loss\tval-Loss\ttime\n 1\t2.100000\t1.500000\t1.0\n");
+  CHECK_THAT(parse_log("Epoch[0] Train-f1=0.5\nEpoch[0] Train-rmse=2.1\n", {}).error().text(),
+             Catch::Contains("the metrics f1, rmse: choose with --metric-names"));
+  // "accuracy" is not the beginning of another name.
+  CHECK(parse_log("Epoch[0] Train-accuracy=0.5\nEpoch[0] Train-accuracy_5=0.9\n", {})->find("0.500000") !=
+        std::string::npos);
+}
+
+TEST_CASE("values may have an exponent", "[tools]") {
+  const std::string table =
+      must(parse_log("Epoch[0] Train-accuracy=1e-05\nEpoch[0] Validation-accuracy=2.5E-01\nEpoch[1] Train-accuracy=1e\n"
+                     "Epoch[1] Validation-accuracy=5e+0x\n",
+                     {.format = ParseLogOptions::Format::kNone}));
+  CHECK(table ==
+        "epoch\ttrain-accuracy\tval-accuracy\ttime\n 1\t0.000010\t0.250000\tnan\n 2\t1.000000\t5.000000\tnan\n");
 }
 
 TEST_CASE("a log without the metric's name is read by the older expressions", "[tools]") {
@@ -106,7 +120,6 @@ TEST_CASE("the time for a line with many beginnings and many values is proportio
   std::string line;
   for (int i = 0; i < 100'000; i++) line += "Epoch[0] Train-accuracy=";
   CHECK_FALSE(parse_log(line, ParseLogOptions{}));
-  CHECK_FALSE(parse_log(line, LogFamily::kFrom12, ParseLogOptions{}));
   CHECK(parse_log(line + "0.5", ParseLogOptions{})->find("0.500000") != std::string::npos);
 }
 
@@ -130,6 +143,13 @@ TEST_CASE("logs are read line by line, and a long line is cut and named", "[tool
   REQUIRE(parsed.notes.size() == 1);
   CHECK(parsed.notes[0] == dir.path("a.log") + ": 1 line is longer than 1 MiB and was cut, first line 9");
   CHECK(parse_logs({dir.path("none")}, {}).error().code == Code::kNotFound);
+}
+
+TEST_CASE("a log of too many metrics is refused", "[tools]") {
+  LogTable table({});
+  for (size_t i = 0; i < LogTable::kMetricsMax; i++) must(table.add(fmt::format("Epoch[0] Train-m{}=1", i)));
+  must(table.add("Epoch[1] Train-m7=1"));
+  CHECK(table.add("Epoch[1] Train-other=1").error().code == Code::kData);
 }
 
 TEST_CASE("a log of too many epochs is refused", "[tools]") {

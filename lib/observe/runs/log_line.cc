@@ -43,24 +43,31 @@ struct LastValue {
 
 std::optional<LastValue> last_value(std::string_view line) {
   constexpr std::string_view kNumber = ".0123456789";
+  const auto with_exponent = [](std::string_view tail, size_t size) {
+    const size_t sign = size + 1;
+    if (size >= tail.size() || (tail[size] != 'e' && tail[size] != 'E')) return size;
+    const size_t digits = sign < tail.size() && (tail[sign] == '-' || tail[sign] == '+') ? sign + 1 : sign;
+    const size_t end = std::min(tail.find_first_not_of(kDigits, digits), tail.size());
+    return end > digits ? end : size;
+  };
   for (size_t at = line.rfind('='); at != std::string_view::npos;
        at = at == 0 ? std::string_view::npos : line.rfind('=', at - 1)) {
     const std::string_view tail = line.substr(at + 1);
-    const std::string_view number = tail.substr(0, tail.find_first_not_of(kNumber));
-    if (number.empty()) continue;
-    return LastValue{at, number_in(number)};
+    const size_t size = std::min(tail.find_first_not_of(kNumber), tail.size());
+    if (size == 0) continue;
+    return LastValue{at, number_in(tail.substr(0, with_exponent(tail, size)))};
   }
   return std::nullopt;
 }
 
 constexpr std::string_view kEpoch = "Epoch[";
 
-std::optional<int64_t> epoch_at(std::string_view line, size_t at, std::string_view prefix, const LastValue& last) {
+std::optional<EpochValue> epoch_at(std::string_view line, size_t at, const LastValue& last) {
   std::string_view rest = line.substr(at + kEpoch.size());
   const std::optional<int64_t> epoch = take_integer(rest);
-  if (!epoch || !take(rest, "] ") || !take(rest, prefix)) return std::nullopt;
-  if (last.at < line.size() - rest.size()) return std::nullopt;
-  return epoch;
+  if (!epoch || !take(rest, "] ") || last.at < line.size() - rest.size()) return std::nullopt;
+  if (!rest.starts_with("Train") && !rest.starts_with("Valid") && !rest.starts_with("Time")) return std::nullopt;
+  return EpochValue{*epoch, rest.substr(0, rest.find_first_of("= \t")), *last.value};
 }
 
 // "accuracy=0.5" or "Train-accuracy=0.5"
@@ -145,12 +152,12 @@ bool has_word(std::string_view text, std::string_view word) {
 
 // Written by hand because std::regex recurses to a depth that depends on the length of the line, which the file
 // decides.
-std::optional<EpochValue> epoch_value(std::string_view line, std::string_view prefix) {
+std::optional<EpochValue> epoch_value(std::string_view line) {
   const std::optional<LastValue> last = last_value(line);
   if (!last || !last->value) return std::nullopt;
   for (size_t at = line.rfind(kEpoch); at != std::string_view::npos;
        at = at == 0 ? std::string_view::npos : line.rfind(kEpoch, at - 1)) {
-    if (const std::optional<int64_t> epoch = epoch_at(line, at, prefix, *last)) return EpochValue{*epoch, *last->value};
+    if (const std::optional<EpochValue> found = epoch_at(line, at, *last)) return found;
   }
   return std::nullopt;
 }

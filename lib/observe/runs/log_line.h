@@ -15,12 +15,14 @@
 
 namespace dtrain::observe {
 
-// What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] PREFIX.*=([.\d]+)`.
+// What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] NAME.*=([.\d]+)`, where NAME begins with
+// Train, Valid or Time and ends before the first '=' or blank. The number may have an exponent.
 struct EpochValue {
   int64_t epoch = 0;
+  std::string_view name = {};  // "Train-accuracy"
   double value = 0;
 };
-std::optional<EpochValue> epoch_value(std::string_view line, std::string_view prefix);
+std::optional<EpochValue> epoch_value(std::string_view line);
 
 // "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562", as texts.
 struct SpeedText {
