@@ -83,6 +83,18 @@ TEST_CASE("borders that are equal to six decimals are one border", "[data]") {
         std::vector<Share>{{0, 50000000}, {50000000, 100000000}});
 }
 
+// MXNet-G's own generator wrote such files.
+TEST_CASE("shares may be in any order, and each rank has that of its line", "[data]") {
+  CHECK(shares_in("0.9 1.0\n0 0.5\n0.5 0.9\n", 3, 20) == std::vector<Share>{{18, 20}, {0, 10}, {10, 18}});
+  CHECK(shares_in("0.5 1\n0.333333 0.5\n0 0.333334\n", 3, 3000000) ==
+        std::vector<Share>{{1500000, 3000000}, {1000002, 1500000}, {0, 1000002}});
+  CHECK(shares_in("0.5 1\n0.5 0.5\n0 0.5\n", 3, 10) == std::vector<Share>{{5, 10}, {5, 5}, {0, 5}});
+  CHECK_THAT(refused_file("0.5 1\n0.1 0.5\n", 2),
+             Contains("data_sharding:2: no share covers the records from 0 to 0.1"));
+  CHECK_THAT(refused_file("0.5 0.9\n0 0.5\n", 2),
+             Contains("data_sharding:1: no share covers the records from 0.9 to 1"));
+}
+
 TEST_CASE("comments and blank lines do not count as shares, and errors name the line of the file", "[data]") {
   CHECK(shares_in("# two workers\n\n0 0.3  # the slow one\n#0 1\n0.3 1\n", 2, 10) ==
         std::vector<Share>{{0, 3}, {3, 10}});
@@ -96,9 +108,9 @@ TEST_CASE("borders that leave records out or give them twice are refused by line
   CHECK_THAT(refused_file("0 .5\n\n.5 .99\n", 2),
              Contains("data_sharding:3: no share covers the records from 0.99 to 1"));
   CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2),
-             Contains("data_sharding:2: a share begins at 0.4, before the previous one ends at 0.5"));
-  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("before the previous one ends"));
-  CHECK_THAT(refused_file("0.5 1\n0 0.5\n", 2, true), Contains("data_sharding:2: a share begins at 0, before"));
+             Contains("data_sharding:2: the share begins at 0.4, but another one that begins earlier ends at 0.5"));
+  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("another one that begins earlier"));
+  CHECK_THAT(refused_file("0.5 1\n0 0.6\n", 2, true), Contains("data_sharding:1: the share begins at 0.5, but"));
   CHECK_THAT(refused_file("0 0.5\n0.5 0.2\n", 2, true), Contains("data_sharding:2: the share ends at 0.2, before"));
   CHECK(shares_in("0.1 0.3\n0.4 0.9\n", 2, 100, true) == std::vector<Share>{{10, 30}, {40, 90}});
   CHECK(shares_in("0 0.99\n", 1, 100, true) == std::vector<Share>{{0, 99}});

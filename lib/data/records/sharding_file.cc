@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/printable.h"
 #include "base/words.h"
@@ -54,17 +56,18 @@ Result<Fraction> parse_line(const WordLine& line) {
 Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_gaps) {
   const double gap = next.value() - end.value();
   if (gap < -kSameBorder)
-    return fail(Code::kUsage, "a share begins at {}, before the previous one ends at {}", next.value(), end.value());
+    return fail(Code::kUsage, "the share begins at {}, but another one that begins earlier ends at {}", next.value(),
+                end.value());
   if (gap <= kSameBorder || allow_gaps) return gap <= kSameBorder;
   return fail(Code::kUsage, "no share covers the records from {} to {} (--allow-gaps permits this)", end.value(),
               next.value());
 }
 
-// Appends one share. `one` is the border at 1, and is given only for the last share.
-Result<> append_share(Fraction share, const Decimal* one, bool allow_gaps, std::vector<Fraction>& shares) {
-  const Decimal end = shares.empty() ? Decimal() : shares.back().end;
-  DT_TRY(const bool begins_there, is_same_border(end, share.begin, allow_gaps));
-  if (begins_there) share.begin = end;
+// Moves the borders of a share to that of the one before it, which ends at `before`, and to `one`, which is given only for
+// the last share.
+Result<> align(const Decimal& before, const Decimal* one, bool allow_gaps, Fraction& share) {
+  DT_TRY(const bool begins_there, is_same_border(before, share.begin, allow_gaps));
+  if (begins_there) share.begin = before;
   if (one != nullptr) {
     DT_TRY(const bool ends_there, is_same_border(share.end, *one, allow_gaps));
     if (ends_there) share.end = *one;
@@ -72,8 +75,16 @@ Result<> append_share(Fraction share, const Decimal* one, bool allow_gaps, std::
   if (share.end.value() < share.begin.value()) {
     return fail(Code::kUsage, "the share ends at {}, before it begins at {}", share.end.value(), share.begin.value());
   }
-  shares.push_back(std::move(share));
   return {};
+}
+
+// The ranks in the order in which their shares lie in the data. An empty share comes before the one that begins there.
+std::vector<size_t> by_place(const std::vector<Fraction>& shares) {
+  std::vector<size_t> ranks(shares.size());
+  std::iota(ranks.begin(), ranks.end(), size_t{0});
+  std::ranges::stable_sort(
+      ranks, {}, [&](size_t rank) { return std::pair(shares[rank].begin.value(), shares[rank].end.value()); });
+  return ranks;
 }
 
 }  // namespace
@@ -129,13 +140,21 @@ Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const S
                 options.name, lines.size(), options.workers);
   }
   DT_TRY(const Decimal one, Decimal::parse("1"));
+  const auto in_line = [&](size_t rank, const Error& error) {
+    return fail(Code::kUsage, "{}:{}: {}", options.name, lines[rank].number, error.message);
+  };
   std::vector<Fraction> shares;
   for (const WordLine& line : lines) {
-    const bool is_last = &line == &lines.back();
-    Result<Fraction> share = parse_line(line);
-    Result<> appended = share ? append_share(*share, is_last ? &one : nullptr, options.allow_gaps, shares)
-                              : tl::unexpected(share.error());
-    if (!appended) return fail(Code::kUsage, "{}:{}: {}", options.name, line.number, appended.error().message);
+    const Result<Fraction> share = parse_line(line);
+    if (!share) return in_line(shares.size(), share.error());
+    shares.push_back(*share);
+  }
+  Decimal before;
+  const std::vector<size_t> ranks = by_place(shares);
+  for (const size_t rank : ranks) {
+    const Result<> aligned = align(before, rank == ranks.back() ? &one : nullptr, options.allow_gaps, shares[rank]);
+    if (!aligned) return in_line(rank, aligned.error());
+    before = shares[rank].end;
   }
   return shares;
 }
