@@ -32,6 +32,9 @@ class PngReader {
         png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &message_, PngMessage::take, PngMessage::ignore)) {
     DT_CHECK(png_ != nullptr, "libpng cannot be used");
     info_ = png_create_info_struct(png_);
+    // Colors mean the same with and without a color space: libpng makes other grays of colors if it knows one.
+    static constexpr png_byte kColorSpaces[] = "gAMA\0sRGB\0cHRM\0iCCP\0cICP";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kColorSpaces, 5);
     png_set_read_fn(png_, this, copy_bytes);
   }
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }

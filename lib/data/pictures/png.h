@@ -1,4 +1,5 @@
-// Decodes and encodes PNG with libpng, to the same pixels as OpenCV's imdecode and to the same bytes as its imencode.
+// Decodes and encodes PNG with libpng, to the same bytes as OpenCV's imencode and to the same pixels as its imdecode, of a
+// file without the chunks of color spaces (gAMA, sRGB and others), which change nothing here.
 #pragma once
 
 #include <cstddef>
