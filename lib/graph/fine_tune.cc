@@ -144,11 +144,7 @@ Result<std::vector<std::pair<std::string, double>>> parse_rates(const std::vecto
 Result<> apply(const RateRules& rules, Graph& graph) {
   for (const auto& [pattern, rate] : rules.rates) {
     DT_TRY(const std::vector<VariableId> found, found_by("--lr-mult", pattern, graph));
-    for (const VariableId id : found) {
-      ParameterRule rule = graph.variables()[id].rule;
-      rule.learning_rate = rate;
-      graph.set_rule(id, rule);
-    }
+    for (const VariableId id : found) graph.set_job_rate(id, rate);
   }
   for (const std::string& pattern : rules.frozen) {
     DT_TRY(const std::vector<VariableId> found, found_by("--freeze", pattern, graph));

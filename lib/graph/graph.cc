@@ -168,9 +168,7 @@ void Graph::set_rule(NodeId node, size_t argument, const ParameterRule& rule) {
 }
 
 void Graph::freeze(VariableId variable) {
-  Variable& frozen = variables_.at(variable);
-  frozen.frozen = true;
-  frozen.rule.learning_rate = frozen.rule.weight_decay = 0;
+  variables_.at(variable).frozen = true;
 }
 
 std::optional<VariableId> Graph::variable(TensorId tensor) const {

@@ -171,7 +171,9 @@ struct Variable {
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
   ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
-  bool frozen = false;      // keeps its values: it is learned, but not in this job
+  // Of this job, and not written into symbol files: a rate instead of that of the rule, and whether it keeps its values.
+  std::optional<double> job_rate = {};
+  bool frozen = false;
   // In a symbol file. Nullopt: those of the node that it was made for, and the rule.
   std::optional<Attributes> attributes = {};
 };
@@ -199,7 +201,7 @@ class Graph {
   void add_head(NodeId node);
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
-  void set_rule(VariableId variable, const ParameterRule& rule) { variables_.at(variable).rule = rule; }
+  void set_job_rate(VariableId variable, double multiplier) { variables_.at(variable).job_rate = multiplier; }
   // It keeps its values: its rate and its decay are 0. Backward ends above the lowest tensor that is learned, so below it
   // gradients are 0.
   void freeze(VariableId variable);

@@ -51,6 +51,8 @@ struct Spelling {
   // MXNet's name of the operator if dtrain has one operator for several of MXNet's, such as "relu" or "broadcast_add".
   // Empty: the usual name.
   std::string op = {};
+  // The name in the file, if several nodes have it and this one therefore got another. Empty: the node's own.
+  std::string name = {};
   // All attributes, with their texts. Nullopt: those that differ from MXNet's default values.
   std::optional<Attributes> attributes = {};
   // The version of entries that refer to statistics: 1, or 0 in files from before MXNet 0.9.

@@ -26,8 +26,21 @@ struct Differences {
 using ArraysByName = std::unordered_map<std::string_view, const NamedArray*>;
 using Copies = std::vector<std::pair<const NamedArray*, const ParameterSpan*>>;
 
-void add(const std::vector<NamedArray>& arrays, ArraysByName& by_name, Differences& differences) {
+using Names = std::unordered_set<std::string_view>;
+
+// What the graph reads: no part of what it learns.
+Names fed_names(const graph::Graph& graph) {
+  Names names;
+  for (const graph::Variable& variable : graph.variables()) {
+    using Role = graph::Variable::Role;
+    if (variable.role == Role::kInput || variable.role == Role::kLabel) names.insert(variable.name);
+  }
+  return names;
+}
+
+void add(const std::vector<NamedArray>& arrays, const Names& fed, ArraysByName& by_name, Differences& differences) {
   for (const NamedArray& array : arrays) {
+    if (fed.contains(array.name)) continue;
     if (!by_name.emplace(array.name, &array).second) differences.doubled.push_back(fmt::format("'{}'", array.name));
   }
 }
@@ -76,15 +89,17 @@ std::string text_of(const Differences& differences) {
 
 }  // namespace
 
-Result<> fill_weights(const Checkpoint& checkpoint, const ParameterView& view) {
+Result<> fill_weights(const Checkpoint& checkpoint, const graph::Graph& graph, const ParameterView& view) {
   Differences differences;
   ArraysByName parameters;
   ArraysByName statistics;
-  add(checkpoint.parameters, parameters, differences);
-  add(checkpoint.statistics, statistics, differences);
-  std::unordered_set<std::string_view> statistic_names;
+  const Names fed = fed_names(graph);
+  add(checkpoint.parameters, fed, parameters, differences);
+  add(checkpoint.statistics, fed, statistics, differences);
+  Names statistic_names;
   for (const ParameterSpan& span : view.statistics) statistic_names.insert(span.name);
   for (const NamedArray& array : checkpoint.without_prefix) {
+    if (fed.contains(array.name)) continue;
     ArraysByName& by_name = statistic_names.contains(array.name) ? statistics : parameters;
     if (!by_name.emplace(array.name, &array).second) differences.doubled.push_back(fmt::format("'{}'", array.name));
   }

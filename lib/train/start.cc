@@ -106,7 +106,7 @@ Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const Pa
 Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
                    const CheckpointName& name, const Log& log) {
   DT_TRY(Checkpoint checkpoint, read_checkpoint(name));
-  DT_TRY_VOID(fill_weights(checkpoint, view));
+  DT_TRY_VOID(fill_weights(checkpoint, graph, view));
   Start start;
   if (checkpoint.header) {
     DT_TRY(start, continued(spec, view, std::move(checkpoint), log));
@@ -148,7 +148,7 @@ Result<Start> fine_tuned(const StartSpec& spec, const graph::Graph& graph, const
   for (auto* arrays : {&model.parameters, &model.statistics, &model.without_prefix}) {
     for (std::string& name : take_unknown(*arrays, known)) unused.push_back(std::move(name));
   }
-  DT_TRY_VOID(fill_weights(model, kept), "fine-tuning the model '{}'", spec.pretrained);
+  DT_TRY_VOID(fill_weights(model, graph, kept), "fine-tuning the model '{}'", spec.pretrained);
   set_fixed_gammas(graph, kept);
   log.info("Loaded model {}", spec.pretrained);
   log.info("drawn anew: {}; not used of the model: {}", fmt::join(drawn, ", "),

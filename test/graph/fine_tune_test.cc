@@ -118,7 +118,14 @@ TEST_CASE("frozen layers have no rate and no gradient before the first layer tha
     INFO(g.node(id).name);
     CHECK((wants[id] != 0) == (id >= 4));
   }
-  CHECK_THAT(symbol_text(g), Catch::Contains("__lr_mult__"));
+}
+
+// Whoever trains on from the file would have layers that never learn.
+TEST_CASE("the rates of a job are not written into its symbol file", "[graph]") {
+  Graph g = two_layers();
+  const std::string before = symbol_text(g);
+  must(apply({.frozen = {"conv1", "bn*"}, .rates = must(parse_rates({"*=0.1", "fc1=10"}))}, g));
+  CHECK(symbol_text(g) == before);
 }
 
 TEST_CASE("the last rate that fits counts, and a frozen layer has none", "[graph]") {

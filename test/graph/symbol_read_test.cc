@@ -189,12 +189,38 @@ TEST_CASE("dropouts, norms and transformers that dtrain does not have are refuse
   CHECK(read(after_data("LRN", R"("nsize": "5")")));
 }
 
-TEST_CASE("every node has a name of its own", "[graph][symbol]") {
+TEST_CASE("every variable has a name of its own", "[graph][symbol]") {
   std::string text = small(R"("num_hidden": "3")");
   const size_t place = text.find(R"("name": "w")");
   CHECK_THAT(error_of(std::string(text).replace(place, 11, R"("name": "data")")),
-             Contains("two nodes are called 'data'"));
+             Contains("two variables are called 'data'"));
   CHECK_THAT(error_of(text.replace(place, 11, R"("name": "")")), Contains("'name' is empty"));
+}
+
+// As in files of converted models, and of Gluon's whose blocks share an activation.
+TEST_CASE("operators may have the names of other operators and of variables", "[graph][symbol]") {
+  const std::string text =
+      file({variable("data"), variable("w"),
+            node("FullyConnected", "x", R"("no_bias": "True", "num_hidden": "3")", "[0, 0, 0], [1, 0, 0]"),
+            node("Activation", "x", R"("act_type": "relu")", "[2, 0, 0]"),
+            node("Activation", "x_2", R"("act_type": "tanh")", "[3, 0, 0]"),
+            node("Activation", "x", R"("act_type": "relu")", "[4, 0, 0]"),
+            node("Activation", "data", R"("act_type": "relu")", "[5, 0, 0]"),
+            node("Activation", "w", R"("act_type": "relu")", "[6, 0, 0]"), variable("y"),
+            node("SoftmaxOutput", "loss", "", "[7, 0, 0], [8, 0, 0]")},
+           "0, 1, 8", "[9, 0, 0]");
+  const Graph graph = read(text).value();
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) names.push_back(node.name);
+  CHECK(names == std::vector<std::string>{"data", "x", "x_3", "x_2", "x_4", "data_2", "w", "loss"});
+  // The file that is written has the names that were read.
+  const SymbolFile before = parse_symbol_file(text).value(), after = parse_symbol_file(symbol_text(graph)).value();
+  const auto names_of = [](const SymbolFile& file) {
+    std::vector<std::string> all;
+    for (const FileNode& node : file.nodes) all.push_back(node.name);
+    return all;
+  };
+  CHECK(names_of(after) == names_of(before));
 }
 
 TEST_CASE("attributes have MXNet's ranges, and larger values are refused", "[graph][symbol]") {

@@ -102,13 +102,26 @@ class Reader {
   }
 
  private:
-  // Keys of stores and arrays in checkpoints are names, so two nodes cannot share one.
-  [[nodiscard]] Result<> check_names() const {
-    std::unordered_set<std::string_view> names;
+  // Keys of stores and arrays in checkpoints are names of variables, so two of them cannot share one. Operators may: Caffe's
+  // converted models have such files, and Gluon's whose blocks share an activation.
+  [[nodiscard]] Result<> check_names() {
+    std::unordered_set<std::string_view> variables;
     for (const FileNode& node : file_.nodes) {
-      if (!names.insert(node.name).second) return fail(Code::kData, "two nodes are called '{}'", printable(node.name));
+      names_.insert(node.name);
+      if (!is_variable(node) || variables.insert(node.name).second) continue;
+      return fail(Code::kData, "two variables are called '{}'", printable(node.name));
     }
     return {};
+  }
+
+  // The name of a new node: the file's, or one that no node of the file has if another node has taken that.
+  std::string free_name(const std::string& name) {
+    std::string chosen = name;
+    for (int number = 2; taken_.contains(chosen) || (number > 2 && names_.contains(chosen)); number++) {
+      chosen = fmt::format("{}_{}", name, number);
+    }
+    taken_.insert(chosen);
+    return chosen;
   }
 
   Result<> add(size_t index) {
@@ -123,13 +136,15 @@ class Reader {
       DT_TRY(const TensorId tensor, input(node.inputs[i], arguments[i]));
       given.push_back(tensor);
     }
+    std::string name = free_name(node.name);
     Spelling spelling{.op = node.op == usual_name(op, given.size()) ? "" : node.op,
+                      .name = name == node.name ? "" : node.name,
                       .attributes = {},
                       .statistic_version = statistic_version(node, arguments)};
     const int group = device_group(node);
     spelling.attributes = std::move(node.attributes);
     if (auto* pooling = std::get_if<Pooling>(&op)) keep_old_rounding(*pooling, spelling);
-    const NodeId id = graph_.add_reader(node.name, op, std::move(given), group);
+    const NodeId id = graph_.add_reader(std::move(name), op, std::move(given), group);
     graph_.set_spelling(id, std::move(spelling));
     tensors_[index] = graph_.tensor(Edge{id});
     return {};
@@ -171,7 +186,7 @@ class Reader {
         .name = node.name, .role = role, .kind = kind, .rule = rule, .attributes = std::move(node.attributes)};
     uses_[index] = {role, kind};
     TensorId tensor = graph_.add_variable(std::move(variable));
-    if (role == Is::kInput) tensor = graph_.tensor(Edge{graph_.add_reader(node.name, Input{}, {tensor})});
+    if (role == Is::kInput) tensor = graph_.tensor(Edge{graph_.add_reader(free_name(node.name), Input{}, {tensor})});
     tensors_[index] = tensor;
     return tensor;
   }
@@ -209,7 +224,8 @@ class Reader {
     return groups_.try_emplace(*group, static_cast<int>(groups_.size())).first->second;
   }
 
-  SymbolFile file_;  // the graph takes the attributes of the nodes that it has
+  SymbolFile file_;                                // the graph takes the attributes of the nodes that it has
+  std::unordered_set<std::string> names_, taken_;  // of the file's nodes, and of the graph's
   Graph graph_;
   std::vector<std::optional<TensorId>> tensors_;         // by node of the file
   std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // by node of the file, of the variables

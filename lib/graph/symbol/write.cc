@@ -45,7 +45,7 @@ class Writer {
     const size_t tensors = node.data_inputs.size();
     FileNode written{
         .op = node.spelling.op.empty() ? std::string(usual_name(node.op, tensors)) : node.spelling.op,
-        .name = node.name,
+        .name = node.spelling.name.empty() ? node.name : node.spelling.name,
         .attributes = node.spelling.attributes ? *node.spelling.attributes : attributes_of(node.op, tensors)};
     const std::vector<Argument> arguments = arguments_of(node.op, tensors);
     for (size_t i = 0; i < node.inputs.size(); i++) {
