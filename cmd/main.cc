@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "brief_waits.h"
 #include "command.h"
 #include "job/process/exit_code.h"
+#include "signal_thread.h"
 
 namespace {
 
@@ -35,14 +37,19 @@ void allow_many_descriptors() {
 }
 
 // If a standard stream is closed, the next file or connection would get its number, and receive what is printed.
-void open_standard_streams(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+void open_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);  // gets this number
   }
 }
-// Runs before the constructors of shared libraries, because gRPC's already open descriptors.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
-                                                                             char**) = open_standard_streams;
+// Runs before the constructors of shared libraries, because gRPC's already open descriptors, and all of them together take
+// a fifth of a second, in which a process that trains may be asked to stop.
+void prepare(int argc, char** argv, char** /*environment*/) {
+  open_standard_streams();
+  const bool trains = argc > 1 && (argv[1][0] == '-' || std::strcmp(argv[1], "train") == 0);
+  if (trains) dtrain::cmd::block_early_signals();
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**, char**) = prepare;
 
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());

@@ -30,6 +30,26 @@ sigset_t taken_signals() {
 
 }  // namespace
 
+namespace {
+
+void set_early_signals(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
+  pthread_sigmask(how, &set, nullptr);
+}
+
+}  // namespace
+
+void block_early_signals() {
+  set_early_signals(SIG_BLOCK);
+}
+
+void unblock_early_signals() {
+  set_early_signals(SIG_UNBLOCK);
+}
+
 SignalThread::SignalThread() {
   const sigset_t set = taken_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);

@@ -4,30 +4,16 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
+
 namespace dtrain::launch {
-namespace {
-
-bool needs_quotes(const std::string& word) {
-  static constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
-  return word.empty() || word.find_first_not_of(kPlain) != std::string::npos;
-}
-
-std::string quoted(const std::string& word) {
-  if (!needs_quotes(word)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-}  // namespace
-
 std::string Command::name() const {
   return role == "scheduler" ? role : fmt::format("{} {}", role, rank);
 }
 
 std::string shell_line(const std::vector<std::string>& arguments) {
   std::string line;
-  for (const std::string& word : arguments) line += (line.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : arguments) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
 }
 

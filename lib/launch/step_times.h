@@ -16,16 +16,22 @@ class StepTimes {
   // The scheduler has reported that the job is at this step.
   void at(int64_t step, Clock::time_point now) {
     if (since_ && step == step_) return;
-    longest_ = longest(now);
+    if (since_) longest_ = std::max(longest_, now - *since_);
     step_ = step;
     since_ = now;
   }
-  // The longest step so far, including the one in progress.
+  // The longest step so far. The one in progress counts too, but not for ever: a job that hangs makes no step that anybody
+  // should wait for.
   [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
-    return since_ ? std::max(longest_, now - *since_) : longest_;
+    if (!since_) return longest_;
+    const Clock::duration most = longest_ > Clock::duration(0) ? kTimesLongest * longest_ : kFirstStepMax;
+    return std::max(longest_, std::min(now - *since_, most));
   }
 
  private:
+  static constexpr int kTimesLongest = 3;
+  static constexpr std::chrono::minutes kFirstStepMax{1};
+
   int64_t step_ = 0;
   std::optional<Clock::time_point> since_;
   Clock::duration longest_{0};

@@ -90,7 +90,21 @@ class Link final : public kvstore::Pipe {
   }
   [[nodiscard]] Clock::time_point due() const {
     const MutexLock lock(mutex_);
-    return alive_ > 0 || closed_ ? Clock::time_point::max() : retry_at_;
+    if (closed_) return Clock::time_point::max();
+    const Clock::time_point end = lost_at_ ? *lost_at_ + options_.reopen_limit : Clock::time_point::max();
+    return alive_ > 0 ? end : std::min(end, retry_at_);
+  }
+  // The server has not been reached again for too long.
+  [[nodiscard]] std::optional<Error> overdue() const {
+    const MutexLock lock(mutex_);
+    if (closed_ || !lost_at_ || Clock::now() < *lost_at_ + options_.reopen_limit) return std::nullopt;
+    return Error{
+        Code::kPeerLost,
+        fmt::format("worker {} on {} lost the connection to {} and could not open another one for {:g} s: {}; both "
+                    "processes live, so look at the network and firewalls between these two hosts",
+                    options_.rank, options_.host, name(), options_.reopen_limit.count() / 1000.0,
+                    last_error_.empty() ? "it was cut" : printable(last_error_)),
+        {}};
   }
   [[nodiscard]] bool open() const {
     const MutexLock lock(mutex_);
@@ -171,6 +185,7 @@ class Link final : public kvstore::Pipe {
       const MutexLock lock(mutex_);
       open_++;
       if (!is_open()) return;
+      lost_at_.reset();
       again = std::exchange(was_open_, true);
     }
     if (again) guarded([this] { events_.on_reconnected(server_); });
@@ -217,6 +232,7 @@ class Link final : public kvstore::Pipe {
         last_error_ = status.error_message();
         if (cause_.empty()) cause_ = status.ok() ? "it ended the stream" : printable(last_error_);
       }
+      if (was_open_ && !lost_at_) lost_at_ = Clock::now();
       if (--alive_ == 0) {
         const milliseconds delay = plan_retry();
         if (was_open_ && !closed_ && !final) line = line_of_break(delay);
@@ -286,6 +302,7 @@ class Link final : public kvstore::Pipe {
   std::string cause_ DT_GUARDED_BY(mutex_);          // why the present streams end; "": not known
   uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;        // since the last line in the log
   std::optional<Clock::time_point> logged_at_ DT_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> lost_at_ DT_GUARDED_BY(mutex_);  // since when no stream stands that stood before
 };
 
 class GrpcDataClient final : public DataClient, private Link::Owner {
@@ -394,6 +411,7 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
       {
         const MutexUnlock unlocked(mutex_);
         for (const auto& link : links_) {
+          if (std::optional<Error> error = link->overdue()) on_failure(*std::move(error));
           link->open_if_due();
           due = std::min(due, link->due());
         }

@@ -191,6 +191,14 @@ void Hosts::cut_off(int i) const {
   must_run({"ip", "link", "set", "v" + net_ + "-" + std::to_string(i + 1), "down"});
 }
 
+// Each sends its frames for the other to a MAC address that nobody has.
+void Hosts::cut_between(int i, int j) const {
+  for (const auto& [from, to] : {std::pair(i, j), std::pair(j, i)}) {
+    must_run({"ip", "-n", "dt" + net_ + "-" + std::to_string(from + 1), "neigh", "replace", address(to), "lladdr",
+              "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent"});
+  }
+}
+
 std::unique_ptr<Hosts::Link> Hosts::slow_link(int i, double loss, int delay_ms, std::string& why_not) const {
   const std::string name = "v" + net_ + "-" + std::to_string(i + 1), space = "dt" + net_ + "-" + std::to_string(i + 1);
   must_run({"ip", "link", "del", name});  // deletes the other end too

@@ -44,6 +44,8 @@ class Hosts {
   [[nodiscard]] bool limit(int i, const std::vector<std::string>& what, std::string& why_not) const;
   // From now on, no network frame reaches or leaves host i.
   void cut_off(int i) const;
+  // From now on, no frame of host i reaches host j, nor the other way round. Both reach all others.
+  void cut_between(int i, int j) const;
   // Puts host i behind a link that loses and delays frames in both directions, for as long as the object lives. Returns
   // null and sets `why_not` if there are no TAP devices.
   class Link {

@@ -220,6 +220,23 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
   CHECK(quiet);
 }
 
+// The scheduler hears both, so it can declare neither of them lost.
+TEST_CASE("a cut between one worker and one server ends the job and names both", "[hosts-cut]") {
+  const auto hosts = hosts_or_skip(3);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  const auto launcher = start_endless(*hosts, dir, "run");
+  hosts->cut_between(1, 2);  // server 1 and worker 0
+  const Ended end = launcher->wait(kJobSeconds);
+  INFO(end.output);
+  CHECK(end.code == 5);
+  CHECK_THAT(end.output, Catch::Contains("worker 0 on") &&
+                             Catch::Contains("lost the connection to server 1 at " + hosts->address(1)));
+  const bool quiet = hosts->all_quiet(kJobSeconds);
+  INFO(hosts->processes());
+  CHECK(quiet);
+}
+
 TEST_CASE("missing hosts and interfaces end the start with code 3 and list those that exist", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;

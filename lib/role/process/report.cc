@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "role/process/summary.h"
@@ -95,15 +96,19 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
                       : outcome->stopped ? job::kExitPreempted
                                          : job::kExitOk;
   if (!outcome) summary.error = outcome.error().text();
-  DT_TRY_VOID(write_file_atomic(summary_path(process.run_dir.path()), to_json(summary)), "writing the summary");
-  if (!outcome) return tl::unexpected(outcome.error());
+  const Result<> written = write_file_atomic(summary_path(process.run_dir.path()), to_json(summary));
+  if (!outcome) {
+    if (!written) process.log.warn("the summary cannot be written either: {}", written.error().line());
+    return tl::unexpected(outcome.error());
+  }
+  DT_TRY_VOID(written, "writing the summary");
   const std::string& run_dir = process.run_dir.path();
   const int64_t epochs = outcome->position.epoch;
   process.log.info("{} after {} epoch{} and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
                    epochs, epochs == 1 ? "" : "s", summary.seconds, run_dir);
   // In a job of several processes the launcher logs this.
   if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
-    process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
+    process.log.info("'dtrain --resume {}' goes on from the checkpoint", shell_word(run_dir));
   }
   return summary.exit_code;
 }

@@ -207,6 +207,13 @@ Result<RunDir> RunDir::claim(const job::Flags& flags, const std::optional<Resume
   return dir;
 }
 
+Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir) {
+  const std::string prefix = save_prefix(flags, run_dir);
+  DT_TRY_VOID(make_directories(parent_of(prefix)), "making the directory of the checkpoints");
+  DT_TRY_VOID(try_to_write(prefix), "trying whether checkpoints can be written");
+  return {};
+}
+
 Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   RunDir dir(choose_run_dir(flags, resumed), false);
   if (flags.launch.role == job::Role::kScheduler) DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));

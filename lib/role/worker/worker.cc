@@ -109,8 +109,10 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
   lines.requests = process.registry->collect([store](telemetry::Registry& to) { set_metrics(*store, to); });
   DT_TRY(lines.pipes, rpc::DataClient::create({.servers = servers,
                                                .rank = reply.rank,
+                                               .host = host_name(),
                                                .incarnation = connection.incarnation,
-                                               .security = connection.security},
+                                               .security = connection.security,
+                                               .reopen_limit = process.flags.wire.heartbeat_timeout},
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
   {
@@ -164,7 +166,10 @@ Result<int> read_only(const Process& process, Connection& connection, const Join
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, plan, data] = joined;
-  if (reply.rank == 0) DT_TRY_VOID(write_class_names(data, process.run_dir.path()), "writing the run directory");
+  if (reply.rank == 0) {
+    DT_TRY_VOID(introduce_data(data, process.run_dir.path(), process.log), "writing the run directory");
+    DT_TRY_VOID(prepare_checkpoints(process.flags, process.run_dir.path()));
+  }
   DT_TRY(const Network network, build_network(spec.flags));
   if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
