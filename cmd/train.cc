@@ -13,6 +13,7 @@
 #include "job/spec/job_plan.h"
 #include "launch/make_job.h"
 #include "notes.h"
+#include "role/process/addresses.h"
 #include "role/process/membership.h"
 #include "role/process/observer.h"
 #include "role/process/run_dir.h"
@@ -55,6 +56,7 @@ Result<> check_early(job::Flags flags) {
   DT_TRY(const auto places, role::places_to_be(flags));
   // On other hosts the file may use addresses that are not known yet.
   const bool here = !flags.launch.on_other_hosts();
+  if (here) DT_TRY_VOID(role::check_tls(flags.launch));
   if (groups && places && here) {
     DT_TRY(const std::vector<int64_t> group_of, job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
     DT_TRY_VOID(job::check_groups(flags.job, group_of));
@@ -122,15 +124,16 @@ Result<int> train(const Call& call) {
     return 0;
   }
   job::Flags flags = parsed.flags;
-  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : parsed.notes) show_note(note);
   note_threads(flags, call.environment);
   DT_TRY_VOID(role::apply_pretrained(flags));
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
+  if (flags.distributed() || flags.launch.dry_run) unblock_early_signals();
   if (flags.launch.launcher == "print") return print_files(call, flags);
   // The pods read the data, which need not be here.
   if (flags.launch.launcher == "kubernetes") return run_in_kubernetes(call, flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
-  for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : search.notes) show_note(note);
   // The search must not be repeated, because it would then find the new run itself.
   flags.loop.resume = search.run ? search.run->directory : "";
   flags.loop.retrain = false;

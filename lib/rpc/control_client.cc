@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "rpc/certificates.h"
 #include "rpc/channel.h"
 #include "rpc/contribution.h"
 #include "rpc/control_line.h"
@@ -23,6 +24,7 @@ constexpr milliseconds kRetryLast{1'000};
 constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
 constexpr milliseconds kGoodbye{2'000};      // once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
+constexpr milliseconds kLookAtTls{1'000};  // no connection for so long: is it refused for good?
 constexpr auto kNever = Clock::time_point::max();
 constexpr milliseconds kPrepareMax = std::chrono::hours(24 * 30);
 
@@ -279,7 +281,13 @@ class GrpcControlClient final : public ControlClient {
 
   // Whether there is a connection in time. By itself, for the call may take longer: until all others have joined.
   Result<bool> find_scheduler(Clock::time_point give_up) {
+    auto look_at = Clock::now() + kLookAtTls;
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kRetryFirst)) {
+      if (options_.security.tls && Clock::now() >= look_at) {
+        const auto refusal = tls_refusal(options_.scheduler, *options_.security.tls, kLookAtTls);
+        if (refusal) return fail(Code::kDenied, "{}", *refusal);
+        look_at = Clock::now() + kLookAtTls;
+      }
       const MutexLock lock(mutex_);
       if (auto error = why_not()) return tl::unexpected(std::move(*error));
       if (Clock::now() >= give_up) return false;

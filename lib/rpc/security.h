@@ -19,7 +19,8 @@ struct Tls {
   std::string key;
   std::string authority;
 };
-// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there.
+// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there. Whether the
+// certificates can be used, certificates.h tells.
 Result<Tls> read_tls(const std::string& certificate_file, const std::string& key_file,
                      const std::string& authority_file);
 

@@ -3,6 +3,7 @@
 #include "job/flags/flags.h"
 #include "job/process/build_id.h"
 #include "job/process/token.h"
+#include "rpc/certificates.h"
 
 namespace dtrain::role {
 namespace {
@@ -98,6 +99,14 @@ Result<rpc::Security> security_of(const job::LaunchFlags& flags) {
     DT_TRY(security.tls, rpc::read_tls(flags.tls_cert, flags.tls_key, flags.tls_ca));
   }
   return security;
+}
+
+Result<> check_tls(const job::LaunchFlags& flags) {
+  DT_TRY(const rpc::Security security, security_of(flags));
+  if (!security.tls) return {};
+  DT_TRY_VOID(rpc::check_certificates(*security.tls), "looking at {}, {} and {}", flags.tls_cert, flags.tls_key,
+              flags.tls_ca);
+  return {};
 }
 
 Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,

@@ -42,6 +42,9 @@ Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::s
 
 // Token, build id and certificates of this process.
 Result<rpc::Security> security_of(const job::LaunchFlags& flags);
+
+// Code::kUsage if the certificates that the flags name cannot be used; kNotFound if they are not on this host.
+Result<> check_tls(const job::LaunchFlags& flags);
 Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
                                             rpc::Incarnation incarnation);
 

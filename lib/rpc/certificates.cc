@@ -1,0 +1,173 @@
+#include "rpc/certificates.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/connecting.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+template <auto free>
+struct Freed {
+  template <class T>
+  void operator()(T* object) const {
+    free(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using Store = std::unique_ptr<X509_STORE, Freed<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_free>>;
+using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
+
+void free_chain(STACK_OF(X509) * chain) {
+  sk_X509_free(chain);
+}
+using Chain = std::unique_ptr<STACK_OF(X509), Freed<free_chain>>;
+
+// OpenSSL would ask for the password of an encrypted key at the terminal.
+int no_password(char* /*to*/, int /*size*/, int /*is_writing*/, void* /*data*/) {
+  return -1;
+}
+
+Bio reader(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+std::vector<Certificate> certificates_in(const std::string& text) {
+  std::vector<Certificate> all;
+  const Bio source = reader(text);
+  while (Certificate next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)})
+    all.push_back(std::move(next));
+  ERR_clear_error();  // the end of the text is reported as an error
+  return all;
+}
+
+Key key_in(const std::string& text) {
+  const Bio source = reader(text);
+  return Key(PEM_read_bio_PrivateKey(source.get(), nullptr, no_password, nullptr));
+}
+
+std::string reason() {
+  const char* text = ERR_reason_error_string(ERR_peek_last_error());
+  return text == nullptr ? "the connection was closed" : text;
+}
+
+Result<Store> store_of(const Tls& tls) {
+  Store store(X509_STORE_new());
+  const std::vector<Certificate> authorities = certificates_in(tls.authority);
+  if (authorities.empty()) return fail(Code::kUsage, "--tls-ca: the file has no certificate in PEM form");
+  for (const Certificate& authority : authorities) X509_STORE_add_cert(store.get(), authority.get());
+  return store;
+}
+
+Context context_of(const Tls& tls) {
+  Context context(SSL_CTX_new(TLS_client_method()));
+  const std::vector<Certificate> own = certificates_in(tls.certificate);
+  const Key key = key_in(tls.key);
+  Result<Store> store = store_of(tls);
+  if (context == nullptr || own.empty() || key == nullptr || !store) return nullptr;
+  SSL_CTX_use_certificate(context.get(), own[0].get());
+  for (size_t i = 1; i < own.size(); i++) SSL_CTX_add1_chain_cert(context.get(), own[i].get());
+  SSL_CTX_use_PrivateKey(context.get(), key.get());
+  SSL_CTX_set_cert_store(context.get(), store->release());
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2);
+  return context;
+}
+
+// The name or address that the certificate must have is the one that is connected to, as for gRPC.
+void expect_name(SSL* connection, const std::string& host) {
+  in6_addr address{};
+  const bool is_address =
+      ::inet_pton(AF_INET, host.c_str(), &address) == 1 || ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  if (is_address) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(connection), host.c_str());
+  } else {
+    SSL_set1_host(connection, host.c_str());
+  }
+}
+
+// Repeats a call of the connection, which does not block, until it is done. Nullopt: the time is up. 0: it failed.
+template <class Call>
+std::optional<int> complete(SSL* connection, Clock::time_point deadline, const Call& call) {
+  for (;;) {
+    ERR_clear_error();
+    const int result = call();
+    if (result > 0) return result;
+    const int wanted = SSL_get_error(connection, result);
+    if (wanted != SSL_ERROR_WANT_READ && wanted != SSL_ERROR_WANT_WRITE) return 0;
+    pollfd socket{SSL_get_fd(connection), static_cast<short>(wanted == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT), 0};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0 || ::poll(&socket, 1, static_cast<int>(left.count()) + 1) == 0) return std::nullopt;
+  }
+}
+
+std::string handshake_failure(SSL* connection, const std::string& peer) {
+  const long verified = SSL_get_verify_result(connection);
+  if (verified != X509_V_OK) {
+    return fmt::format(
+        "the certificate that {} shows is not accepted: {} (its names must contain the address that is "
+        "connected to, and --tls-ca must have signed it)",
+        peer, X509_verify_cert_error_string(verified));
+  }
+  const int code = ERR_GET_REASON(ERR_peek_last_error());
+  if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST || code == 0) {
+    return fmt::format("{} does not speak TLS: give all processes of the job --tls-cert, --tls-key and --tls-ca", peer);
+  }
+  return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", peer, reason());
+}
+
+}  // namespace
+
+Result<> check_certificates(const Tls& tls) {
+  const std::vector<Certificate> own = certificates_in(tls.certificate);
+  if (own.empty()) return fail(Code::kUsage, "--tls-cert: the file has no certificate in PEM form");
+  const Key key = key_in(tls.key);
+  if (key == nullptr) return fail(Code::kUsage, "--tls-key: the file has no key in PEM form, or one with a password");
+  if (X509_check_private_key(own[0].get(), key.get()) != 1) {
+    return fail(Code::kUsage, "--tls-cert and --tls-key: the certificate is of another key");
+  }
+  DT_TRY(const Store store, store_of(tls));
+  const Chain chain(sk_X509_new_null());
+  for (size_t i = 1; i < own.size(); i++) sk_X509_push(chain.get(), own[i].get());
+  const StoreContext context(X509_STORE_CTX_new());
+  X509_STORE_CTX_init(context.get(), store.get(), own[0].get(), chain.get());
+  if (X509_verify_cert(context.get()) == 1) return {};
+  return fail(Code::kUsage, "--tls-cert: the certificate cannot be used with this --tls-ca: {}",
+              X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
+}
+
+std::optional<std::string> tls_refusal(const Endpoint& peer, const Tls& tls, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  const Result<UniqueFd> socket = connect_to(peer, limit);
+  const Context context = context_of(tls);
+  if (!socket || context == nullptr) return std::nullopt;
+  const Connection connection(SSL_new(context.get()));
+  if (connection == nullptr || SSL_set_fd(connection.get(), socket->get()) != 1) return std::nullopt;
+  expect_name(connection.get(), peer.host);
+  const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
+  if (!shaken) return std::nullopt;
+  if (*shaken == 0) return handshake_failure(connection.get(), to_text(peer));
+  // A server that refuses the client's certificate says so after the handshake; one that accepts it begins to speak HTTP/2.
+  char first = 0;
+  const auto got = complete(connection.get(), deadline, [&] { return SSL_read(connection.get(), &first, 1); });
+  if (got != 0 || ERR_peek_last_error() == 0) return std::nullopt;
+  return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", to_text(peer), reason());
+}
+
+}  // namespace dtrain::rpc
