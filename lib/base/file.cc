@@ -68,6 +68,19 @@ Result<std::string> read_file(const std::string& path, uint64_t bytes_max) {
   return content;
 }
 
+Result<UniqueFd> open_for_lines(const std::string& path, int flags) {
+  // Without O_NONBLOCK, opening a pipe waits for its reader.
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0644));
+  struct stat status {};
+  const bool is_pipe = fd.open()
+                           ? ::fstat(fd.get(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))
+                           : errno == ENXIO;
+  if (is_pipe) return fail(Code::kUsage, "cannot write '{}': it is a pipe; give a regular file", path);
+  if (!fd.open()) return fail(Code::kUsage, "cannot write '{}': {}", path, std::strerror(errno));
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
 Result<AtomicFile> AtomicFile::create(std::string path, Fault fault) {
   AtomicFile file(std::move(path), std::move(fault));
   DT_TRY_VOID(file.open());

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace dtrain {
 
@@ -54,6 +55,10 @@ class AtomicFile {
   Fault fault_;
   int fd_ = -1;
 };
+
+// Opens a file for writing line by line, and makes it if it is missing. `flags`: O_APPEND or O_TRUNC. Code::kUsage: it cannot
+// be written, or it is a pipe: a thread that writes would wait for whoever reads it, perhaps for ever.
+Result<UniqueFd> open_for_lines(const std::string& path, int flags);
 
 Result<> write_file_atomic(const std::string& path, std::string_view content);
 // Creates the directory and its parents. Succeeds if it exists already.

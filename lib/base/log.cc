@@ -18,6 +18,7 @@
 #include <functional>
 
 #include "base/console.h"
+#include "base/file.h"
 #include "base/log_prefix.h"
 #include "base/mutex.h"
 #include "base/printable.h"
@@ -124,11 +125,9 @@ Log Log::silent() {
 }
 
 Result<> Log::add_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0 || !has_room(fd)) {
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    return fail(Code::kUsage, "cannot write the log file '{}': {}", path, std::strerror(error));
+  DT_TRY(UniqueFd file, open_for_lines(path, O_APPEND), "opening the log file");
+  if (!has_room(file.get())) {
+    return fail(Code::kUsage, "cannot write the log file '{}': {}", path, std::strerror(errno));
   }
   // This must not use the logger, which is locked while it calls this function.
   const auto failed = [path, console = sinks_->console](int error) {
@@ -136,7 +135,7 @@ Result<> Log::add_file(const std::string& path) {
     console->plain(fmt::format("cannot write the log file '{}': {}; the run continues without it", printable(path),
                                std::strerror(error)));
   };
-  sinks_->all->add_sink(std::make_shared<FileSink>(fd, failed));
+  sinks_->all->add_sink(std::make_shared<FileSink>(file.release(), failed));
   sinks_->logger->set_pattern(kPattern);
   return {};
 }

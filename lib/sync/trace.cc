@@ -1,5 +1,6 @@
 #include "sync/trace.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "sync/text.h"
 
 namespace dtrain::sync {
@@ -137,7 +139,8 @@ void append_event(SliceName slice, const Event& event, std::span<const Effect> e
 }
 
 Result<std::unique_ptr<TraceWriter>> TraceWriter::create(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
+  DT_TRY(UniqueFd fd, open_for_lines(path, O_TRUNC));
+  std::FILE* file = ::fdopen(fd.release(), "w");
   if (file == nullptr) return fail(Code::kUsage, "{}: {}", path, std::strerror(errno));
   return std::unique_ptr<TraceWriter>(new TraceWriter(path, file));
 }

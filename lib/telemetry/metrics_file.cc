@@ -6,14 +6,14 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/write_all.h"
 
 namespace dtrain::telemetry {
 
 Result<std::unique_ptr<MetricsFile>> MetricsFile::open(const std::string& path, std::string role, uint32_t rank) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (file.get() < 0) return fail(Code::kUsage, "cannot write '{}': {}", path, std::strerror(errno));
+  DT_TRY(UniqueFd file, open_for_lines(path, O_APPEND));
   return std::unique_ptr<MetricsFile>(new MetricsFile(path, std::move(role), rank, std::move(file)));
 }
 

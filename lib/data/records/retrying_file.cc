@@ -37,13 +37,14 @@ std::string text_of(int error) {
 }  // namespace
 
 FileCalls FileCalls::of_system() {
-  return {.open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC); },
-          .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
-            return ::pread(fd, out, bytes, offset);
-          },
-          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
-          .will_read = [](int fd, int64_t offset,
-                          int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
+  return {
+      .open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); },  // a pipe must not hang
+      .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
+        return ::pread(fd, out, bytes, offset);
+      },
+      .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+      .will_read = [](int fd, int64_t offset,
+                      int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
 }
 
 // The tries of one read, or of opening the file.
@@ -95,7 +96,7 @@ Result<> RetryingFile::open_first() {
   Tries tries(*this);
   while (const int error = open_once(fd_, mark_)) {
     if (error == ENOENT) return fail(Code::kNotFound, "{}: no such file", path_);
-    if (error == EISDIR) return fail(Code::kUsage, "{}: not a file", path_);
+    if (error == EISDIR) return fail(Code::kUsage, "{}: not a regular file", path_);
     if (!may_pass(error)) return fail(Code::kData, "{}: {}", path_, text_of(error));
     DT_TRY_VOID(tries.failed(error, path_));
   }

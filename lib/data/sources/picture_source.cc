@@ -1,15 +1,13 @@
 #include "data/sources/picture_source.h"
 
-#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/records/image_list.h"
 #include "data/records/retrying_file.h"
 #include "data/sources/cifar_source.h"
-#include "data/sources/folder_source.h"
 #include "data/sources/idx_source.h"
+#include "data/sources/picture_folder.h"
 #include "data/sources/recognize.h"
 #include "data/sources/record_source.h"
 
@@ -73,23 +71,25 @@ class JoinedPictures : public ImageSource {
   std::vector<Part> parts_;
 };
 
-Result<std::vector<std::string>> pictures_in(const std::string& folder) {
-  DT_TRY(const ImageFolder found, list_folder(folder, true, picture_extensions()));
-  if (found.entries.empty()) {
-    return fail(Code::kData, "{}: the folder has no pictures ({})", folder, fmt::join(picture_extensions(), ", "));
+Result<std::vector<std::string>> pictures_in(const std::string& folder, const Log& log) {
+  DT_TRY(const ListedPictures found, list_pictures(folder));
+  const std::string others = to_text(found.others);
+  if (found.pictures.empty()) {
+    return fail(Code::kData, "{}: the folder has no JPEG or PNG files{}{}", folder, others.empty() ? "" : ", but ",
+                others);
   }
+  if (!others.empty()) log.info("{}: {} pictures; left out: {}", folder, found.pictures.size(), others);
   std::vector<std::string> paths;
-  for (const ListEntry& entry : found.entries) paths.push_back((fs::path(folder) / entry.path).string());
+  for (const std::string& path : found.pictures) paths.push_back((fs::path(folder) / path).string());
   return paths;
 }
 
 // The source of a file of several pictures; null for an image file.
 Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name, int channels, const Log& log) {
+  if (!is_set_file(name)) return nullptr;
   if (name.ends_with(".rec"))
     return open_records({.paths = {name}, .index = {}, .channels = channels, .label_width = 0}, log);
-  const bool is_idx = name.find("idx3-ubyte") != std::string::npos;
-  const bool is_cifar = name.ends_with(".bin");
-  if (!is_idx && !is_cifar) return nullptr;
+  const bool is_idx = is_idx_images(name);
   const int own_channels = is_idx ? 1 : 3;
   if (channels != own_channels) {
     return fail(Code::kUsage, "{}: the images have {}, but those of the network have {}", name,
@@ -118,6 +118,10 @@ Result<> read_picture_file(const std::string& path, std::string& bytes) {
 
 }  // namespace
 
+bool is_set_file(const std::string& name) {
+  return name.ends_with(".rec") || name.ends_with(".bin") || is_idx_images(name);
+}
+
 Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch) {
   DT_TRY_VOID(read_picture_file(path, scratch.file));
   const Result<> opened = scratch.open(as_bytes(scratch.file), channels);
@@ -135,7 +139,7 @@ Result<std::shared_ptr<const ImageSource>> open_pictures(const std::vector<std::
   for (const std::string& name : names) {
     std::error_code ignored;
     if (fs::is_directory(name, ignored)) {
-      DT_TRY(const std::vector<std::string> found, pictures_in(name));
+      DT_TRY(const std::vector<std::string> found, pictures_in(name, log));
       files.insert(files.end(), found.begin(), found.end());
       continue;
     }
