@@ -18,6 +18,7 @@
 #include "launch/cluster/yarn_spec.h"
 #include "launch/foreground.h"
 #include "launch/this_machine.h"
+#include "notes.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -170,7 +171,7 @@ Result<int> print_files(const Call& call, const job::Flags& flags) {
     if (!file && !flags.batch.print_for.empty())
       return tl::unexpected(Error(file.error()).with("printing the file for " + system));
     if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);
-    if (!file) fmt::print(stderr, "note: no file for {}: {}\n", system, file.error().message);
+    if (!file) show_note(fmt::format("no file for {}: {}", system, file.error().message));
     text += file ? *file : fmt::format("(none: {})\n", file.error().message);
   }
   std::fputs(text.c_str(), stdout);

@@ -3,15 +3,20 @@
 #include <cstdio>
 
 #include "base/host_limits.h"
+#include "base/printable.h"
 #include "job/flags/flags.h"
 
 namespace dtrain::cmd {
 
+void show_note(const std::string& note) {
+  fmt::print(stderr, "note: {}\n", printable(note, std::string::npos));
+}
+
 void note_threads(int64_t threads) {
   const int64_t cores = usable_cores();
   if (threads <= cores) return;
-  fmt::print(stderr, "note: --threads {}: {} core{} can be used here; more threads than cores make each step slower\n",
-             threads, cores, cores == 1 ? "" : "s");
+  show_note(fmt::format("--threads {}: {} core{} can be used here; more threads than cores make each step slower",
+                        threads, cores, cores == 1 ? "" : "s"));
 }
 
 void note_threads(const job::Flags& flags, const job::Environment& environment) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "command.h"
 
@@ -10,6 +11,9 @@ struct Flags;
 }
 
 namespace dtrain::cmd {
+
+// Prints "note: TEXT" for people. The text may have paths and values from outside.
+void show_note(const std::string& note);
 
 // Prints a note if `threads` is more than this machine's number of cores.
 void note_threads(int64_t threads);

@@ -17,6 +17,17 @@ bool same(char a, char b) {
   return lower(a) == lower(b);
 }
 
+std::string_view digits_at_end(std::string_view name) {
+  return name.substr(name.find_last_not_of("0123456789") + 1);
+}
+
+// "bf16" and "bfloat16".
+bool abbreviates(std::string_view name, std::string_view candidate) {
+  const std::string_view digits = digits_at_end(name);
+  return !digits.empty() && digits.size() < name.size() && digits == digits_at_end(candidate) &&
+         same(name.front(), candidate.front());
+}
+
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -48,7 +59,10 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
     best = distance;
     found = candidate;
   }
-  return found;
+  if (found) return found;
+  const auto meant = std::ranges::find_if(
+      candidates, [&](const std::string& candidate) { return !candidate.empty() && abbreviates(name, candidate); });
+  return meant == candidates.end() ? std::nullopt : std::optional(*meant);
 }
 
 }  // namespace dtrain

@@ -15,4 +15,8 @@ inline constexpr size_t kQuotedBytesMax = 200;
 // "begin ... (N bytes) ... end". The control characters in `kept` stay as they are.
 std::string printable(std::string_view text, size_t bytes_max = kQuotedBytesMax, std::string_view kept = {});
 
+// The text as one word of a shell's command line: in quotes if it has other characters than letters, digits and a few
+// harmless ones.
+std::string shell_word(std::string_view text);
+
 }  // namespace dtrain

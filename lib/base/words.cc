@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace dtrain {
 
 namespace {
@@ -39,7 +41,15 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return text;
 }
 
+std::string with_thousands(int64_t number) {
+  std::string text = std::to_string(number);
+  const size_t digits = number < 0 ? 1 : 0;  // where they begin
+  for (size_t at = text.size(); at > digits + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
 std::string without_comments(std::string_view text) {
+  text = without_byte_order_mark(text);
   std::string kept;
   bool in_comment = false;
   for (const char c : text) {

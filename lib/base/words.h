@@ -19,7 +19,11 @@ std::vector<WordLine> word_lines(std::string_view text);
 // The words with `between` between them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 
-// Returns `text` without comments: each line is cut at its first '#'.
+// "1,281,167".
+std::string with_thousands(int64_t number);
+
+// Returns `text` without comments: each line is cut at its first '#'. A byte order mark, which some editors write at the
+// beginning of a file, is left out too.
 std::string without_comments(std::string_view text);
 
 }  // namespace dtrain

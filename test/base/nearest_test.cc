@@ -30,6 +30,12 @@ TEST_CASE("the nearest name is suggested, and no name if none is near", "[base]"
   CHECK(!nearest("--staleness", names));
   CHECK(!nearest("", names));
   CHECK(!nearest("--network", {}));
+  // Abbreviations.
+  const std::vector<std::string> types = {"float32", "float16", "bfloat16"};
+  CHECK(nearest("bf16", types) == "bfloat16");
+  CHECK(nearest("fp16", types) == "float16");
+  CHECK(!nearest("16", types));
+  CHECK(!nearest("int8", types));
 }
 
 TEST_CASE("a name of one megabyte is near no other name, and this is found quickly", "[base]") {

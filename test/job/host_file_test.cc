@@ -129,7 +129,7 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   CHECK(gpus(assigned("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
   CHECK(gpus(assigned("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
   // A different port means a different machine.
-  CHECK(gpus(assigned("a:1 gpus=0\na:2 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
+  CHECK(gpus(assigned("a:2201 gpus=0\na:2202 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
   CHECK(assigned("a gpus=0\n", 3, 1).servers[2].gpus.empty());
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));
 }
@@ -156,7 +156,19 @@ TEST_CASE("mistakes in a host file are refused with the number of the line", "[j
   CHECK_THAT(refused_hosts("[fe80::1\n"), Contains("not an IPv6 address"));
   CHECK_THAT(refused_hosts("[node1]\n"), Contains("not an IPv6 address"));
   CHECK_THAT(refused_hosts("[fe80::1]22\n"), Contains("'22' after the address is not a port"));
+  CHECK_THAT(refused_hosts("a:4\n"), Contains("for 4 processes on it write 'a slots=4'"));  // Horovod's form
+  CHECK_THAT(refused_hosts("me@a user=you\n"), Contains("the user is given twice, as me@ and user=you"));
+  CHECK_THAT(refused_hosts("-l@a\n"), Contains("'-l' is not the name of a user"));
   CHECK(hosts_in("a role=any\r\n").lines[0].role == Role::kNone);
+}
+
+TEST_CASE("a host may have its user before it, and the file a byte order mark", "[job]") {
+  const HostFile file = hosts_in("\xef\xbb\xbfme@a\nyou@[fe80::1]:2222\n");
+  CHECK(file.lines[0].host == "a");
+  CHECK(file.lines[0].user == "me");
+  CHECK(file.lines[1].host == "fe80::1");
+  CHECK(file.lines[1].user == "you");
+  CHECK(file.lines[1].ssh_port == 2222);
 }
 
 TEST_CASE("a truncated or modified host file is read or refused", "[job]") {

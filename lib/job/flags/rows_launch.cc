@@ -11,6 +11,15 @@ namespace dtrain::job {
 
 namespace {
 
+// An address of IPv6 may have brackets, as it needs them before a port.
+Binding<Flags> address(Binding<Flags> binding) {
+  binding.set = [plain = binding.set](Flags& flags, std::string_view text) {
+    const bool has_brackets = text.size() > 2 && text.front() == '[' && text.back() == ']';
+    return plain(flags, has_brackets ? text.substr(1, text.size() - 2) : text);
+  };
+  return binding;
+}
+
 // Stores "9100-9200" in two members.
 Binding<Flags> port_range() {
   return {.set = [](Flags& flags, std::string_view text) -> Result<> {
@@ -229,13 +238,13 @@ std::vector<Row> node_rows() {
       {.name = "advertise",
        .value = "ADDRESS",
        .help = "address at which other processes reach this one",
-       .bind = DT_FIELD(Flags, launch.advertise),
+       .bind = address(DT_FIELD(Flags, launch.advertise)),
        .default_text = "the address on the route to the scheduler",
        .environment = "DMLC_NODE_HOST"},
       {.name = "bind",
        .value = "ADDRESS",
        .help = "address to listen on",
-       .bind = DT_FIELD(Flags, launch.bind),
+       .bind = address(DT_FIELD(Flags, launch.bind)),
        .default_text = "the address of --advertise"},
       {.name = "port",
        .value = "N",

@@ -37,8 +37,19 @@ Result<int64_t> parse_port(std::string_view text) {
   return port;
 }
 
-// "host", "host:port", "[v6]", "[v6]:port".
+Result<> parse_user(std::string_view text, HostLine& line) {
+  if (!is_name(text)) return fail(Code::kUsage, "'{}' is not the name of a user", printable(text));
+  if (!line.user.empty()) return fail(Code::kUsage, "the user is given twice, as {}@ and user={}", line.user, text);
+  line.user = text;
+  return {};
+}
+
+// "host", "host:port", "[v6]", "[v6]:port", each also with "user@" before it.
 Result<> parse_host(std::string_view text, HostLine& line) {
+  if (const size_t at = text.find('@'); at != std::string_view::npos) {
+    DT_TRY_VOID(parse_user(text.substr(0, at), line));
+    text.remove_prefix(at + 1);
+  }
   std::string_view host = text, rest;
   if (text.starts_with('[')) {
     const size_t end = std::min(text.find(']'), text.size());
@@ -57,7 +68,14 @@ Result<> parse_host(std::string_view text, HostLine& line) {
   if (rest.empty()) return {};
   if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", printable(rest));
   DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
-  return {};
+  // Horovod's hosts have a number of processes here.
+  constexpr int64_t kUsualSshPort = 22;
+  if (line.ssh_port >= kUsualSshPort) return {};
+  return fail(
+      Code::kUsage,
+      "'{}': the number after the colon is ssh's port on that host, and {} is none; for {} processes on it write "
+      "'{} slots={}'",
+      printable(text), line.ssh_port, line.ssh_port, printable(host), line.ssh_port);
 }
 
 Result<> parse_slots(std::string_view text, HostLine& line) {
@@ -83,12 +101,6 @@ Result<> parse_role(std::string_view text, HostLine& line) {
   if (text == "any") return {};
   if (text != "server" && text != "worker") return unknown_choice(text, {"server", "worker", "any"});
   return parse_value(text, line.role);
-}
-
-Result<> parse_user(std::string_view text, HostLine& line) {
-  if (!is_name(text)) return fail(Code::kUsage, "'{}' is not the name of a user", printable(text));
-  line.user = text;
-  return {};
 }
 
 Result<> parse_key(std::string_view key, std::string_view value, HostLine& line) {
@@ -262,6 +274,10 @@ Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
   const std::string& name = flags.launch.hostfile;
   if (name.empty()) return std::nullopt;
   const Result<std::string> text = read_file(name);
+  if (!text && name.find_first_of(",:") != std::string::npos) {
+    return fail(Code::kUsage,
+                "-H {}: there is no such file; write the hosts into a file, one per line, as 'node1 slots=4'", name);
+  }
   if (!text) {
     return fail(
         Code::kUsage,

@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "job/flags/flags.h"
 
 namespace dtrain::job {
@@ -45,6 +47,16 @@ Result<std::string> token_of(const LaunchFlags& flags) {
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
   if (token.empty()) return fail(Code::kUsage, "--token-file {}: the file is empty", flags.token_file);
   return checked(std::move(token), fmt::format("--token-file {}", flags.token_file));
+}
+
+std::string token_file_note(const std::string& path) {
+  struct stat status {};
+  if (path.empty() || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  constexpr mode_t kOthers = S_IRGRP | S_IROTH;
+  if ((status.st_mode & kOthers) == 0) return {};
+  return fmt::format(
+      "--token-file {0}: others on this machine can read the file, and with it join the job: chmod 600 {0}",
+      shell_word(path));
 }
 
 bool same_token(std::string_view a, std::string_view b) {

@@ -22,10 +22,10 @@ bool contains(const Names& names, std::string_view name) {
 const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch", "model-load-epoch",   "dry-run",
                            "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds", "test-io",
                            "all-logs"};
-// Flags that concern a single process, or that a launcher must be given again: the directory to copy, and environment
-// variables, whose values may be secrets.
-const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file",   "env",
-                             "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"};
+// Flags that concern a single process, or that must be given again: the directory to copy, environment variables, whose
+// values may be secrets, and the permission to run without a token, which no stranger's run directory may give.
+const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-file", "env",     "env-server",
+                             "env-worker", "env-file",  "sync-dst-dir", "exclude",    "insecure"};
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
                       "data-dir",     "network-file",      "path-imglist"};
