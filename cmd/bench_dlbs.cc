@@ -289,7 +289,7 @@ Result<int> bench_dlbs(const Call& call) {
          read_tool_line(job::FlagTable<BenchDlbsOptions>(bench_dlbs_rows()), kBenchDlbsUsage, call, 0, 0));
   if (line.help) return job::kExitOk;
   DT_TRY(tools::DlbsParameters parameters, read_parameters(line.options, call.environment));
-  for (const std::string& note : parameters.notes()) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : parameters.notes()) show_note(note);
   if (parameters.boolean("exp.docker")) {
     DT_TRY_VOID(tools::dlbs_benchmark(parameters));
     const std::string directory = std::filesystem::current_path().string();
@@ -303,7 +303,7 @@ Result<int> bench_dlbs(const Call& call) {
   if (line.options.dry_run) return print_dry_run(call, planned);
   const std::string why = why_skipped(planned.parameters);
   if (why.empty()) return run_benchmark(call, std::move(planned));
-  fmt::print(stderr, "note: the benchmark is not run: {}\n", why);
+  show_note(fmt::format("the benchmark is not run: {}", why));
   return job::kExitOk;
 }
 

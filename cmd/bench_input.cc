@@ -1,6 +1,7 @@
 #include "tools/bench_input.h"
 
 #include "job/flags/flags.h"
+#include "notes.h"
 #include "requests.h"
 #include "tool.h"
 
@@ -60,7 +61,7 @@ Result<int> bench_input(const Call& call) {
   }
   DT_TRY(const MixedLine<BenchInputOptions> line, read_mixed_line(table, call.arguments));
   DT_TRY(const job::Parsed parsed, job::parse_flags(line.job, call.environment));
-  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : parsed.notes) show_note(note);
   const Log log = Log::to_stderr("input", static_cast<int>(parsed.flags.launch.verbose));
   DT_TRY(const tools::BenchInputResult result, tools::bench_input(parsed.flags, bench_options(line.options), log));
   if (!line.options.json) std::fputs(result.text().c_str(), stderr);

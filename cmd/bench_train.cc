@@ -30,7 +30,7 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
   return {
       training_row("network", DT_FIELD(BenchTrainOptions, bench.network)),
       training_row("batch-size", DT_FIELD(BenchTrainOptions, bench.batch_size)),
-      training_row("image-shape", DT_FIELD(BenchTrainOptions, bench.image, "auto"), "by network"),
+      training_row("image-shape", job::image_shape(DT_FIELD(BenchTrainOptions, bench.image, "auto")), "by network"),
       training_row("num-classes", DT_FIELD(BenchTrainOptions, bench.num_classes, "auto"), "by network"),
       training_row("threads", DT_FIELD(BenchTrainOptions, threads, "auto"), "cores of the host"),
       training_row("gpus", DT_FIELD(BenchTrainOptions, gpus, "none")),

@@ -7,6 +7,7 @@
 #include "base/host_limits.h"
 #include "data/sources/record_source.h"
 #include "job/flags/flags.h"
+#include "notes.h"
 #include "output.h"
 #include "tool.h"
 
@@ -90,7 +91,7 @@ Result<int> write_pictures(const std::vector<std::string>& names, const MixedLin
   std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
   job.insert(job.end(), line.job.begin(), line.job.end());
   DT_TRY(const job::Parsed parsed, job::parse_flags(job, call.environment));
-  for (const std::string& text : parsed.notes) fmt::print(stderr, "note: {}\n", text);
+  for (const std::string& text : parsed.notes) show_note(text);
   const bool draws = options.sheet > 0;
   const std::string out = !options.out.empty() ? options.out : draws ? "sheet.png" : "images.npy";
   DT_TRY_VOID(check_ending(out, {draws ? ".png" : ".npy"}));

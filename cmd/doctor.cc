@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "job/process/exit_code.h"
 #include "launch/cluster/cluster.h"
+#include "notes.h"
 #include "role/process/addresses.h"
 #include "role/process/run_dir.h"
 #include "start_job.h"
@@ -91,7 +92,7 @@ Result<Subject> subject_of(const Call& call, std::vector<std::string> arguments)
   }
   if (!names_data) subject.arguments.insert(subject.arguments.end(), {"--benchmark", "1"});
   DT_TRY(const job::Parsed parsed, job::parse_flags(subject.arguments, call.environment));
-  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : parsed.notes) show_note(note);
   subject.flags = parsed.flags;
   return subject;
 }

@@ -35,7 +35,8 @@ std::vector<job::FlagRow<Options>> model_rows() {
       training_row("network", DT_FIELD(Options, model.flags.job.network.network), kOfModel),
       training_row("num-layers", DT_FIELD(Options, model.flags.job.network.num_layers, "auto"), kOfModel),
       training_row("num-classes", DT_FIELD(Options, model.flags.job.network.num_classes, "auto"), kOfModel),
-      training_row("image-shape", DT_FIELD(Options, model.flags.job.network.image_shape, "auto"), kOfModel),
+      training_row("image-shape", job::image_shape(DT_FIELD(Options, model.flags.job.network.image_shape, "auto")),
+                   kOfModel),
   };
 }
 
@@ -50,7 +51,7 @@ std::vector<job::FlagRow<Options>> picture_rows() {
        .value = "FILE",
        .help = "the mean image of the training data, for a model that was trained with one",
        .bind = DT_FIELD(Options, model.flags.data.mean_img, "none")},
-      training_row("val-resize", DT_FIELD(Options, model.flags.job.augment.val_resize, "off"), kOfModel),
+      training_row("val-resize", DT_FIELD(Options, model.val_resize, "auto"), kOfModel),
       training_row("batch-size", DT_FIELD(Options, model.flags.job.batch_size)),
       training_row("threads", DT_FIELD(Options, model.flags.launch.threads, "auto"), "cores of the host"),
       training_row("data-nthreads", DT_FIELD(Options, model.flags.data.data_threads), "part of --threads"),

@@ -5,6 +5,7 @@
 
 #include "launch/package/staged.h"
 #include "launch/this_machine.h"
+#include "notes.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -56,7 +57,7 @@ void print_summary(const launch::Contents& contents) {
     fmt::print("hosts with GPUs also need: NVIDIA's driver, and {} where the loader finds them\n",
                fmt::join(contents.gpu_libraries, ", "));
   }
-  for (const std::string& reason : contents.left_out) fmt::print(stderr, "note: left out: {}\n", reason);
+  for (const std::string& reason : contents.left_out) show_note("left out: " + reason);
   if (contents.without_license.empty()) return;
   fmt::print(stderr, "note: no license texts were found for {}; add them before you pass the archive on\n",
              fmt::join(contents.without_license, ", "));

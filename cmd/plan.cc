@@ -4,6 +4,7 @@
 #include "base/console.h"
 #include "launch/foreground.h"
 #include "launch/supervisor.h"
+#include "notes.h"
 #include "role/worker/calibration.h"
 #include "signal_thread.h"
 #include "start_job.h"
@@ -147,7 +148,7 @@ Result<int> plan_job(const Call& call, const PlanOptions& options, job::Flags fl
     DT_TRY(const int code, calibrate(call, flags, options, job));
     if (code != 0) return code;
   }
-  if (!job.hint.empty()) fmt::print(stderr, "note: {}\n", job.hint);
+  if (!job.hint.empty()) show_note(job.hint);
   Console console = Console::to_stderr(flags.launch.terminal);
   DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan, [&](Live live) {
            console.live(std::move(live), Console::Time::clock::now());
@@ -193,7 +194,7 @@ Result<int> plan(const Call& call) {
     return role::run_calibration(role::calibration_flags(flags, options.calibration), options.calibration,
                                  signals.signals());
   }
-  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : parsed.notes) show_note(note);
   if (!flags.launch.dry_run) return plan_job(call, options, flags);
   std::vector<std::string> missing;
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options, &missing));

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/words.h"
 #include "job/resolve/network_file.h"
 #include "role/setup/network.h"
 #include "tensor/ndarray_file.h"
@@ -46,13 +47,6 @@ class TextTable {
   std::vector<size_t> widths_;
   std::vector<std::vector<std::string>> rows_;
 };
-
-// 1234567 as "1,234,567".
-std::string grouped(int64_t number) {
-  std::string digits = fmt::format("{}", number);
-  for (size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
-  return digits;
-}
 
 // Whether the words name a model with weights: a directory, or the prefix of checkpoints.
 Result<bool> is_model(const std::string& subject) {
@@ -151,12 +145,13 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
 std::string NetworkInfo::text() const {
   TextTable table({"layer", "operator", "output", "parameters", "multiply-adds", "activation bytes"}, 3);
   for (const LayerInfo& layer : layers) {
-    table.add({printable(layer.name), layer.op, to_string(layer.output), grouped(layer.parameters),
-               grouped(layer.multiply_adds), grouped(layer.activation_bytes)});
+    table.add({printable(layer.name), layer.op, to_string(layer.output), with_thousands(layer.parameters),
+               with_thousands(layer.multiply_adds), with_thousands(layer.activation_bytes)});
   }
-  table.add({"total", "", "", grouped(parameters), grouped(multiply_adds), grouped(activation_bytes)});
+  table.add(
+      {"total", "", "", with_thousands(parameters), with_thousands(multiply_adds), with_thousands(activation_bytes)});
   return fmt::format("{}: images {}, {} classes, batches of {}; {} learned numbers and {} statistics\n", network,
-                     to_string(image), classes, batch_size, grouped(parameters), grouped(statistics)) +
+                     to_string(image), classes, batch_size, with_thousands(parameters), with_thousands(statistics)) +
          table.text();
 }
 
@@ -194,9 +189,9 @@ std::string ArraysInfo::text() const {
   for (const ArrayInfo& array : arrays) {
     const int64_t own = array.shape.empty() ? 0 : element_count(array.shape);
     elements += own;
-    table.add({printable(array.name), array.type, to_string(array.shape), grouped(own)});
+    table.add({printable(array.name), array.type, to_string(array.shape), with_thousands(own)});
   }
-  table.add({"total", "", fmt::format("{} arrays", arrays.size()), grouped(elements)});
+  table.add({"total", "", fmt::format("{} arrays", arrays.size()), with_thousands(elements)});
   return (header.empty() ? "" : header + "\n") + table.text();
 }
 

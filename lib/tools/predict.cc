@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "data/sources/picture_source.h"
 #include "role/process/run_dir.h"
 #include "role/setup/data.h"
 #include "tools/npy.h"
@@ -197,7 +198,11 @@ Result<Predicted> predict(const PredictOptions& options, const Write& write, con
     return fail(Code::kUsage,
                 "no pictures: name image files, folders or a .rec file, or - for a list on standard input");
   }
-  DT_TRY(const TrainedModel model, find_model(options.model, log));
+  ModelChoice choice = options.model;
+  const auto set = std::ranges::find_if(options.inputs, data::is_set_file);
+  if (set != options.inputs.end()) choice.flags.data.data_val = *set;
+  DT_TRY(TrainedModel model, find_model(choice, log));
+  if (model.fits_images) model.flags.job.augment.val_resize.edge = job::Resize::kFit;
   DT_TRY(const auto pictures, role::open_pictures(model.flags, options.inputs, log), "opening the pictures");
   DT_TRY(const CompiledModel compiled, compile_model(model));
   DT_TRY(const size_t head, find_result(compiled.shapes, options.result, log));

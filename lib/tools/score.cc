@@ -49,6 +49,9 @@ Result<std::shared_ptr<const data::Dataset>> open_validation(const TrainedModel&
     opened.data.data_train = flags.data.data_val;
     opened.data.data_train_idx = flags.data.data_val_idx;
   }
+  DT_TRY(const data::Located located, role::locate_data(opened));
+  const bool has_class_folders = !located.train.folder.empty() || !located.validation.folder.empty();
+  if (model.fits_images && has_class_folders) opened.job.augment.val_resize.edge = job::Resize::kFit;
   DT_TRY(const data::DataSets sets, role::open_data(opened, 0, log));
   if (sets.validation == nullptr) {
     return fail(Code::kUsage, "--data-dir {}: it has no validation data; name the pictures with --data-val",

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <utility>
 
+#include "data/sources/recognize.h"
 #include "exec/contract.h"
 #include "exec/folded_values.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "job/resolve/resolve.h"
 #include "role/process/run_dir.h"
+#include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/pretrained.h"
 #include "role/setup/threads.h"
@@ -18,26 +20,6 @@
 
 namespace dtrain::tools {
 namespace {
-
-// Completes the flags of a model without a JobSpec, whose network is the symbol file beside it or has to be given.
-Result<> complete_foreign(const ModelChoice& choice, const std::string& params, job::Flags& flags) {
-  job::NetworkFlags& network = flags.job.network;
-  if (network.network.empty()) network.network = role::symbol_beside(params);
-  if (network.network.empty()) {
-    return fail(Code::kUsage,
-                "{} {}: there is neither a jobspec nor a symbol file beside {}, so give --network and "
-                "--num-classes, or --network FILE-symbol.json",
-                choice.flag, choice.model, params);
-  }
-  DT_TRY_VOID(job::resolve_network_file(flags));
-  job::AugmentFlags& augment = flags.job.augment;
-  augment.data_type = job::data_set_of_network(network.network, network.num_layers);
-  if (network.image_shape.empty()) network.image_shape = job::image_of_network(network.network, network.num_layers);
-  if (augment.rgb_mean.empty()) augment.rgb_mean = {0, 0, 0};
-  if (augment.rgb_std.empty()) augment.rgb_std = {1};
-  if (!augment.scale) augment.scale = job::find_data_set(augment.data_type)->scale;
-  return {};
-}
 
 // A symbol file tells its classes; a network of dtrain's own is built for a number of classes.
 Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network) {
@@ -50,9 +32,71 @@ Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network)
   return {};
 }
 
+// The network of a model without a JobSpec: the symbol file beside it, or one that the user names.
+Result<> choose_network(const ModelChoice& choice, const std::string& params, job::Flags& flags) {
+  job::NetworkFlags& network = flags.job.network;
+  if (network.network.empty()) network.network = role::symbol_beside(params);
+  if (network.network.empty()) {
+    return fail(Code::kUsage,
+                "{} {}: there is neither a jobspec nor a symbol file beside {}, so give --network and "
+                "--num-classes, or --network FILE-symbol.json",
+                choice.flag, choice.model, params);
+  }
+  return job::resolve_network_file(flags);
+}
+
+// What the files say that the pictures are in; nullopt: they are image files, which say nothing.
+Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) {
+  const job::DataFlags& data = flags.data;
+  if (data.data_val.empty() && data.data_dir.empty()) return std::nullopt;
+  data::DataOptions options = role::data_options(flags);
+  options.data_type.clear();
+  options.type_given = false;
+  if (!data.data_val.empty()) {
+    options.data_train = std::exchange(options.data_val, {});
+    options.data_train_idx = std::exchange(options.data_val_idx, {});
+  }
+  DT_TRY(data::Recognized found, data::recognize(options, false), "looking at the data");
+  return std::optional(std::move(found.type));
+}
+
+// How pixels become the numbers that the network takes, for a model without a JobSpec: what the flags leave open, the data
+// say, or, without them, the network's name.
+Result<> complete_pixels(const ModelChoice& choice, job::Flags& flags) {
+  job::NetworkFlags& network = flags.job.network;
+  const job::AugmentFlags& augment = flags.job.augment;
+  const bool is_file = job::is_name_of_file(network.network);
+  DT_TRY(const auto data, type_of_pictures(flags));
+  if (network.image_shape.empty() && data) network.image_shape = data->image;
+  if (network.image_shape.empty() && is_file) {
+    DT_TRY(network.image_shape, role::stated_image(network));
+  }
+  if (network.image_shape.empty() && !is_file) {
+    network.image_shape = job::image_of_network(network.network, network.num_layers);
+  }
+  const bool knows_pixels = data || !is_file || (!augment.rgb_mean.empty() && augment.scale);
+  if (network.image_shape.empty() || (!knows_pixels && choice.reads_pictures)) {
+    return fail(Code::kUsage,
+                "{} {}: neither a jobspec nor the pictures tell {}; a model of MXNet often takes images 3,224,224, "
+                "--rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
+                choice.flag, choice.model,
+                network.image_shape.empty() ? "the size of the images: give --image-shape C,H,W"
+                                            : "how pixels become numbers: give --rgb-mean and --scale");
+  }
+  DT_TRY_VOID(complete_classes(choice, network));
+  const std::string name =
+      data ? data->name : std::string(job::data_set_of_network(network.network, network.num_layers));
+  return job::apply_data_set(name, flags.job);
+}
+
 template <class T>
 void prefer(const T& given, const T& unset, T& value) {
   if (given != unset) value = given;
+}
+
+// Whether all images of the run's data set had the size of the network's input.
+bool has_whole_images(const job::AugmentFlags& augment) {
+  return augment.data_type == "mnist" || augment.data_type == "idx";
 }
 
 // The flags of the run that trained the model, changed to those that the user gave.
@@ -61,7 +105,11 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   const std::string& params = trained.params;
   const Result<job::JobSpec> spec = role::spec_of(params);
   if (!spec && spec.error().code != Code::kNotFound) return tl::unexpected(spec.error());
-  if (!spec) return complete_foreign(choice, params, flags);
+  trained.fits_images = !choice.val_resize && (!spec || has_whole_images(spec->flags.augment));
+  if (!spec) {
+    DT_TRY_VOID(choose_network(choice, params, flags));
+    return complete_pixels(choice, flags);
+  }
   const job::Remembered& run = spec->remembered;
   trained.data_dir = job::absolute_value("data-dir", run.path_of("data-dir"), run.directory, "");
   if (choice.reads_pictures && spec->mean_image && flags.data.mean_img.empty()) {
@@ -84,7 +132,6 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   prefer(augment.scale, {}, run_augment.scale);
   prefer(augment.label_width, int64_t{1}, run_augment.label_width);
   prefer(augment.label_names, {}, run_augment.label_names);
-  prefer(augment.val_resize, {}, run_augment.val_resize);
   run_augment.benchmark = false;
   return job::resolve_network_file(flags);
 }
@@ -104,6 +151,7 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   DT_TRY(model.params, role::params_of({choice.flag, choice.model, choice.epoch}));
   DT_TRY_VOID(job::resolve_labels(model.flags.job.augment));
   DT_TRY_VOID(complete_flags(choice, model));
+  if (choice.val_resize) model.flags.job.augment.val_resize = *choice.val_resize;
   DT_TRY_VOID(complete_classes(choice, model.flags.job.network));
   if (!choice.reads_pictures) return model;
   const job::AugmentFlags& augment = model.flags.job.augment;
@@ -121,8 +169,8 @@ Result<LearnedNetwork> read_network(const TrainedModel& model) {
   DT_TRY(role::Network network, role::build_network(model.flags.job));
   ParameterMemory values = exec::parameter_memory(network.shapes, exec::Options::Purpose::kInference);
   DT_TRY(const train::Checkpoint weights, train::read_weights(model.params));
-  DT_TRY_VOID(train::fill_weights(weights, values.view()), "loading {} into the network '{}'", model.params,
-              model.network().network);
+  DT_TRY_VOID(train::fill_weights(weights, network.graph, values.view()), "loading {} into the network '{}'",
+              model.params, model.network().network);
   train::set_fixed_gammas(network.graph, values.view());
   return LearnedNetwork{std::move(network), std::move(values)};
 }

@@ -30,15 +30,17 @@ struct ModelChoice {
   // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is not
   // set (empty or 0) is that of the run that trained the model.
   job::Flags flags;
-  bool reads_pictures =
-      true;  // then a model that was trained with a mean image needs --mean-img, and the log shows how
-             // pixels become numbers
+  std::optional<job::Resize> val_resize;  // nullopt: that of the model
+  // A model that was trained with a mean image then needs --mean-img, and the log shows how pixels become numbers.
+  bool reads_pictures = true;
 };
 
 struct TrainedModel {
   std::string params;         // the file of the weights
   job::Flags flags;           // of the choice, completed by those of the run that trained the model
   std::string data_dir = {};  // of the run's training data; empty if the files do not tell
+  // Nothing says how large images become the network's input: image files, and those of class folders, are fitted.
+  bool fits_images = false;
 
   [[nodiscard]] const job::NetworkFlags& network() const { return flags.job.network; }
 };

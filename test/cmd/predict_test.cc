@@ -164,7 +164,7 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
   const std::vector<Mistake> mistakes = {
       {{"a.png"}, 2, "give --model"},
       {{"--model", "run"}, 2, "no pictures: name image files"},
-      {{"--model", "run", "empty"}, 7, "empty: the folder has no pictures"},
+      {{"--model", "run", "empty"}, 7, "empty: the folder has no JPEG or PNG files"},
       {{"--model", "run", "gone.rec"}, 7, "gone.rec"},
       {{"--model", "run", "x-images-idx3-ubyte"}, 2, "the images have 1 channel, but those of the network have 3"},
       {{"--model", "run", "-", "-"}, 2, "can be read only once"},

@@ -125,6 +125,37 @@ TEST_CASE("resizing gives the shorter edge the requested length, larger or small
   CHECK(transformed({.resize = 20}, same).pixels == same.pixels);
 }
 
+// Input 224: 256 or less stays, as do pictures that are just large enough.
+TEST_CASE("a picture is fitted to the crop: reduced if it is much larger, enlarged if it is smaller", "[data]") {
+  const auto fitted = [](ImageSize from, ImageSize crop) {
+    const FirstResize resize = first_resize(kFitCrop, Interpolation::kBilinear, from, crop);
+    return fmt::format("{} x {} {}", resize.size.height, resize.size.width,
+                       resize.method == Interpolation::kArea ? "area" : "bilinear");
+  };
+  const ImageSize usual{224, 224};
+  CHECK(fitted({375, 500}, usual) == "256 x 341 area");
+  CHECK(fitted({500, 375}, usual) == "341 x 256 area");
+  CHECK(fitted({256, 400}, usual) == "256 x 400 bilinear");
+  CHECK(fitted({257, 400}, usual) == "256 x 398 area");
+  CHECK(fitted({224, 224}, usual) == "224 x 224 bilinear");
+  CHECK(fitted({100, 150}, usual) == "224 x 336 bilinear");
+  CHECK(fitted({150, 100}, usual) == "336 x 224 bilinear");
+  CHECK(fitted({32, 32}, {28, 28}) == "32 x 32 bilinear");  // CIFAR's images stay as they are
+  CHECK(fitted({28, 28}, {28, 28}) == "28 x 28 bilinear");
+  CHECK(fitted({375, 500}, {28, 28}) == "32 x 42 area");
+  CHECK(fitted({375, 500}, {299, 299}) == "342 x 456 area");
+  CHECK(fitted({64, 300}, {32, 100}) == "37 x 173 area");  // a crop that is no square
+  CHECK(fitted({300, 64}, {32, 100}) == "468 x 100 bilinear");
+  CHECK(fitted({1, 1}, usual) == "224 x 224 bilinear");
+  // Fitting a fitted picture changes nothing: a cache keeps it so.
+  for (int64_t height = 1; height < 600; height += 37) {
+    for (int64_t width = 1; width < 600; width += 41) {
+      const ImageSize once = first_resize(kFitCrop, Interpolation::kBilinear, {height, width}, {32, 100}).size;
+      CHECK(first_resize(kFitCrop, Interpolation::kBilinear, once, {32, 100}).size == once);
+    }
+  }
+}
+
 TEST_CASE("the requested method of resampling is used", "[data]") {
   Image edge;
   edge.resize(1, 2, 1);

@@ -40,12 +40,22 @@ TEST_CASE("the byte order mark of an editor is no part of a list's first line", 
 }
 
 TEST_CASE("lines that are not entries are left out", "[data]") {
-  for (const char* line :
-       {"x", "1\t2", "1\t\tp", "a\t1\tp", "-1\t1\tp", "1\tnan\tp", "1\tx\tp", "1\t2\t", "1 2", "1 x p", "\t\t\t"}) {
+  for (const char* line : {"x", "1\t2", "1\t\tp", "a\t1\tp", "-\t1\tp", "1.5\t1\tp", "1\tnan\tp", "1\tx\tp", "1\t2\t",
+                           "1 2", "1 x p", "\t\t\t"}) {
     INFO(line);
     CHECK(parse_list(std::string(line) + "\n5\t6\tkept.jpg\n", "x.lst", Log::silent()).size() == 1);
   }
   CHECK(parse_list("", "x.lst", Log::silent()).empty());
+}
+
+TEST_CASE("ids may be negative or end in a decimal zero", "[data]") {
+  const std::vector<ListEntry> entries =
+      parse_list("-1\t0\ta\n1.0\t1\tb\n+7\t1\tc\n2.000 1 d\n", "x.lst", Log::silent());
+  std::vector<uint64_t> ids;
+  for (const ListEntry& entry : entries) ids.push_back(entry.id);
+  CHECK(ids == std::vector<uint64_t>{UINT64_MAX, 1, 7, 2});
+  for (const char* id : {"", "-", ".", ".0", "1.01", "1e3", "0x1", "18446744073709551616", "1 "})
+    CHECK_FALSE(parse_list_id(id));
 }
 
 TEST_CASE("folders are walked like os.walk, a directory gets its label at its first image", "[data]") {

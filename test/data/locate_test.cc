@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "data/loading/open.h"
+#include "data/sources/idx_source.h"
 #include "make_data_sets.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -155,4 +156,37 @@ TEST_CASE("cifar10 as record files may have its validation data in val.rec", "[d
   CHECK(must(locate(files)).validation.records == dir.path("val.rec"));
   test::write_record_file(dir.path("test.rec"), 4, 32, 32, 3, 10);
   CHECK(must(locate(files)).validation.records == dir.path("test.rec"));
+}
+
+TEST_CASE("idx files are found by the names that EMNIST and others give them", "[data]") {
+  const auto names_in = [](const std::vector<std::string>& files) {
+    const test::TempDir dir;
+    for (const std::string& file : files) test::write_text(dir.path(file), "x");
+    const Result<Located> located = locate(test::directory_of(dir.path()));
+    if (!located) return located.error().message.substr(dir.path().size());
+    std::string text;
+    for (const std::string& path :
+         {located->train.images, located->train.labels, located->validation.images, located->validation.labels}) {
+      text += std::filesystem::path(path).filename().string() + " ";
+    }
+    return text;
+  };
+  CHECK(names_in({"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte",
+                  "t10k-labels.idx1-ubyte"}) ==
+        "train-images.idx3-ubyte train-labels.idx1-ubyte t10k-images.idx3-ubyte t10k-labels.idx1-ubyte ");
+  CHECK(names_in({"emnist-letters-train-images-idx3-ubyte.gz", "emnist-letters-train-labels-idx1-ubyte.gz",
+                  "emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte.gz"}) ==
+        "emnist-letters-train-images-idx3-ubyte.gz emnist-letters-train-labels-idx1-ubyte.gz "
+        "emnist-letters-test-images-idx3-ubyte emnist-letters-test-labels-idx1-ubyte.gz ");
+  CHECK(names_in({"train-images.idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                  "t10k-labels-idx1-ubyte"}) ==
+        "train-images.idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte ");
+  CHECK_THAT(names_in({"emnist-letters-train-images-idx3-ubyte", "emnist-digits-train-images-idx3-ubyte"}),
+             Catch::Contains("several sets") &&
+                 Catch::Contains("--data-train (emnist-digits-train-images-idx3-ubyte, emnist-letters"));
+  CHECK_THAT(names_in({"train-images-idx3-ubyte"}),
+             Catch::Contains(
+                 "train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz], t10k-labels-idx1-ubyte[.gz] are missing"));
+  CHECK(is_idx_images("emnist-train-images.idx3-ubyte.gz"));
+  CHECK_FALSE(is_idx_images("train-labels-idx1-ubyte"));
 }

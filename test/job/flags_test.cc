@@ -64,7 +64,7 @@ TEST_CASE("the command line overrides the flags of a run that is resumed by name
   CHECK(differences(requested(first), requested(again)) == std::vector<std::string>{"num-epochs"});
   CHECK(again.source("lr") == Source::kResumed);
   CHECK(again.source("num-epochs") == Source::kCommandLine);
-  CHECK_FALSE(again.given("bn-mom"));
+  CHECK(again.source("bn-mom") == Source::kResumed);
   CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("none: there is no such directory"));
 }
 

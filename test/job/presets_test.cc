@@ -114,4 +114,43 @@ TEST_CASE("every preset but cifar100 stands for a script", "[job]") {
   CHECK(values({"--preset", "cifar10", "--data-type", "cifar100"}) == ours);
 }
 
+// MXNet 0.7's and MXNet-G's programs have one rule for all networks; MXNet 1.x's fit.py chooses by the network, without
+// which alexnet and vgg do not learn.
+TEST_CASE("initial weights are those of the program that a network or a preset stands for", "[job]") {
+  const std::string usual = "xavier(gaussian,in,2)", alexnet = "normal(0.01)", vgg = "xavier(uniform,avg,3)",
+                    first = "xavier(uniform,in,2.34)";
+  const auto rule = [](std::vector<std::string> words) { return parsed(std::move(words)).job.network.initializer; };
+  for (const char* network : {"mlp", "lenet", "lenet-stn", "3conv", "cross", "googlenet", "inception-bn",
+                              "inception-bn-28-small", "inception-bn-full", "inception-v3", "resnet", "resnet-50",
+                              "resnet-v1-18", "resnet-v1.5-50", "resnet-zscore", "resnext-50", "resnet-28-small"}) {
+    INFO(network);
+    CHECK(rule({"--network", network}) == usual);
+  }
+  for (const char* network : {"alexnet", "alexnet@mxnet-g", "alexnet@v0.7"})
+    CHECK(rule({"--network", network}) == alexnet);
+  for (const char* network : {"vgg", "vgg-16", "vgg-11", "vgg-19@v0.7"}) CHECK(rule({"--network", network}) == vgg);
+  CHECK(default_initializer("vgg:51f3d0c98e6b2a74") == usual);  // a file may be of any network
+  CHECK(rule({"--network", "alexnet", "--initializer", "msra"}) == "msra");
+  CHECK(rule({"--network", "vgg-16", "--initializer", "default"}) == vgg);
+  const std::map<std::string, std::string> of_presets = {{"v0.7-mnist", first},
+                                                         {"v0.7-cifar10", first},
+                                                         {"v0.7-imagenet", first},
+                                                         {"v0.7-cifar10-resnet", usual},
+                                                         {"mxnet-g-mnist", first},
+                                                         {"mxnet-g-cifar10", first},
+                                                         {"mxnet-g-cifar100", first},
+                                                         {"mxnet-g-imagenet", first},
+                                                         {"mxnet-g-resnet-cifar10", usual},
+                                                         {"mxnet-g-resnet-imagenet", usual}};
+  for (const Preset& one : presets()) {
+    const std::string preset(one.name);
+    INFO(preset);
+    if (preset == "fine-tune") continue;  // it has the model's network
+    const auto found = of_presets.find(preset);
+    CHECK(rule({"--preset", preset}) == (found == of_presets.end() ? usual : found->second));
+    CHECK(rule({"--preset", preset, "--network", "alexnet"}) == (found == of_presets.end() ? alexnet : found->second));
+    CHECK(rule({"--preset", preset, "--network", "vgg-16"}) == (found == of_presets.end() ? vgg : found->second));
+  }
+}
+
 }  // namespace dtrain::job

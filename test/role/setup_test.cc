@@ -26,7 +26,7 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const data::Distortion none = distortion_of({});
   CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
   job::AugmentFlags flags;
-  flags.resize = 40;
+  flags.resize.edge = 40;
   flags.inter_method = 4;
   flags.scaled_decoding = true;
   flags.max_random_rotate_angle = 11;
@@ -103,14 +103,19 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   CHECK(flags.job.augment.data_type == "folder");
   CHECK(flags.job.network.num_classes == 3);
   CHECK(flags.job.network.image_shape == std::vector<int64_t>{3, 1, 2});
+  CHECK(flags.job.augment.resize.edge == job::Resize::kFit);
+  CHECK(flags.job.augment.val_resize.edge == job::Resize::kFit);
   flags.job.seed = 1;
-  must(write_class_names(must(open_data(flags, 0, Log::silent())), dir.path()));
+  must(introduce_data(must(open_data(flags, 0, Log::silent())), dir.path(), Log::silent()));
   CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");
 }
 
 TEST_CASE("a list of labels for class folders is refused before the data set is recognized as records", "[role]") {
   const test::TempDir dir;
-  for (const char* folder : {"set/a", "set/b"}) std::filesystem::create_directories(dir.path(folder));
+  for (const char* folder : {"set/a", "set/b"}) {
+    std::filesystem::create_directories(dir.path(folder));
+    test::write_text(dir.path(std::string(folder) + "/1.png"), "named as a picture");
+  }
   test::write_text(dir.path("a.lst"), "0\t1\ta/0.png\n");
   const auto none = [](const std::string&) { return std::nullopt; };
   job::Flags flags =

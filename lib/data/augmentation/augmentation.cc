@@ -49,12 +49,13 @@ class GeometryDraw {
   GeometryDraw(const Distortion& distortion, ImageSize from, RandomStream& random)
       : distortion_(distortion), size_(from), random_(random) {}
 
-  Result<> transform();
+  Result<> transform(const ImageSize& crop);
   Result<> crop(const ImageSize& to);
   std::vector<GeometryStep> take() { return std::move(steps_); }
 
  private:
-  Result<> resize(const ImageSize& to);
+  Result<> resize(const ImageSize& to) { return resize_by({to, distortion_.interpolation}); }
+  Result<> resize_by(const FirstResize& to);
   Result<> warp();
   bool cut_by_area();
   Result<> cut_square();
@@ -67,12 +68,12 @@ class GeometryDraw {
   std::vector<GeometryStep> steps_;
 };
 
-Result<> GeometryDraw::resize(const ImageSize& to) {
-  if (to == size_) return {};
-  DT_TRY_VOID(check_picture_size("resized", to.height, to.width), "resizing an image of {} x {}", size_.height,
-              size_.width);
-  steps_.emplace_back(Resize{to, choose(distortion_.interpolation, size_, to, random_)});
-  size_ = to;
+Result<> GeometryDraw::resize_by(const FirstResize& to) {
+  if (to.size == size_) return {};
+  DT_TRY_VOID(check_picture_size("resized", to.size.height, to.size.width), "resizing an image of {} x {}",
+              size_.height, size_.width);
+  steps_.emplace_back(Resize{to.size, choose(to.method, size_, to.size, random_)});
+  size_ = to.size;
   return {};
 }
 
@@ -86,8 +87,8 @@ Result<> GeometryDraw::warp() {
   return {};
 }
 
-Result<> GeometryDraw::transform() {
-  if (distortion_.resize > 0) DT_TRY_VOID(resize(size_of_shorter_edge(size_, distortion_.resize)));
+Result<> GeometryDraw::transform(const ImageSize& crop) {
+  DT_TRY_VOID(resize_by(first_resize(distortion_.resize, distortion_.interpolation, size_, crop)));
   if (distortion_.is_affine()) DT_TRY_VOID(warp());
   if (distortion_.pad > 0) {
     steps_.emplace_back(Border{distortion_.pad, distortion_.fill_value});
@@ -228,10 +229,10 @@ AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& d
 Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize from, ImageSize to,
                                        RandomStream& random) {
   GeometryDraw geometry(distortion, from, random);
-  DT_TRY_VOID(geometry.transform());
+  DT_TRY_VOID(geometry.transform(to));
   DT_TRY_VOID(geometry.crop(to));
   Augmentation drawn{.geometry = geometry.take()};
-  if (distortion.scaled_decoding) drawn.divisor = divisor_of(drawn.geometry, from, distortion.resize > 0);
+  if (distortion.scaled_decoding) drawn.divisor = divisor_of(drawn.geometry, from, distortion.resize != kKeepSize);
   if (distortion.color.any()) drawn.color = draw_color_change(distortion.color, random);
   drawn.mirrored = distortion.random_mirror && random.below(2) == 1;
   if (distortion.changes_numbers()) {

@@ -26,7 +26,7 @@ struct ColorDistortion {
 // By default a picture keeps its size and the crop is the central one.
 struct Distortion {
   Interpolation interpolation = Interpolation::kBilinear;  // whenever a size changes
-  int resize = 0;                                          // resize the shorter edge to this first; 0: do not resize
+  int resize = kKeepSize;                                  // first of all, as first_resize() says
   // Before a resize to half or less, decode the picture smaller: before the resize of `resize`, or, without it, before
   // the resize of the crop. Changes the pixels a little.
   bool scaled_decoding = false;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/printable.h"
+#include "base/words.h"
 #include "data/loading/image_dataset.h"
 #include "data/loading/mean_image.h"
 #include "data/sources/cifar_source.h"
@@ -44,7 +46,20 @@ Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std:
   return open_cifar(kind, files, options.label_width, log);
 }
 
-Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
+// A set, and what only a folder of class folders tells of it.
+struct OpenedSet {
+  std::shared_ptr<const ImageSource> pictures;
+  std::vector<int64_t> by_class = {};
+  OtherFiles others = {};
+};
+
+Result<OpenedSet> open_class_folders(const std::string& root, const std::vector<std::string>& classes, int channels) {
+  DT_TRY(FolderSource folder, open_folder(root, classes, channels));
+  return OpenedSet{std::move(folder.pictures), std::move(folder.by_class), std::move(folder.others)};
+}
+
+Result<std::shared_ptr<const ImageSource>> open_files(const SetFiles& files, const OpenOptions& options,
+                                                      const Log& log) {
   const auto channels = static_cast<int>(options.image[0]);
   if (!files.images.empty()) {
     if (channels != 1)
@@ -59,10 +74,6 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
     }
     return open_cifar_set(files.cifar, options, log);
   }
-  if (!files.folder.empty()) {
-    DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
-    return open_folder(files.folder, options.classes, channels);
-  }
   RecordSourceOptions source{.paths = {},
                              .index = files.index,
                              .channels = channels,
@@ -74,6 +85,60 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
   return open_records(source, log);
 }
 
+Result<OpenedSet> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
+  if (!files.folder.empty()) {
+    DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
+    return open_class_folders(files.folder, options.classes, static_cast<int>(options.image[0]));
+  }
+  DT_TRY(auto pictures, open_files(files, options, log));
+  return OpenedSet{std::move(pictures)};
+}
+
+// "(airplane 300, bird 310, ...)".
+std::string counts_text(const std::vector<std::string>& classes, const std::vector<int64_t>& counts) {
+  constexpr size_t kShown = 5;
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(kShown, counts.size()); i++) {
+    parts.push_back(fmt::format("{} {}", printable(classes[i]), with_thousands(counts[i])));
+  }
+  if (counts.size() > kShown) parts.emplace_back("...");
+  return parts.empty() ? "" : fmt::format(" ({})", fmt::join(parts, ", "));
+}
+
+std::string fit_text(const DataOptions& options, const Shape& image) {
+  const bool training = options.training.resize == kFitCrop, validation = options.val_resize == kFitCrop;
+  if (!training && !validation) return {};
+  return fmt::format("; {}images are reduced or enlarged to fit {} x {} first", training ? "" : "validation ", image[2],
+                     image[1]);
+}
+
+// The classes without a picture, of those that the training set has: " (none of dog)".
+std::string absent_text(const std::vector<std::string>& classes, const std::vector<int64_t>& counts) {
+  std::vector<std::string> absent;
+  for (size_t i = 0; i < counts.size(); i++) {
+    if (counts[i] == 0) absent.push_back(printable(classes[i]));
+  }
+  return absent.empty() ? "" : fmt::format(" (none of {})", fmt::join(absent, ", "));
+}
+
+std::string found_text(const DataSets& sets, const OpenedSet& train, const OpenedSet& validation,
+                       const std::vector<std::string>& left_out) {
+  std::string text = fmt::format("training: {} images", with_thousands(train.pictures->size()));
+  const int64_t classes = sets.class_names.empty() ? sets.classes : std::ssize(sets.class_names);
+  if (classes > 0) text += fmt::format(" in {} classes", with_thousands(classes));
+  text += counts_text(sets.class_names, train.by_class);
+  if (validation.pictures != nullptr) {
+    text += fmt::format("; validation: {}{}", with_thousands(validation.pictures->size()),
+                        absent_text(sets.class_names, validation.by_class));
+  }
+  std::vector<std::string> rest;
+  for (const std::string& folder : left_out) rest.push_back(printable(folder) + "/");
+  OtherFiles others = train.others;
+  for (const auto& [kind, count] : validation.others) others[kind] += count;
+  if (!others.empty()) rest.push_back(to_text(others));
+  return rest.empty() ? text : fmt::format("{}; left out: {}", text, fmt::join(rest, ", "));
+}
+
 // `values`, cut or filled up with `rest` to one value per channel.
 std::vector<float> per_channel(std::vector<float> values, size_t channels, float rest) {
   values.resize(channels, rest);
@@ -82,7 +147,7 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
 
 // Whether scaled decoding would shrink pictures for a step that a cache does not do (with_cache).
 bool shrinks_whole_pictures(const Distortion& distortion) {
-  if (distortion.resize > 0) return distortion.interpolation == Interpolation::kRandom;
+  if (distortion.resize != kKeepSize) return distortion.interpolation == Interpolation::kRandom;
   return distortion.random_resized_crop || distortion.crop_size_max > 0;
 }
 
@@ -167,12 +232,10 @@ std::string mean_image_path(const DataOptions& options) {
 
 // The names of the classes, if the training set is one of class folders. Those of the validation set must be the same.
 Result<std::vector<std::string>> common_classes(const Located& located) {
-  std::vector<std::string> classes;
-  if (located.train.folder.empty()) return classes;
-  DT_TRY(classes, folders_in(located.train.folder));
-  if (located.validation.folder.empty()) return classes;
-  DT_TRY(const std::vector<std::string> others, folders_in(located.validation.folder));
-  for (const std::string& name : others) {
+  const std::vector<std::string>& classes = located.train.classes;
+  if (located.validation.folder.empty() || located.train.folder.empty()) return classes;
+  DT_TRY(const ClassFolders validation, class_folders(located.validation.folder));
+  for (const std::string& name : validation.classes) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
     return fail(Code::kData,
                 "{}: the training data in {} have no folder for the class '{}'; both need the same classes",
@@ -190,15 +253,17 @@ Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& opti
 
 // Idx files are in memory, and CIFAR's binary files are not encoded: they need no cache.
 std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource> source, const SetFiles& files,
-                                              const Distortion& distortion, const std::shared_ptr<CacheBudget>& budget,
+                                              const AugmentOptions& augment, const std::shared_ptr<CacheBudget>& budget,
                                               const Log& log) {
+  const Distortion& distortion = augment.distortion;
   const bool is_decoded = !files.records.empty() || !files.folder.empty();
   if (budget->bytes() == 0 || !is_decoded) return source;
   const bool is_random = distortion.interpolation == Interpolation::kRandom;
   return cached(std::move(source),
                 {.budget = budget,
-                 .resize = is_random ? 0 : distortion.resize,
+                 .resize = is_random ? kKeepSize : distortion.resize,
                  .interpolation = distortion.interpolation,
+                 .crop = {augment.image[1], augment.image[2]},
                  .scaled_decoding = distortion.scaled_decoding},
                 log);
 }
@@ -245,23 +310,28 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
                       .classes = sets.class_names,
                       .type = options.type_given ? options.data_type : ""};
   DT_TRY(opening.labels, training_labels(options, located.train));
-  DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
+  DT_TRY(const OpenedSet train, open_set(located.train, opening, log), "opening the training data");
   opening.labels = nullptr;
+  OpenedSet validation;
+  if (located.validation.given()) {
+    DT_TRY(validation, open_set(located.validation, opening, log), "opening the validation data");
+  }
+  sets.found = found_text(sets, train, validation, located.left_out) + fit_text(options, image);
+  sets.warnings = located.warnings;
 
   const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
     const Distortion cut = central_crop(options.training.resize, options.training.interpolation);
     DT_TRY(augment.mean_image,
-           mean_image(mean_image_path(options), image, cut, train, std::max(options.threads, 1), log));
+           mean_image(mean_image_path(options), image, cut, train.pictures, std::max(options.threads, 1), log));
   }
-  if (located.validation.given()) {
-    DT_TRY(const auto validation, open_set(located.validation, opening, log), "opening the validation data");
+  if (validation.pictures != nullptr) {
     augment.distortion = validation_crop(options);
-    sets.validation = augmented(with_cache(validation, located.validation, augment.distortion, budget, log), augment);
+    sets.validation = augmented(with_cache(validation.pictures, located.validation, augment, budget, log), augment);
   }
   augment.distortion = options.training;
-  sets.train = augmented(with_cache(train, located.train, augment.distortion, budget, log), augment);
+  sets.train = augmented(with_cache(train.pictures, located.train, augment, budget, log), augment);
   return sets;
 }
 

@@ -36,6 +36,8 @@ struct DataSets {
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
   int64_t classes = 0;                        // 0: unknown
   std::vector<std::string> class_names = {};  // by label; only of class folders
+  std::string found = {};  // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
+  std::vector<std::string> warnings = {};  // about how the files were understood
 };
 
 // The record files of both sets, the training set's first, each file once. Empty if the sets are idx files. Fails as

@@ -99,10 +99,25 @@ bool ends_run(const Error& error) {
   return error.code == Code::kDevice;
 }
 
+// Says which images are skipped, up to a number that can be read.
+class SkippedImages {
+ public:
+  void add(const Error& error, const Log& log) {
+    if (++count_ > kShown) return;
+    log.warn("skipped an image: {}{}", error.line(),
+             count_ == kShown ? "; further ones are counted and not shown" : "");
+  }
+
+ private:
+  static constexpr int64_t kShown = 20;
+  int64_t count_ = 0;
+};
+
 // Writes the records in order until all are written, `stop` is true or a picture ends the run.
 Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
                         ProgressBar& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};
+  SkippedImages skipped;
   while (records.items() < static_cast<int64_t>(entries.size()) && (stop == nullptr || !*stop)) {
     progress.show(records.items(), records.left_out() > 0 ? fmt::format("{} skipped", records.left_out()) : "");
     auto payload = window.next(kPatience);
@@ -116,8 +131,8 @@ Result<> write_in_order(const std::vector<ListEntry>& entries, ReorderWindow& wi
                                 .with(fmt::format("packing image {} of {}; the same command continues there",
                                                   records.items() + 1, entries.size())));
     } else {
-      log.warn("skipped an image: {}", payload->error().line());
       DT_TRY_VOID(records.leave_out());
+      skipped.add(payload->error(), log);
     }
   }
   return {};

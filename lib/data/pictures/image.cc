@@ -150,6 +150,33 @@ ImageSize size_of_shorter_edge(ImageSize size, int64_t edge) {
   return {edge, edge * size.width / size.height};
 }
 
+namespace {
+
+// The edge that the crop's edge is cut from: 256 for 224.
+int64_t edge_before_crop(int64_t crop) {
+  return (2 * crop * 256 + 224) / (2 * 224);
+}
+
+ImageSize size_to_fit(const ImageSize& from, const ImageSize& crop) {
+  // The edge on which the crop leaves less of the picture aside is the one that counts.
+  const bool by_height = crop.height * from.width >= crop.width * from.height;
+  const int64_t edge = by_height ? from.height : from.width, cut = by_height ? crop.height : crop.width;
+  const int64_t to = std::clamp(edge, cut, edge_before_crop(cut));
+  if (to == edge) return from;
+  const auto scaled = [&](int64_t other, int64_t least) { return std::max(other * to / edge, least); };
+  return by_height ? ImageSize{to, scaled(from.width, crop.width)} : ImageSize{scaled(from.height, crop.height), to};
+}
+
+}  // namespace
+
+FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop) {
+  if (resize == kKeepSize) return {from, method};
+  if (resize != kFitCrop) return {size_of_shorter_edge(from, resize), method};
+  const ImageSize to = size_to_fit(from, crop);
+  const bool reduces = to.height < from.height || to.width < from.width;
+  return {to, reduces && method == Interpolation::kBilinear ? Interpolation::kArea : method};
+}
+
 Result<Image> resize_shorter_edge(Image image, int edge) {
   if (std::min(image.height, image.width) == edge) return image;
   const ImageSize size = size_of_shorter_edge({image.height, image.width}, edge);

@@ -99,6 +99,18 @@ Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out
                       Interpolation method = Interpolation::kBilinear);
 // The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
 ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
+// The change of size that comes before everything else: to a shorter edge, or one of these.
+constexpr int kKeepSize = 0;
+// So that the crop shows nearly all of the picture: one whose edges are both longer than the crop's times 256 / 224
+// (rounded) is reduced until one of them is not, and one that the crop does not fit into is enlarged until it does.
+constexpr int kFitCrop = -1;
+struct FirstResize {
+  ImageSize size;
+  Interpolation method;  // for choose()
+};
+// What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages of
+// areas where `method` is bilinear, because it often reduces a lot.
+FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
 // Resizes to that size, bilinear; enlarges too. Code::kData as resize_image.
 Result<Image> resize_shorter_edge(Image image, int edge);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.

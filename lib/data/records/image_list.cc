@@ -23,6 +23,20 @@ std::string list_text(const std::vector<ListEntry>& entries) {
   return text;
 }
 
+std::optional<uint64_t> parse_list_id(std::string_view text) {
+  const size_t point = text.find('.');
+  if (point != std::string_view::npos) {
+    if (text.find_first_not_of('0', point + 1) != std::string_view::npos) return std::nullopt;
+    text = text.substr(0, point);
+  }
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  uint64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return negative ? uint64_t{0} - id : id;
+}
+
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\f\v";
@@ -41,18 +55,12 @@ std::string_view take_field(std::string_view& rest, std::string_view separators)
   return field;
 }
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number value{};
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<float> parse_label(std::string_view text) {
-  const auto label = parse_number<float>(text);
-  return label && std::isfinite(*label) ? label : std::nullopt;
+  float label = 0;
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  const bool is_number = !text.empty() && error == std::errc() && end == text.data() + text.size();
+  return is_number && std::isfinite(label) ? std::optional(label) : std::nullopt;
 }
 
 // The fields of a line. At TABs: all between the first and the last are labels. At blanks: `label_width` of them.
@@ -82,7 +90,7 @@ ListLine split_blanks(std::string_view line, size_t label_width) {
 
 std::optional<ListEntry> make_entry(const ListLine& line) {
   ListEntry entry;
-  const auto number = parse_number<uint64_t>(line.id);
+  const auto number = parse_list_id(line.id);
   if (!number || line.labels.empty() || line.path.empty()) return std::nullopt;
   entry.id = *number;
   for (const std::string_view text : line.labels) {
@@ -106,7 +114,7 @@ Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::str
                                ? split_tabs(line)
                                : split_blanks(line, std::max(label_width, size_t{1}));
     auto entry = make_entry(split);
-    const bool has_label = !split.labels.empty() && parse_number<uint64_t>(split.id) && parse_label(split.labels[0]);
+    const bool has_label = !split.labels.empty() && parse_list_id(split.id) && parse_label(split.labels[0]);
     if (label_width > 0 && has_label && (!entry || entry->labels.size() != label_width)) {
       return fail(Code::kData, "{}: line {} does not have {} labels (label_width={}) and a path", name, number,
                   label_width, label_width);
@@ -149,8 +157,7 @@ bool fits_list(std::string_view path) {
 
 class FolderWalk {
  public:
-  FolderWalk(std::string root, const std::vector<std::string>& extensions)
-      : root_(std::move(root)), extensions_(extensions) {}
+  FolderWalk(std::string root, const FolderFilter& filter) : root_(std::move(root)), filter_(filter) {}
 
   Result<> directory(const fs::path& path, bool recursive) {
     std::vector<fs::path> files, directories;
@@ -158,13 +165,9 @@ class FolderWalk {
     for (const auto& entry : fs::directory_iterator(path, error)) {
       std::error_code broken_link;
       if (entry.is_directory(broken_link)) {
-        directories.push_back(entry.path());
-      } else if (entry.is_regular_file(broken_link) && has_extension(entry.path(), extensions_)) {
-        if (fits_list(entry.path().lexically_relative(root_).string())) {
-          files.push_back(entry.path());
-        } else {
-          found_.left_out.push_back(entry.path().string());
-        }
+        if (filter_.enters(entry)) directories.push_back(entry.path());
+      } else if (filter_.takes(entry)) {
+        files.push_back(entry.path());
       }
     }
     if (error) return fail(Code::kNotFound, "{}: {}", path.string(), error.message());
@@ -176,10 +179,7 @@ class FolderWalk {
     return {};
   }
 
-  ImageFolder take() {
-    std::ranges::sort(found_.left_out);
-    return std::move(found_);
-  }
+  ImageFolder take() { return std::move(found_); }
 
  private:
   void add(const fs::path& path, const std::vector<fs::path>& files, bool recursive) {
@@ -204,17 +204,32 @@ class FolderWalk {
   }
 
   fs::path root_;
-  const std::vector<std::string>& extensions_;
+  const FolderFilter& filter_;
   std::vector<fs::path> inside_;
   ImageFolder found_;
 };
 
 }  // namespace
 
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
-  FolderWalk walk(root, extensions);
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter) {
+  FolderWalk walk(root, filter);
   DT_TRY_VOID(walk.directory(root, recursive));
   return walk.take();
+}
+
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
+  std::vector<std::string> left_out;
+  const auto takes = [&](const fs::directory_entry& entry) {
+    std::error_code broken_link;
+    if (!entry.is_regular_file(broken_link) || !has_extension(entry.path(), extensions)) return false;
+    if (fits_list(entry.path().lexically_relative(root).string())) return true;
+    left_out.push_back(entry.path().string());
+    return false;
+  };
+  DT_TRY(ImageFolder found, list_folder(root, recursive, {.enters = [](const auto&) { return true; }, .takes = takes}));
+  std::ranges::sort(left_out);
+  found.left_out = std::move(left_out);
+  return found;
 }
 
 namespace {

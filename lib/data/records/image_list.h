@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +22,10 @@ struct ListEntry {
 
   bool operator==(const ListEntry&) const = default;
 };
+
+// The id at the beginning of a line. One of pandas may end in ".0"; a negative one becomes 2^64 more, as in MXNet's im2rec,
+// which reads it as an unsigned number. Nullopt: no whole number.
+std::optional<uint64_t> parse_list_id(std::string_view text);
 
 // The text of a list. Labels are printed with %f.
 std::string list_text(const std::vector<ListEntry>& entries);
@@ -41,6 +48,13 @@ struct ImageFolder {
 // which their first image is found. `extensions`, such as ".jpg", are compared with the lower-case extension of each
 // file.
 Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions);
+
+// What else may decide: which directories are entered, and which other entries (files, broken links) are images.
+struct FolderFilter {
+  std::function<bool(const std::filesystem::directory_entry&)> enters, takes;
+};
+// The same order with a filter. No image is in `left_out`.
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter);
 
 // 0 .. n-1 in the order that Python 3's random.seed(100); random.shuffle(list) gives, which is the order of im2rec.py's
 // lists.

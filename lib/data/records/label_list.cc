@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "data/records/image_list.h"
 
 namespace dtrain::data {
 namespace {
@@ -30,8 +31,7 @@ std::string_view next_field(std::string_view& rest, std::string_view separators)
   return trimmed(field);
 }
 
-template <class Number>
-bool read_number(std::string_view text, Number& value) {
+bool read_number(std::string_view text, float& value) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return !text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
@@ -47,7 +47,9 @@ std::string read_line(std::string_view line, size_t label_width, uint64_t& id, s
   }
   std::string_view rest = trimmed(line);
   const std::string_view first = next_field(rest, separators);
-  if (!read_number(first, id)) return fmt::format("'{}' is no id, which is a whole number", printable(first));
+  const std::optional<uint64_t> number = parse_list_id(first);
+  if (!number) return fmt::format("'{}' is no id, which is a whole number", printable(first));
+  id = *number;
   for (size_t i = 0; i < label_width; i++) {
     rest = trimmed(rest);
     const std::string_view field = next_field(rest, separators);

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file.h"
+#include "base/file_kind.h"
+#include "data/records/pickle.h"
 #include "data/records/record_file.h"
 
 namespace dtrain::data {
@@ -11,6 +14,7 @@ namespace {
 
 constexpr int kEdge = 32;
 constexpr size_t kPlane = static_cast<size_t>(kEdge) * kEdge;
+constexpr uint64_t kBatchBytesMax = uint64_t{1} << 29;  // of a batch of Python; CIFAR-100's largest has 155 MB
 
 // How a record begins. The pixels follow: the red, the green and the blue plane, each row by row.
 struct LabelBytes {
@@ -22,21 +26,102 @@ LabelBytes labels_of(Cifar kind) {
   return kind == Cifar::k10 ? LabelBytes{1, 9, 9} : LabelBytes{2, 19, 99};
 }
 
+// Of a picture. The label is the last one; CIFAR-10 has only that.
+using LabelValues = std::array<uint8_t, 2>;
+
+// A file, and where its pictures lie: `stride` bytes from each to the next.
+struct PictureFile {
+  RecordFile file;
+  int64_t first = 0, stride = 0;
+  std::vector<LabelValues> labels;
+};
+
+Result<> check_labels(const PictureFile& pictures, const LabelBytes& limits) {
+  for (size_t i = 0; i < pictures.labels.size(); i++) {
+    const std::span<const uint8_t> labels = std::span(pictures.labels[i]).last(static_cast<size_t>(limits.count));
+    if (labels.front() <= limits.coarse_max && labels.back() <= limits.max) continue;
+    return fail(Code::kData, "{}: picture {} has the label {}; the file is not one of CIFAR-{}", pictures.file.path(),
+                i, fmt::join(labels, "/"), limits.max + 1);
+  }
+  return {};
+}
+
+Result<PictureFile> open_binary(RecordFile file, const LabelBytes& limits) {
+  const int64_t record_bytes = limits.count + static_cast<int64_t>(3 * kPlane);
+  if (file.size() == 0 || file.size() % record_bytes != 0) {
+    return fail(Code::kData,
+                "{}: {} bytes are not a multiple of the {} bytes of a picture; the file is cut or of another kind",
+                file.path(), file.size(), record_bytes);
+  }
+  PictureFile pictures{.file = std::move(file), .first = limits.count, .stride = record_bytes, .labels = {}};
+  pictures.labels.resize(static_cast<size_t>(pictures.file.size() / record_bytes));
+  for (size_t i = 0; i < pictures.labels.size(); i++) {
+    const std::span<uint8_t> labels = std::span(pictures.labels[i]).last(static_cast<size_t>(limits.count));
+    DT_TRY_VOID(pictures.file.read_at(static_cast<int64_t>(i) * record_bytes, labels));
+  }
+  return pictures;
+}
+
+// The list of labels with this name becomes the labels at this place.
+Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::vector<LabelValues>& labels) {
+  const Pickle::Value* list = pickle.find(pickle.root(), key);
+  if (list == nullptr) return fail(Code::kData, "it has no '{}'", key);
+  if (list->items.size() != labels.size()) {
+    return fail(Code::kData, "it has {} '{}' for {} pictures", list->items.size(), key, labels.size());
+  }
+  for (size_t i = 0; i < labels.size(); i++) {
+    const Pickle::Value& label = pickle[list->items[i]];
+    if (label.kind != Pickle::Value::Kind::kInteger || label.integer < 0 || label.integer > UINT8_MAX) {
+      return fail(Code::kData, "'{}' of picture {} is no label", key, i);
+    }
+    labels[i][place] = static_cast<uint8_t>(label.integer);
+  }
+  return {};
+}
+
+// A batch that Python has written: a dictionary with labels, and with the pixels of all pictures in one array.
+Result<PictureFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
+  DT_TRY(const Pickle pickle, Pickle::parse(text));
+  const Pickle::Value* data = pickle.find(pickle.root(), "data");
+  if (data == nullptr) return fail(Code::kData, "it is no batch of CIFAR: it has no 'data'");
+  DT_TRY(const PickledBytes pixels, byte_array(pickle, *data));
+  if (pixels.columns != static_cast<int64_t>(3 * kPlane)) {
+    return fail(Code::kData, "its pictures have {} bytes instead of {}", pixels.columns, 3 * kPlane);
+  }
+  PictureFile pictures{.file = std::move(file),
+                       .first = pixels.bytes.data() - text.data(),
+                       .stride = pixels.columns,
+                       .labels = std::vector<LabelValues>(static_cast<size_t>(pixels.rows))};
+  if (kind == Cifar::k10) {
+    DT_TRY_VOID(take_labels(pickle, "labels", 1, pictures.labels));
+    return pictures;
+  }
+  DT_TRY_VOID(take_labels(pickle, "coarse_labels", 0, pictures.labels));
+  DT_TRY_VOID(take_labels(pickle, "fine_labels", 1, pictures.labels));
+  return pictures;
+}
+
+Result<PictureFile> open_pictures(RecordFile file, Cifar kind) {
+  std::array<uint8_t, 2> begin{};
+  if (file.size() >= std::ssize(begin)) DT_TRY_VOID(file.read_at(0, begin));
+  const std::string path = file.path();
+  if (file_kind({reinterpret_cast<const char*>(begin.data()), begin.size()}) != "a pickled Python object") {
+    return open_binary(std::move(file), labels_of(kind));
+  }
+  DT_TRY(const std::string text, read_file(path, kBatchBytesMax));
+  Result<PictureFile> opened = open_batch(std::move(file), text, kind);
+  if (!opened) return fail(Code::kData, "{}: {}", path, opened.error().message);
+  return opened;
+}
+
 class CifarSource : public ImageSource {
  public:
-  CifarSource(Cifar kind, size_t label_width) : labels_(labels_of(kind)), label_width_(label_width) {}
+  CifarSource(Cifar kind, size_t label_width) : limits_(labels_of(kind)), label_width_(label_width) {}
 
-  // Checks the size of a file and all its labels.
-  Result<> add(RecordFile file) {
-    if (file.size() == 0 || file.size() % record_bytes() != 0) {
-      return fail(Code::kData,
-                  "{}: {} bytes are not a multiple of the {} bytes of a picture; the file is cut or of another kind",
-                  file.path(), file.size(), record_bytes());
-    }
-    const int64_t pictures = file.size() / record_bytes();
-    for (int64_t i = 0; i < pictures; i++) DT_TRY_VOID(read_labels(file, i));
-    end_.push_back(size() + pictures);
-    files_.push_back(std::move(file));
+  Result<> add(PictureFile pictures) {
+    DT_TRY_VOID(check_labels(pictures, limits_));
+    end_.push_back(size() + std::ssize(pictures.labels));
+    files_.push_back(std::move(pictures));
     return {};
   }
 
@@ -47,11 +132,11 @@ class CifarSource : public ImageSource {
 
   Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     const Place place = place_of(index);
-    const RecordFile& file = files_[place.file];
-    DT_TRY(const LabelValues all, read_labels(file, place.picture));
+    const PictureFile& pictures = files_[place.file];
+    const LabelValues& all = pictures.labels[static_cast<size_t>(place.picture)];
     std::ranges::copy(std::span(all).last(labels.size()), labels.begin());
     scratch.record.resize(3 * kPlane);
-    DT_TRY_VOID(file.read_at(place.picture * record_bytes() + labels_.count, scratch.record));
+    DT_TRY_VOID(pictures.file.read_at(pictures.first + place.picture * pictures.stride, scratch.record));
     Image& image = scratch.open_pixels(kEdge, kEdge, 3);
     for (size_t pixel = 0; pixel < kPlane; pixel++) {
       for (size_t plane = 0; plane < 3; plane++) {
@@ -63,7 +148,7 @@ class CifarSource : public ImageSource {
 
   [[nodiscard]] std::string describe(int64_t index) const override {
     const Place place = place_of(index);
-    return fmt::format("{}: picture {}", files_[place.file].path(), place.picture);
+    return fmt::format("{}: picture {}", files_[place.file].file.path(), place.picture);
   }
 
  private:
@@ -72,26 +157,14 @@ class CifarSource : public ImageSource {
     int64_t picture;
   };
 
-  [[nodiscard]] int64_t record_bytes() const { return labels_.count + static_cast<int64_t>(3 * kPlane); }
   [[nodiscard]] Place place_of(int64_t index) const {
     const auto file = static_cast<size_t>(std::ranges::upper_bound(end_, index) - end_.begin());
     return {file, index - (file == 0 ? 0 : end_[file - 1])};
   }
 
-  // The labels are the last ones; CIFAR-10 has only one.
-  using LabelValues = std::array<uint8_t, 2>;
-  [[nodiscard]] Result<LabelValues> read_labels(const RecordFile& file, int64_t picture) const {
-    LabelValues values{};
-    const std::span<uint8_t> bytes = std::span(values).last(static_cast<size_t>(labels_.count));
-    DT_TRY_VOID(file.read_at(picture * record_bytes(), bytes));
-    if (bytes.front() <= labels_.coarse_max && bytes.back() <= labels_.max) return values;
-    return fail(Code::kData, "{}: picture {} has the label {}; the file is not one of CIFAR-{}", file.path(), picture,
-                fmt::join(bytes, "/"), labels_.max + 1);
-  }
-
-  LabelBytes labels_;
+  LabelBytes limits_;
   size_t label_width_;
-  std::vector<RecordFile> files_;
+  std::vector<PictureFile> files_;
   std::vector<int64_t> end_;  // by file: the number of pictures up to its end
 };
 
@@ -103,7 +176,8 @@ Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vec
   auto source = std::make_shared<CifarSource>(kind, label_width);
   for (const std::string& path : paths) {
     DT_TRY(RecordFile file, RecordFile::open(path, log));
-    DT_TRY_VOID(source->add(std::move(file)));
+    DT_TRY(PictureFile pictures, open_pictures(std::move(file), kind));
+    DT_TRY_VOID(source->add(std::move(pictures)));
   }
   return source;
 }

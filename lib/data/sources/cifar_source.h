@@ -1,4 +1,4 @@
-// Pictures in the binary files of CIFAR-10 and CIFAR-100 (docs/formats.md, "CIFAR files").
+// Pictures in the binary files of CIFAR-10 and CIFAR-100 and in their batches for Python (docs/formats.md, "CIFAR files").
 #pragma once
 
 #include <cstdint>

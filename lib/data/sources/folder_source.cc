@@ -1,10 +1,7 @@
 #include "data/sources/folder_source.h"
 
-#include <fmt/ranges.h>
-#include <algorithm>
 #include <filesystem>
 
-#include "data/records/image_list.h"
 #include "data/sources/picture_source.h"
 
 namespace dtrain::data {
@@ -12,31 +9,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class FolderSource : public ImageSource {
+class FolderPictures : public ImageSource {
  public:
-  FolderSource(std::string root, int channels) : root_(std::move(root)), channels_(channels) {}
+  FolderPictures(std::string root, int channels) : root_(std::move(root)), channels_(channels) {}
 
-  Result<> add_class(const std::string& name) {
+  // Returns what else is in the folder.
+  Result<OtherFiles> add_class(const std::string& name) {
     const std::string folder = (fs::path(root_) / name).string();
+    const auto label = static_cast<uint32_t>(classes_.size());
+    classes_.push_back(name);
     std::error_code ignored;
-    if (!fs::is_directory(folder, ignored)) {
-      return fail(Code::kNotFound, "{}: there is no folder for the class '{}', which the training data have", root_,
-                  name);
-    }
-    DT_TRY(ImageFolder found, list_folder(folder, true, picture_extensions()));
-    if (found.entries.empty()) {
-      return fail(Code::kData, "{}: the folder of a class has no pictures ({}); remove it, or put pictures into it",
-                  folder, fmt::join(picture_extensions(), ", "));
-    }
-    if (size() + std::ssize(found.entries) > kFolderFilesMax) {
+    if (!fs::is_directory(folder, ignored)) return OtherFiles();
+    DT_TRY(ListedPictures found, list_pictures(folder));
+    if (size() + std::ssize(found.pictures) > kFolderFilesMax) {
       return fail(Code::kData, "{}: more than {} pictures; pack them with 'dtrain im2rec --recursive PREFIX {}'", root_,
                   kFolderFilesMax, root_);
     }
-    for (ListEntry& entry : found.entries) {
-      pictures_.push_back({static_cast<uint32_t>(classes_.size()), std::move(entry.path)});
-    }
-    classes_.push_back(name);
-    return {};
+    for (std::string& path : found.pictures) pictures_.push_back({label, std::move(path)});
+    return std::move(found.others);
   }
 
   [[nodiscard]] int64_t size() const override { return std::ssize(pictures_); }
@@ -67,30 +57,20 @@ class FolderSource : public ImageSource {
 
 }  // namespace
 
-const std::vector<std::string>& picture_extensions() {
-  static const std::vector<std::string> kExtensions = {".jpg", ".jpeg", ".png"};
-  return kExtensions;
-}
-
-Result<std::vector<std::string>> folders_in(const std::string& root) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    std::error_code broken_link;
-    std::string name = entry.path().filename().string();
-    if (!name.starts_with('.') && entry.is_directory(broken_link)) names.push_back(std::move(name));
+Result<FolderSource> open_folder(const std::string& root, const std::vector<std::string>& classes, int channels) {
+  auto pictures = std::make_shared<FolderPictures>(root, channels);
+  FolderSource opened;
+  for (const std::string& name : classes) {
+    const int64_t before = pictures->size();
+    DT_TRY(const OtherFiles others, pictures->add_class(name));
+    opened.by_class.push_back(pictures->size() - before);
+    for (const auto& [kind, count] : others) opened.others[kind] += count;
   }
-  if (error) return fail(Code::kNotFound, "{}: {}", root, error.message());
-  std::ranges::sort(names);
-  return names;
-}
-
-Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& root, const std::vector<std::string>& classes,
-                                                       int channels) {
-  auto source = std::make_shared<FolderSource>(root, channels);
-  for (const std::string& name : classes) DT_TRY_VOID(source->add_class(name));
-  if (source->size() == 0) return fail(Code::kData, "{}: there are no folders of classes", root);
-  return source;
+  DT_TRY(const OtherFiles beside, files_beside_classes(root));
+  for (const auto& [kind, count] : beside) opened.others[kind] += count;
+  if (pictures->size() == 0) return fail(Code::kData, "{}: there are no folders of classes with pictures", root);
+  opened.pictures = std::move(pictures);
+  return opened;
 }
 
 }  // namespace dtrain::data

@@ -148,14 +148,22 @@ Result<> check_counts(const std::string& images, Bytes pixels, const std::string
 
 }  // namespace
 
+bool is_idx_images(std::string_view name) {
+  return name.find("images-idx3-ubyte") != std::string_view::npos ||
+         name.find("images.idx3-ubyte") != std::string_view::npos;
+}
+
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels) {
   DT_TRY(GzipFile file, GzipFile::open(images));
   Content header;
   DT_TRY_VOID(file.read(kImagesHeader, header));
   DT_TRY_VOID(image_bytes(images, header));
-  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+  Content classes;
+  if (!labels.empty()) {
+    DT_TRY(classes, read_idx(labels, kLabelsHeader, label_bytes));
+  }
   DT_TRY_VOID(check_counts(images, header, labels, classes));
-  classes.erase(classes.begin(), classes.begin() + kLabelsHeader);
+  if (!labels.empty()) classes.erase(classes.begin(), classes.begin() + kLabelsHeader);
   return IdxFacts{.images = big_u32(header, 4),
                   .rows = big_u32(header, 8),
                   .columns = big_u32(header, 12),

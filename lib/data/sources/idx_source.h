@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/sources/image_source.h"
@@ -13,12 +14,15 @@ namespace dtrain::data {
 // The largest size of an uncompressed file that is read. MNIST's largest has 47 million bytes, EMNIST's 638 million.
 constexpr uint64_t kIdxBytesMax = uint64_t{1} << 30;
 
+// Whether a file of images is called as such files are: with "images-idx3-ubyte" or "images.idx3-ubyte" in its name.
+bool is_idx_images(std::string_view name);
+
 // What the headers and the labels say.
 struct IdxFacts {
   int64_t images = 0, rows = 0, columns = 0;
   std::vector<uint8_t> labels;
 };
-// Reads the header of the images and the whole file of the labels. Fails as open_idx, but reads no pixels.
+// Reads the header of the images and the whole file of the labels, if one is named. Fails as open_idx, but reads no pixels.
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
 
 // Reads both files into memory, and takes no more memory than their headers announce. Without a file of labels (""), all

@@ -2,11 +2,18 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <initializer_list>
 #include <optional>
+#include <set>
 
+#include "base/file_kind.h"
 #include "base/missing_data.h"
-#include "data/sources/folder_source.h"
+#include "data/sources/folder_layout.h"
+#include "data/sources/idx_source.h"
+#include "data/sources/picture_folder.h"
 #include "data/sources/record_source.h"
 
 namespace dtrain::data {
@@ -36,13 +43,10 @@ std::vector<std::string> in_directory(const std::string& directory, const std::s
 }
 
 // The file, plain or .gz; empty if neither is there.
-std::string find_idx(const std::string& directory, std::string_view name) {
-  std::string plain = join(directory, std::string(name));
-  if (is_file(plain)) return plain;
-  return is_file(plain + ".gz") ? plain + ".gz" : std::string();
+std::string plain_or_gz(const std::string& path) {
+  if (is_file(path)) return path;
+  return is_file(path + ".gz") ? path + ".gz" : std::string();
 }
-
-constexpr std::string_view kTrainImages = "train-images-idx3-ubyte";
 
 tl::unexpected<Error> missing(const std::string& directory, const std::vector<std::string>& names,
                               const std::string& type) {
@@ -52,18 +56,66 @@ tl::unexpected<Error> missing(const std::string& directory, const std::vector<st
               directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, kWaysToGetData);
 }
 
+// The beginnings of the names of idx sets in the directory: "" of MNIST's own train-images-idx3-ubyte, "emnist-letters-" of
+// one of EMNIST's.
+std::vector<std::string> idx_sets(const std::string& directory) {
+  std::set<std::string> sets;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const size_t at = name.find("train-images");
+    if (at != std::string::npos && is_idx_images(name)) sets.insert(name.substr(0, at));
+  }
+  return {sets.begin(), sets.end()};
+}
+
+// The file of images of one of these sets; empty if none is there.
+std::string find_idx_images(const std::string& directory, const std::string& set,
+                            std::initializer_list<const char*> parts) {
+  for (const std::string part : parts) {
+    for (const char separator : {'-', '.'}) {
+      std::string path = plain_or_gz(join(directory, fmt::format("{}{}-images{}idx3-ubyte", set, part, separator)));
+      if (!path.empty()) return path;
+    }
+  }
+  return {};
+}
+
+// The file of labels of a file of images, whose name may differ in the separator and in .gz.
+std::string labels_beside(const std::string& images) {
+  const size_t at = images.rfind("images");
+  const std::string begin = images.substr(0, at);
+  for (const char separator : {images[at + std::string_view("images").size()], '-', '.'}) {
+    std::string path = plain_or_gz(fmt::format("{}labels{}idx1-ubyte", begin, separator));
+    if (!path.empty()) return path;
+  }
+  return begin + "labels-idx1-ubyte";
+}
+
 Result<Located> locate_idx(const std::string& directory, const std::string& type) {
+  const std::vector<std::string> sets = idx_sets(directory);
+  if (sets.size() > 1) {
+    std::vector<std::string> names;
+    for (const std::string& set : sets) names.push_back(set + "train-images-idx3-ubyte");
+    return fail(Code::kUsage,
+                "{}: the directory has several sets of idx files: name one with --data-train ({}) and --data-val",
+                directory, fmt::join(names, ", "));
+  }
+  const std::string set = sets.empty() ? "" : sets.front();
   std::vector<std::string> absent;
-  const auto find = [&](std::string_view name) {
-    std::string path = find_idx(directory, name);
-    if (path.empty()) absent.push_back(std::string(name) + "[.gz]");
-    return path;
+  const auto find = [&](std::initializer_list<const char*> parts, SetFiles& files) {
+    files.images = find_idx_images(directory, set, parts);
+    if (files.images.empty()) {
+      for (const char* kind : {"images-idx3", "labels-idx1"})
+        absent.push_back(fmt::format("{}{}-{}-ubyte[.gz]", set, *parts.begin(), kind));
+      return;
+    }
+    files.labels = labels_beside(files.images);
+    if (!is_file(files.labels)) absent.push_back(fs::path(files.labels).filename().string() + "[.gz]");
   };
   Located located;
-  located.train.images = find(kTrainImages);
-  located.train.labels = find("train-labels-idx1-ubyte");
-  located.validation.images = find("t10k-images-idx3-ubyte");
-  located.validation.labels = find("t10k-labels-idx1-ubyte");
+  find({"train"}, located.train);
+  find({"t10k", "test"}, located.validation);
   if (!absent.empty()) return missing(directory, absent, type);
   return located;
 }
@@ -90,43 +142,50 @@ Result<Located> locate_records(const DataFiles& files, const std::string& type) 
   return located;
 }
 
-// The binary files of a CIFAR data set, in `directory` or in the folder that its archive has.
+// The files of a CIFAR data set in one of its forms, in a directory or in the folder that the form's archive has.
 struct CifarFiles {
-  std::string type;
   std::string folder;
   std::vector<std::string> train;
   std::string test;
 };
-const CifarFiles& cifar_files(const std::string& type) {
-  static const CifarFiles kTen = {
-      "cifar10",
-      "cifar-10-batches-bin",
-      {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
-      "test_batch.bin"};
-  static const CifarFiles kHundred = {"cifar100", "cifar-100-binary", {"train.bin"}, "test.bin"};
+const std::vector<CifarFiles>& cifar_forms(const std::string& type) {
+  static const std::vector<CifarFiles> kTen = {
+      {"cifar-10-batches-bin",
+       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+       "test_batch.bin"},
+      {"cifar-10-batches-py",
+       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
+       "test_batch"}};
+  static const std::vector<CifarFiles> kHundred = {{"cifar-100-binary", {"train.bin"}, "test.bin"},
+                                                   {"cifar-100-python", {"train"}, "test"}};
   return type == "cifar10" ? kTen : kHundred;
 }
 
-// The directory that has the first file; empty if none has.
-std::string cifar_directory(const std::string& directory, const std::string& type) {
-  const CifarFiles& files = cifar_files(type);
-  for (const std::string& candidate : {directory, join(directory, files.folder)}) {
-    if (is_file(join(candidate, files.train.front()))) return candidate;
+// A form whose first file is in `directory`.
+struct FoundCifar {
+  const CifarFiles& files;
+  std::string directory;
+};
+std::optional<FoundCifar> find_cifar(const std::string& directory, const std::string& type) {
+  for (const CifarFiles& files : cifar_forms(type)) {
+    for (const std::string& candidate : {directory, join(directory, files.folder)}) {
+      if (is_file(join(candidate, files.train.front()))) return FoundCifar{files, candidate};
+    }
   }
-  return {};
+  return std::nullopt;
 }
 
-Result<Located> locate_cifar(const std::string& directory, const std::string& type) {
-  const CifarFiles& files = cifar_files(type);
+Result<Located> locate_cifar(const FoundCifar& found, const std::string& type) {
   std::vector<std::string> absent;
   const auto find = [&](const std::string& name) {
-    if (!is_file(join(directory, name))) absent.push_back(name);
-    return join(directory, name);
+    std::string path = join(found.directory, name);
+    if (!is_file(path)) absent.push_back(name);
+    return path;
   };
   Located located;
-  for (const std::string& name : files.train) located.train.cifar.push_back(find(name));
-  located.validation.cifar = {find(files.test)};
-  if (!absent.empty()) return missing(directory, absent, type);
+  for (const std::string& name : found.files.train) located.train.cifar.push_back(find(name));
+  located.validation.cifar = {find(found.files.test)};
+  if (!absent.empty()) return missing(found.directory, absent, type);
   return located;
 }
 
@@ -135,25 +194,14 @@ bool has_folders(const std::string& directory) {
   return folders && !folders->empty();
 }
 
-// Class folders in train/ and val/ or test/, in train/ alone, or in the directory itself.
 Result<Located> locate_folder(const std::string& directory) {
+  DT_TRY(FolderLayout layout, folder_layout(directory));
   Located located;
-  const std::string train = join(directory, "train");
-  if (!has_folders(train)) {
-    DT_TRY(const std::vector<std::string> folders, folders_in(directory));
-    const auto is_set = [](const std::string& name) { return name == "train" || name == "val" || name == "test"; };
-    if (!folders.empty() && std::ranges::all_of(folders, is_set)) {
-      return fail(Code::kNotFound, "{}: {} must hold a folder of pictures for each class, but {} no folders; {}",
-                  directory, fmt::join(folders, ", "), folders.size() == 1 ? "it has" : "they have", kWaysToGetData);
-    }
-    located.train.folder = directory;
-    return located;
-  }
-  located.train.folder = train;
-  for (const char* name : {"val", "test"}) {
-    if (located.validation.given() || !is_folder(join(directory, name))) continue;
-    located.validation.folder = join(directory, name);
-  }
+  located.train.folder = std::move(layout.training);
+  located.train.classes = std::move(layout.classes);
+  located.validation.folder = std::move(layout.validation);
+  located.left_out = std::move(layout.left_out);
+  located.warnings = std::move(layout.warnings);
   return located;
 }
 
@@ -162,8 +210,8 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   if (type == "mnist" || type == "idx") return locate_idx(directory, type);
   if (type == "folder") return locate_folder(directory);
   if (type == "cifar10" || type == "cifar100") {
-    const std::string binary = cifar_directory(directory, type);
-    if (!binary.empty() && !is_file(join(directory, "train.rec"))) return locate_cifar(binary, type);
+    const std::optional<FoundCifar> found = find_cifar(directory, type);
+    if (found && !is_file(join(directory, "train.rec"))) return locate_cifar(*found, type);
   }
   return locate_records(files, type);
 }
@@ -172,12 +220,12 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
 // comes last.
 Result<std::string> type_by_names(const std::string& directory) {
   std::vector<std::string> found;
-  if (!find_idx(directory, kTrainImages).empty()) found.emplace_back("idx");
+  if (!idx_sets(directory).empty()) found.emplace_back("idx");
   if (is_file(join(directory, "train.rec"))) {
     found.emplace_back("records");
   } else {
     for (const char* type : {"cifar10", "cifar100"}) {
-      if (!cifar_directory(directory, type).empty()) found.emplace_back(type);
+      if (find_cifar(directory, type)) found.emplace_back(type);
     }
   }
   if (found.size() > 1) {
@@ -186,18 +234,18 @@ Result<std::string> type_by_names(const std::string& directory) {
                 directory, fmt::join(found, ", "));
   }
   if (!found.empty()) return found.front();
-  DT_TRY(const std::vector<std::string> folders, folders_in(directory));
-  if (folders.size() >= 2 || has_folders(join(directory, "train"))) return "folder";
+  const Result<FolderLayout> layout = folder_layout(directory);
+  if (layout) return "folder";
+  if (layout.error().code != Code::kNotFound) return tl::unexpected(layout.error());
+  const Result<std::vector<std::string>> folders = folders_in(directory);
   const std::string hint =
-      folders.size() == 1
-          ? fmt::format(
-                ". The directory has one folder, {}: if the data set is in it, give --data-dir {}; at least two "
-                "class folders are needed",
-                folders[0], join(directory, folders[0]))
+      folders && folders->size() == 1
+          ? fmt::format(". The directory has one folder, {}: if the data set is in it, give --data-dir {}",
+                        folders->front(), join(directory, folders->front()))
           : "";
   return fail(Code::kNotFound,
               "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
-              "binary files of CIFAR-10 or CIFAR-100, nor a folder of pictures for each class. Name other files with "
+              "files of CIFAR-10 or CIFAR-100, nor a folder of pictures for each class. Name other files with "
               "--data-train and --data-val, or pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive "
               "PREFIX {}'{}; {}",
               directory, directory, hint, kWaysToGetData);
@@ -205,13 +253,20 @@ Result<std::string> type_by_names(const std::string& directory) {
 
 enum class Form { kRecords, kIdx, kCifar, kFolder };
 
-constexpr std::string_view kIdxImages = "images-idx3-ubyte";
+// A file of CIFAR: a binary one, or one that Python has written.
+bool is_cifar_file(const std::string& path) {
+  if (path.ends_with(".bin")) return true;
+  if (!is_file(path)) return false;
+  std::array<char, 2> begin{};
+  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  return file_kind({begin.data(), begin.size()}) == "a pickled Python object";
+}
 
 // The form that a user's names for a set seem to have.
 Form form_of(const std::vector<std::string>& paths) {
   const bool is_one = paths.size() == 1;
-  if (is_one && fs::path(paths[0]).filename().string().find(kIdxImages) != std::string::npos) return Form::kIdx;
-  if (std::ranges::all_of(paths, [](const std::string& path) { return path.ends_with(".bin"); })) return Form::kCifar;
+  if (is_one && is_idx_images(fs::path(paths[0]).filename().string())) return Form::kIdx;
+  if (std::ranges::all_of(paths, is_cifar_file)) return Form::kCifar;
   return is_one && has_folders(paths[0]) && !list_record_files(paths[0]) ? Form::kFolder : Form::kRecords;
 }
 
@@ -230,7 +285,7 @@ bool may_have(const std::string& type, Form form) {
 std::string_view name_of(Form form) {
   switch (form) {
     case Form::kIdx: return "an idx file";
-    case Form::kCifar: return "a binary file of CIFAR";
+    case Form::kCifar: return "a file of CIFAR";
     case Form::kRecords: return "taken for a record file";
     case Form::kFolder: break;
   }
@@ -244,7 +299,7 @@ std::string_view forms_of(const std::string& type) {
   if (type == "folder") return "a folder with a folder of pictures for each class";
   if (type == "mnist") return "an idx file, record files or a folder of class folders";
   return type == "imagenet" ? "record files or a folder of class folders"
-                            : "record files, CIFAR's binary files or a folder of class folders";
+                            : "record files, CIFAR's own files or a folder of class folders";
 }
 
 // The form in which names are read: the one that they seem to have, unless the given type says otherwise.
@@ -267,10 +322,6 @@ Result<> check_present(const char* flag, const std::vector<std::string>& paths) 
   return {};
 }
 
-std::string labels_beside(std::string images) {
-  return images.replace(images.rfind(kIdxImages), std::string_view("images-idx3").size(), "labels-idx1");
-}
-
 // The values of the flags that name one set, and the name of the first of these flags.
 struct NamedSet {
   const char* flag;
@@ -290,7 +341,12 @@ Result<SetFiles> named_files(const DataFiles& files, const NamedSet& set) {
       named.labels = labels_beside(paths[0]);
       break;
     case Form::kCifar: named.cifar = paths; break;
-    case Form::kFolder: named.folder = paths[0]; break;
+    case Form::kFolder: {
+      DT_TRY(ClassFolders folders, class_folders(paths[0]));
+      named.folder = paths[0];
+      named.classes = std::move(folders.classes);
+      break;
+    }
     case Form::kRecords:
       named.records = fmt::format("{}", fmt::join(paths, ";"));
       if (!set.index.empty()) named.index = join(files.data_dir, set.index);

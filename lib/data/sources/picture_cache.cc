@@ -103,7 +103,7 @@ class CachedSource : public ImageSource {
 
   bool take_pixels(ReadScratch& scratch, Image& out) const {
     const ImageSize size = scratch.size();
-    const ImageSize to = options_.resize > 0 ? size_of_shorter_edge(size, options_.resize) : size;
+    const auto [to, first_method] = first_resize(options_.resize, options_.interpolation, size, options_.crop);
     const int divisor = options_.scaled_decoding ? divisor_before_resize(size, to) : 1;
     if (divisor > 1) scratch.shrink(divisor);
     const Result<const Image*> decoded = scratch.decode();
@@ -114,7 +114,7 @@ class CachedSource : public ImageSource {
     }
     const StageTimer timer(scratch.stages == nullptr ? nullptr : &scratch.stages->decode);
     RandomStream none(0, Use::kAugment, 0, 0);
-    const Interpolation method = choose(options_.interpolation, size, to, none);
+    const Interpolation method = choose(first_method, size, to, none);
     return resize_image(**decoded, to.height, to.width, out, method).has_value();
   }
 
@@ -141,7 +141,8 @@ class CachedSource : public ImageSource {
 
 std::shared_ptr<const ImageSource> cached(std::shared_ptr<const ImageSource> source, PictureCacheOptions options,
                                           Log log) {
-  DT_CHECK(options.resize == 0 || options.interpolation != Interpolation::kRandom, "a random resize is not kept");
+  DT_CHECK(options.resize == kKeepSize || options.interpolation != Interpolation::kRandom,
+           "a random resize is not kept");
   return std::make_shared<const CachedSource>(std::move(source), std::move(options), std::move(log));
 }
 

@@ -27,10 +27,11 @@ class CacheBudget {
 
 struct PictureCacheOptions {
   std::shared_ptr<CacheBudget> budget;
-  // Above 0: pictures are kept after their shorter edge was resized to this with `interpolation`, which must not be
-  // kRandom, because that is the first step of their augmentation.
-  int resize = 0;
+  // Pictures are kept as first_resize() makes them, which is the first step of their augmentation. With kRandom they must
+  // keep their size.
+  int resize = kKeepSize;
   Interpolation interpolation = Interpolation::kBilinear;
+  ImageSize crop = {};
   bool scaled_decoding = false;  // as in Distortion
 };
 

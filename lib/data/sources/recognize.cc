@@ -1,12 +1,9 @@
 #include "data/sources/recognize.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 
-#include "data/sources/folder_source.h"
 #include "data/sources/idx_source.h"
 #include "data/sources/record_source.h"
 #include "data/sources/survey.h"
@@ -40,8 +37,8 @@ Recognized named(const std::string& name, const std::string& where, const Survey
   return {*find_data_type(name), fmt::format("{} has {}", where, survey.text())};
 }
 
-Result<Recognized> recognize_idx(const Located& located) {
-  DT_TRY(const IdxFacts train, idx_facts(located.train.images, located.train.labels));
+Result<Recognized> recognize_idx(const Located& located, bool needs_labels) {
+  DT_TRY(const IdxFacts train, idx_facts(located.train.images, needs_labels ? located.train.labels : ""));
   bool is_mnist = train.images == 60000 && train.rows == 28 && train.columns == 28;
   if (is_mnist && located.validation.given()) {
     DT_TRY(const IdxFacts validation, idx_facts(located.validation.images, located.validation.labels));
@@ -72,8 +69,8 @@ Result<Recognized> recognize_records(const Located& located) {
 }
 
 Result<Recognized> recognize_folder(const Located& located) {
-  DT_TRY(const std::vector<std::string> classes, folders_in(located.train.folder));
   const std::string& where = located.train.folder;
+  const std::vector<std::string>& classes = located.train.classes;
   DT_TRY(const Survey survey, survey_folder(where, classes));
   if (classes.size() == 1 && !survey.sizes.empty()) {
     return fail(Code::kData,
@@ -82,11 +79,10 @@ Result<Recognized> recognize_folder(const Located& located) {
                 where, classes[0]);
   }
   if (survey.sizes.empty()) {
-    return fail(
-        Code::kNotFound,
-        "{}: the folders in it have no pictures ({}). A data set of pictures is a folder with a folder for each "
-        "class, or with such folders in train/ and val/",
-        where, fmt::join(picture_extensions(), ", "));
+    return fail(Code::kNotFound,
+                "{}: the folders in it have no pictures (JPEG or PNG files). A data set of pictures is a folder with a "
+                "folder for each class, or with such folders in train/ and val/",
+                where);
   }
   return unnamed("folder", where, survey);
 }
@@ -113,9 +109,9 @@ Result<Cifar> recognize_cifar(const std::vector<std::string>& paths) {
   return tl::unexpected((named_hundred ? hundred : ten).error());
 }
 
-Result<Recognized> recognize(const DataFiles& files) {
+Result<Recognized> recognize(const DataFiles& files, bool needs_labels) {
   DT_TRY(const Located located, locate(files));
-  if (!located.train.images.empty()) return recognize_idx(located);
+  if (!located.train.images.empty()) return recognize_idx(located, needs_labels);
   if (!located.train.folder.empty()) return recognize_folder(located);
   if (located.train.cifar.empty()) return recognize_records(located);
   DT_TRY(const Cifar kind, recognize_cifar(located.train.cifar));

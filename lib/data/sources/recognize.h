@@ -35,7 +35,8 @@ struct Recognized {
 // pictures are equally large and at most kWholePictureMax pixels high and wide.
 //
 // Code::kNotFound: there is no data set; kUsage: there are several; kData: a file is broken or of another kind.
-Result<Recognized> recognize(const DataFiles& files);
+// The pictures of idx files do not need their file of labels if `needs_labels` is false.
+Result<Recognized> recognize(const DataFiles& files, bool needs_labels = true);
 constexpr int64_t kWholePictureMax = 128;
 
 // Which of CIFAR's data sets its binary files belong to. Code::kData: to neither.

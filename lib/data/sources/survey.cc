@@ -10,10 +10,9 @@
 #include "base/file.h"
 #include "data/pictures/image.h"
 #include "data/pictures/orientation.h"
-#include "data/records/image_list.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
-#include "data/sources/folder_source.h"
+#include "data/sources/picture_folder.h"
 
 namespace dtrain::data {
 namespace {
@@ -180,9 +179,9 @@ Result<Survey> survey_folder(const std::string& root, const std::vector<std::str
   Sizes sizes;
   for (const int64_t i : spread(std::ssize(classes), kClasses)) {
     const std::string folder = (std::filesystem::path(root) / classes[static_cast<size_t>(i)]).string();
-    DT_TRY(const ImageFolder found, list_folder(folder, true, picture_extensions()));
-    for (const int64_t k : spread(std::ssize(found.entries), kPicturesPerClass)) {
-      const std::string path = (std::filesystem::path(folder) / found.entries[static_cast<size_t>(k)].path).string();
+    DT_TRY(const ListedPictures found, list_pictures(folder));
+    for (const int64_t k : spread(std::ssize(found.pictures), kPicturesPerClass)) {
+      const std::string path = (std::filesystem::path(folder) / found.pictures[static_cast<size_t>(k)]).string();
       if (const Result<std::string> file = read_file(path, kDataBytesMax)) sizes.look_at(as_bytes(*file));
     }
   }

@@ -1,6 +1,8 @@
 // The types of flags whose value is one of a few words. value.h has the words.
 #pragma once
 
+#include <cstdint>
+
 namespace dtrain::job {
 
 enum class UpdateOn { kAuto, kStore, kWorker };
@@ -16,6 +18,13 @@ struct GspWeight {
   Rule rule = Rule::kInverse;
   double parameter = 0;
   bool operator==(const GspWeight&) const = default;
+};
+
+// The first change of an image's size, by data::first_resize().
+struct Resize {
+  static constexpr int64_t kOff = 0, kFit = -1;
+  int64_t edge = kOff;  // the shorter edge in pixels, or one of these
+  bool operator==(const Resize&) const = default;
 };
 
 enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };

@@ -12,6 +12,7 @@
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/flags/toml_file.h"
+#include "job/process/token.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/network_file.h"
 #include "job/resolve/reading.h"
@@ -170,6 +171,7 @@ std::vector<std::string> notes_on(const Flags& flags, const Environment& environ
         "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
         flags.device.count()));
   }
+  if (const std::string note = token_file_note(flags.launch.token_file); !note.empty()) notes.push_back(note);
   for (const std::vector<std::string>& more : {augmentation_notes(flags.job.augment), reading_notes(flags)}) {
     notes.insert(notes.end(), more.begin(), more.end());
   }

@@ -75,7 +75,7 @@ struct AugmentFlags {
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
-  int64_t resize = 0, val_resize = 0;  // 0: off
+  Resize resize, val_resize;
   int64_t inter_method = 1;
   bool scaled_decoding = false;
   bool random_resized_crop = false;

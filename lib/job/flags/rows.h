@@ -1,6 +1,8 @@
 // The table of the training flags, and the flags that are refused by name.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/words.h"
@@ -38,6 +40,16 @@ Binding<Flags> word_of(Part Flags::*part, std::vector<std::string> Part::*member
                 const std::vector<std::string>& words = flags.*part.*member;
                 return words.empty() ? "none" : joined(words, " ");
               }};
+}
+
+// One edge stands for square images in color: "224" for "3,224,224".
+template <class Options>
+Binding<Options> image_shape(Binding<Options> binding) {
+  binding.set = [plain = binding.set](Options& options, std::string_view text) {
+    const bool is_edge = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+    return plain(options, is_edge ? fmt::format("3,{0},{0}", text) : std::string(text));
+  };
+  return binding;
 }
 
 // Limits that several flags share.

@@ -144,6 +144,19 @@ Result<> parse_value(std::string_view text, GspWeight& value) {
   return {};
 }
 
+// "off", "fit" or a number of pixels.
+Result<> parse_value(std::string_view text, Resize& value) {
+  if (text == "off" || text == "fit") {
+    value.edge = text == "fit" ? Resize::kFit : Resize::kOff;
+    return {};
+  }
+  int64_t edge = 0;
+  DT_TRY_VOID(parse_value(text, edge));
+  if (edge < 0) return fail(Code::kUsage, "{} is less than 0", edge);
+  value.edge = edge;
+  return {};
+}
+
 std::string format_value(bool value) {
   return value ? "1" : "0";
 }
@@ -170,6 +183,11 @@ std::string format_value(const GspWeight& value) {
   const std::string rule = format_value(value.rule);
   const bool has_parameter = value.rule == GspWeight::Rule::kPower || value.rule == GspWeight::Rule::kFloor;
   return has_parameter ? fmt::format("{}:{}", rule, value.parameter) : rule;
+}
+
+std::string format_value(const Resize& value) {
+  if (value.edge == Resize::kFit) return "fit";
+  return value.edge == Resize::kOff ? "off" : format_value(value.edge);
 }
 
 std::vector<std::string_view> split_list(std::string_view text) {

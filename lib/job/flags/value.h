@@ -80,6 +80,7 @@ Result<> parse_value(std::string_view text, double& value);
 Result<> parse_value(std::string_view text, std::string& value);
 Result<> parse_value(std::string_view text, std::chrono::milliseconds& value);
 Result<> parse_value(std::string_view text, GspWeight& value);
+Result<> parse_value(std::string_view text, Resize& value);
 
 std::string format_value(bool value);
 std::string format_value(int64_t value);
@@ -89,6 +90,7 @@ std::string format_value(double value);
 std::string format_value(const std::string& value);
 std::string format_value(std::chrono::milliseconds value);
 std::string format_value(const GspWeight& value);
+std::string format_value(const Resize& value);
 
 // The boolean that a word means: 1, true, yes, on, or 0, false, no, off, in any case. Nullopt for other words.
 std::optional<bool> boolean_of(std::string_view text);
@@ -163,6 +165,9 @@ inline std::optional<NumberRange> range_of(const std::chrono::milliseconds& valu
   const double seconds = std::chrono::duration<double>(value).count();
   return NumberRange{seconds, seconds, " s"};
 }
+inline std::optional<NumberRange> range_of(const Resize& value) {
+  return value.edge == Resize::kFit ? std::nullopt : range_of(value.edge);
+}
 // All other types hold no numbers, or like uint64_t (seeds) are not limited to a range.
 template <class T>
 std::optional<NumberRange> range_of(const T&) {
@@ -185,7 +190,8 @@ std::optional<NumberRange> range_of(const std::vector<T>& values) {
 
 // True for types whose values hold numbers, for which a flag must give a range.
 template <class T>
-struct IsNumeric : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds>> {};
+struct IsNumeric
+    : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds> || std::is_same_v<T, Resize>> {};
 template <class T>
 struct IsNumeric<std::optional<T>> : IsNumeric<T> {};
 template <class T>

@@ -41,6 +41,9 @@ bool is_depth_for_large_images(int64_t depth) {
   return std::find(kDepths.begin(), kDepths.end(), depth) != kDepths.end();
 }
 
+// Without batch norms, alexnet and vgg do not learn from these weights.
+constexpr const char* kUsualInitializer = "xavier(gaussian,in,2)";
+
 // Names the current directory, because a relative path is often correct in another one.
 std::string why_no_directory(const std::string& path) {
   std::error_code ignored;
@@ -79,6 +82,12 @@ std::vector<int64_t> image_of_network(std::string_view network, int64_t num_laye
 double default_learning_rate(std::string_view network, int64_t num_layers) {
   if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G trains it by a script of its own
   return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
+}
+
+std::string default_initializer(std::string_view network) {
+  if (is_name_of_file(network)) return kUsualInitializer;
+  if (network.starts_with("alexnet")) return "normal(0.01)";
+  return network.find("vgg") != network.npos ? "xavier(uniform,avg,3)" : kUsualInitializer;
 }
 
 Result<> apply_data_set(std::string_view name, JobFlags& flags) {
@@ -124,6 +133,13 @@ bool needs_no_files(const Flags& flags) {
 }
 
 }  // namespace
+
+void fit_images(Flags& flags) {
+  AugmentFlags& augment = flags.job.augment;
+  const bool chooses_size = augment.random_resized_crop || augment.max_crop_size > 0;
+  if (!flags.given("resize") && !chooses_size) augment.resize.edge = Resize::kFit;
+  if (!flags.given("val-resize")) augment.val_resize.edge = Resize::kFit;
+}
 
 Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   const DataFlags& data = flags.data;

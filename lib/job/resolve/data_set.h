@@ -33,11 +33,17 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
 // The initial learning rate of MXNet's script for the network: the default of --lr.
 double default_learning_rate(std::string_view network, int64_t num_layers = 0);
+// The rule for initial weights of MXNet 1.x's scripts for the network: what --initializer default means.
+std::string default_initializer(std::string_view network);
 
 // Sets those of data_type, num_classes, image_shape, rgb_mean, rgb_std and scale that are not set yet to the values of
 // the data set `name` (empty: unknown). Code::kUsage, naming the flags, if the number of classes or the shape is not
 // set and the data set is unknown.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
+
+// For images of any size, as in class folders: --resize and --val-resize that were not given become fit. Random crops of
+// a size of their own need no resize of training images.
+void fit_images(Flags& flags);
 
 // What the files of a data set were found to be.
 struct FoundData {

@@ -254,8 +254,8 @@ Result<> check_inject(const Flags& flags) {
   return check_processes(inject, {.workers = job.num_workers, .servers = job.num_servers});
 }
 
-Result<> check_network(const JobFlags& job) {
-  const NetworkFlags& network = job.network;
+Result<> resolve_network(NetworkFlags& network) {
+  if (network.initializer == "default") network.initializer = default_initializer(network.network);
   if (!network.image_shape.empty() && network.image_shape.size() != 3) {
     return fail(Code::kUsage, "--image-shape {}: the shape must have the form C,H,W",
                 format_value(network.image_shape));
@@ -398,7 +398,7 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_devices(flags));
   DT_TRY_VOID(resolve_loss_scale(flags.job));
   DT_TRY_VOID(resolve_network_file(flags));
-  DT_TRY_VOID(check_network(flags.job));
+  DT_TRY_VOID(resolve_network(flags.job.network));
   DT_TRY_VOID(resolve_data(flags));
   DT_TRY_VOID(resolve_schedule(flags));
   DT_TRY_VOID(check_metrics(flags.job));

@@ -238,6 +238,8 @@ Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
   DT_TRY(spec.remembered, take_remembered(source, entries));
   if (!entries.empty()) return source.wrong(entries.begin()->first, "this version of dtrain does not know this key");
   spec.flags = holder.job;
+  // Versions before 0.9.0 wrote "default" for this rule, whatever the network.
+  if (spec.flags.network.initializer == "default") spec.flags.network.initializer = "xavier(gaussian,in,2)";
   // Other code relies on this text being a canonical name. All other values are numbers and enumerations.
   const Result<std::string> store = canonical_store_name(spec.flags.scheme.kv_store);
   if (!store) return source.wrong("kv-store", store.error().message);

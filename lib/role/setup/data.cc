@@ -26,10 +26,12 @@ data::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
 
 }  // namespace
 
+static_assert(job::Resize::kFit == data::kFitCrop && job::Resize::kOff == data::kKeepSize);
+
 data::Distortion distortion_of(const job::AugmentFlags& augment) {
   const job::AspectRange aspect = job::aspect_range(augment);
   return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
-          .resize = static_cast<int>(augment.resize),
+          .resize = static_cast<int>(augment.resize.edge),
           .scaled_decoding = augment.scaled_decoding,
           .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
           .rotate = static_cast<int>(augment.rotate),
@@ -83,7 +85,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   if (augment.scale) options.scale = static_cast<float>(*augment.scale);
   options.mirror = augment.mirror;
   options.training = distortion_of(augment);
-  options.val_resize = static_cast<int>(augment.val_resize);
+  options.val_resize = static_cast<int>(augment.val_resize.edge);
   options.threads = plan_threads(flags).decode;
   options.cache_bytes = flags.data.data_cache_bytes;
   return options;
@@ -136,26 +138,40 @@ Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
   return {};
 }
 
+Result<job::FoundData> recognize(const job::Flags& given) {
+  const data::DataOptions options = data_options(given);
+  if (!options.label_list.empty()) {
+    DT_TRY(const data::Located located, data::locate(options));
+    DT_TRY_VOID(data::check_label_list_fits(options.label_list, located.train));
+  }
+  DT_TRY(data::Recognized found, data::recognize(options));
+  job::FoundData data{.name = std::move(found.type.name),
+                      .classes = found.type.classes,
+                      .image_shape = std::move(found.type.image),
+                      .seen = std::move(found.seen)};
+  DT_TRY_VOID(take_classes_of_list(given, data));
+  return data;
+}
+
+// A data set with a name of its own may be in class folders too, if this process sees it.
+bool reads_class_folders(const job::Flags& flags) {
+  if (flags.job.augment.benchmark) return false;
+  if (flags.job.augment.data_type == "folder") return true;
+  const Result<data::Located> located = locate_data(flags);
+  return located && !located->train.folder.empty();
+}
+
 }  // namespace
 
 Result<> apply_own_data_set(job::Flags& flags) {
-  return job::apply_own_data_set(flags, [](const job::Flags& given) -> Result<job::FoundData> {
-    const data::DataOptions options = data_options(given);
-    if (!options.label_list.empty()) {
-      DT_TRY(const data::Located located, data::locate(options));
-      DT_TRY_VOID(data::check_label_list_fits(options.label_list, located.train));
-    }
-    DT_TRY(data::Recognized found, data::recognize(options));
-    job::FoundData data{.name = std::move(found.type.name),
-                        .classes = found.type.classes,
-                        .image_shape = std::move(found.type.image),
-                        .seen = std::move(found.seen)};
-    DT_TRY_VOID(take_classes_of_list(given, data));
-    return data;
-  });
+  DT_TRY_VOID(job::apply_own_data_set(flags, recognize));
+  if (reads_class_folders(flags)) job::fit_images(flags);
+  return {};
 }
 
-Result<> write_class_names(const data::DataSets& data, const std::string& run_dir) {
+Result<> introduce_data(const data::DataSets& data, const std::string& run_dir, const Log& log) {
+  if (!data.found.empty()) log.info("{}", data.found);
+  for (const std::string& warning : data.warnings) log.warn("{}", warning);
   if (data.class_names.empty()) return {};
   return write_file_atomic(run_dir + "/" + kClassNamesFile, fmt::format("{}\n", fmt::join(data.class_names, "\n")));
 }

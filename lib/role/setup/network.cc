@@ -20,12 +20,13 @@ namespace {
 
 // Refuses --initializer for a network whose parameters have initial values of their own.
 Result<> check_initializer(const job::JobFlags& flags, const graph::Shapes& shapes) {
-  if (flags.network.initializer == "default") return {};
+  const std::string& rule = flags.network.initializer;
+  if (rule == "default" || rule == job::default_initializer(flags.network.network)) return {};
   for (const graph::ParameterInfo& parameter : shapes.parameters) {
     if (!parameter.rule.initial) continue;
     return fail(Code::kUsage,
                 "--initializer {}: network '{}' brings the initial values of '{}' and others: --initializer default",
-                flags.network.initializer, flags.network.network, parameter.name);
+                rule, flags.network.network, parameter.name);
   }
   return {};
 }
@@ -116,6 +117,11 @@ Result<> complete_flags(job::Flags& flags) {
   return take_classes();
 }
 
+Result<std::vector<int64_t>> stated_image(const job::NetworkFlags& flags) {
+  DT_TRY(const graph::Graph graph, read_graph(flags));
+  return graph::stated_image(graph).value_or(Shape());
+}
+
 Result<int64_t> classes_of_file(const job::NetworkFlags& flags) {
   DT_TRY(const graph::Graph graph, read_graph(flags));
   DT_TRY(const graph::Shapes shapes, shapes_of(flags, graph));
@@ -134,8 +140,8 @@ Result<Network> build_network(const job::JobFlags& flags) {
 }
 
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags) {
-  const std::string& name = flags.network.initializer;
-  return optim::parse_initializer(name == "default" ? "xavier(gaussian,in,2)" : name);
+  const std::string& rule = flags.network.initializer;
+  return optim::parse_initializer(rule == "default" ? job::default_initializer(flags.network.network) : rule);
 }
 
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view) {

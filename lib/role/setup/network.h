@@ -27,11 +27,14 @@ Result<Network> build_network(const job::JobFlags& flags);
 // The classes of a network that is a symbol file, with the image shape of the flags.
 Result<int64_t> classes_of_file(const job::NetworkFlags& flags);
 
+// The image that the network's symbol file says it takes, [c, h, w]; empty if it does not say.
+Result<std::vector<int64_t>> stated_image(const job::NetworkFlags& flags);
+
 // Sets the flags that the network's file and the data set decide, where they are not given: the shape of the images, the
 // number of classes, the type of the data and their mean. For a process that has the data files.
 Result<> complete_flags(job::Flags& flags);
 
-// --initializer. "default" is the initializer that MXNet 1.x chooses for the network.
+// --initializer, also before it is resolved.
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
 // Fills weights and statistics with initial values. Every process of the job draws the same ones from the job's seed.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "train/checkpoint.h"
 
@@ -89,16 +90,34 @@ Result<std::string> pretrained_params(const job::LoopFlags& flags) {
   return params_of({"--pretrained-model", flags.pretrained_model, flags.pretrained_epoch});
 }
 
+namespace {
+
+// The numbers that the model has learned from.
+void take_pixels(const job::AugmentFlags& trained, job::AugmentFlags& augment) {
+  if (augment.rgb_mean.empty()) augment.rgb_mean = trained.rgb_mean;
+  if (augment.rgb_std.empty()) augment.rgb_std = trained.rgb_std;
+  if (!augment.scale) augment.scale = trained.scale;
+}
+
+}  // namespace
+
 Result<> apply_pretrained(job::Flags& flags) {
-  if (flags.loop.pretrained_model.empty() || flags.given("network")) return {};
-  DT_TRY(const std::string params, pretrained_params(flags.loop));
+  if (flags.loop.pretrained_model.empty()) return {};
+  const Result<std::string> found = pretrained_params(flags.loop);
+  if (!found && flags.given("network")) return {};  // only worker 0 reads the weights
+  DT_TRY(const std::string params, found);
   const Result<job::JobSpec> spec = spec_of(params);
+  if (spec) take_pixels(spec->flags.augment, flags.job.augment);
+  if (flags.given("network")) return {};
   const std::string symbol = symbol_beside(params);
   const bool is_own_network = spec && !job::is_name_of_file(spec->flags.network.network);
   if (!is_own_network && !symbol.empty()) {
     flags.job.network.network = symbol;
     if (spec && flags.job.network.image_shape.empty()) flags.job.network.image_shape = spec->flags.network.image_shape;
-    return job::resolve_network_file(flags);
+    DT_TRY_VOID(job::resolve_network_file(flags));
+    if (!flags.given("initializer"))
+      flags.job.network.initializer = job::default_initializer(flags.job.network.network);
+    return {};
   }
   if (!spec) {
     return fail(Code::kUsage, "--pretrained-model {}: its files do not tell which network it is: give --network ({})",
@@ -107,6 +126,7 @@ Result<> apply_pretrained(job::Flags& flags) {
   const job::NetworkFlags& trained = spec->flags.network;
   job::NetworkFlags& network = flags.job.network;
   network.network = trained.network;
+  if (!flags.given("initializer")) network.initializer = job::default_initializer(network.network);
   if (!flags.given("num-layers")) network.num_layers = trained.num_layers;
   if (!flags.given("widen-factor")) network.widen_factor = trained.widen_factor;
   if (!flags.given("num-group")) network.num_group = trained.num_group;

@@ -35,9 +35,10 @@ std::string symbol_beside(const std::string& params);
 // directory with the models of several networks.
 Result<std::string> pretrained_params(const job::LoopFlags& flags);
 
-// Without --network, sets the network and what it depends on, and without --image-shape the shape, to those of the run
-// that trained the model, or the network to that of the symbol file beside the model, if it is MXNet's. Every process of a
-// job reads them from these files. Code::kUsage: they are not there.
+// Sets how pixels become numbers to what it was in the run that trained the model, where the flags leave it open. Without
+// --network, sets the network and what it depends on, and without --image-shape the shape, to those of that run, or the
+// network to that of the symbol file beside the model, if it is MXNet's. Every process of a job reads them from these
+// files. Code::kUsage: they are not there.
 Result<> apply_pretrained(job::Flags& flags);
 
 // A hint if the model's run turned pixels into numbers in another way than these flags, which name the data set's values:

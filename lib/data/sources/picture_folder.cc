@@ -1,0 +1,158 @@
+#include "data/sources/picture_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "base/file_kind.h"
+#include "base/printable.h"
+#include "data/records/image_list.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPicture = "picture", kUncounted = "";
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool is_hidden(const fs::path& path) {
+  return path.filename().string().starts_with('.');
+}
+
+// What the first bytes say: a picture, a text, which does not count, or something else, which is called by its extension.
+std::string kind_by_content(const fs::path& path, const std::string& extension) {
+  std::array<char, 256> bytes{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), bytes.size());
+  const std::string_view kind = file_kind({bytes.data(), static_cast<size_t>(file.gcount())});
+  if (kind == "a JPEG image" || kind == "a PNG image") return std::string(kPicture);
+  if (kind == "a text file") return std::string(kUncounted);
+  return extension.empty() ? "without extension" : printable(extension);
+}
+
+constexpr auto kTexts = std::to_array<std::string_view>({".csv", ".json", ".lst", ".md", ".txt", ".xml"});
+
+std::string kind_of(const fs::directory_entry& entry) {
+  const std::string name = lower_case(entry.path().filename().string());
+  if (name.starts_with('.') || name == "thumbs.db") return std::string(kUncounted);
+  std::error_code error;
+  const fs::file_status status = entry.status(error);
+  if (status.type() == fs::file_type::not_found) return "broken links";
+  if (status.type() != fs::file_type::regular) return "not regular";
+  const std::string extension = lower_case(entry.path().extension().string());
+  if (extension == ".jpg" || extension == ".jpeg" || extension == ".png") return std::string(kPicture);
+  if (std::ranges::find(kTexts, extension) != kTexts.end()) return std::string(kUncounted);
+  return kind_by_content(entry.path(), extension);
+}
+
+// Visits the entries of a folder until `is_found` is true of one.
+template <class IsFound>
+bool any_in(const std::string& folder, const IsFound& is_found) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (is_found(entry)) return true;
+  }
+  return false;
+}
+
+// Links to folders are followed to this depth: one may lead back.
+constexpr int kDepthMax = 32;
+
+bool has_picture(const std::string& folder, int depth) {
+  if (has_own_picture(folder)) return true;
+  return depth < kDepthMax && any_in(folder, [&](const fs::directory_entry& entry) {
+           std::error_code error;
+           return entry.is_directory(error) && !is_hidden(entry.path()) &&
+                  has_picture(entry.path().string(), depth + 1);
+         });
+}
+
+}  // namespace
+
+Result<ListedPictures> list_pictures(const std::string& folder) {
+  ListedPictures found;
+  const auto takes = [&](const fs::directory_entry& entry) {
+    const std::string kind = kind_of(entry);
+    if (kind != kPicture && kind != kUncounted) found.others[kind]++;
+    return kind == kPicture;
+  };
+  const auto enters = [](const fs::directory_entry& entry) { return !is_hidden(entry.path()); };
+  DT_TRY(ImageFolder listed, list_folder(folder, true, {.enters = enters, .takes = takes}));
+  for (ListEntry& entry : listed.entries) found.pictures.push_back(std::move(entry.path));
+  return found;
+}
+
+Result<OtherFiles> files_beside_classes(const std::string& root) {
+  OtherFiles others;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    std::error_code broken_link;
+    if (entry.is_directory(broken_link)) continue;
+    const std::string kind = kind_of(entry);
+    if (kind != kUncounted) others[kind == kPicture ? "without a class" : kind]++;
+  }
+  if (error) return fail(Code::kNotFound, "{}: {}", root, error.message());
+  DT_TRY(const ClassFolders folders, class_folders(root));
+  for (const std::string& name : folders.without_pictures) {
+    DT_TRY(const ListedPictures found, list_pictures((fs::path(root) / name).string()));
+    for (const auto& [kind, count] : found.others) others[kind] += count;
+  }
+  return others;
+}
+
+bool has_own_picture(const std::string& folder) {
+  return any_in(folder, [](const fs::directory_entry& entry) {
+    std::error_code error;
+    return !entry.is_directory(error) && kind_of(entry) == kPicture;
+  });
+}
+
+bool has_picture(const std::string& folder) {
+  return has_picture(folder, 0);
+}
+
+Result<std::vector<std::string>> folders_in(const std::string& root) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    std::error_code broken_link;
+    if (!is_hidden(entry.path()) && entry.is_directory(broken_link)) names.push_back(entry.path().filename().string());
+  }
+  if (error) return fail(Code::kNotFound, "{}: {}", root, error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+Result<ClassFolders> class_folders(const std::string& root) {
+  ClassFolders found;
+  DT_TRY(const std::vector<std::string> names, folders_in(root));
+  for (const std::string& name : names) {
+    const bool is_class = has_picture((fs::path(root) / name).string());
+    if (is_class && name.find_first_of("\r\n") != std::string::npos) {
+      return fail(Code::kData, "{}: the name of the class '{}' has a line break: rename the folder", root,
+                  printable(name));
+    }
+    (is_class ? found.classes : found.without_pictures).push_back(name);
+  }
+  return found;
+}
+
+std::string to_text(const OtherFiles& others) {
+  std::string text;
+  for (const auto& [kind, count] : others) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  return text;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,46 @@
+// Picture files in folders: JPEG and PNG files, whatever their names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dtrain::data {
+
+// How many files are left out, by what they are: ".webp", "broken links". Hidden files, texts and Thumbs.db do not count.
+using OtherFiles = std::map<std::string, int64_t>;
+
+struct ListedPictures {
+  std::vector<std::string> pictures;  // relative to the folder, in the order of list_folder
+  OtherFiles others;
+};
+// The pictures in a folder, at any depth; folders whose names begin with a dot are not entered. A file with a usual
+// extension (.jpg, .jpeg, .png) is a picture; of any other, the first bytes say it. Code::kNotFound.
+Result<ListedPictures> list_pictures(const std::string& folder);
+
+// Whether there is a picture in the folder itself, or at any depth. False if the folder cannot be read.
+bool has_own_picture(const std::string& folder);
+bool has_picture(const std::string& folder);
+
+// The names of the folders in `root`, in the order of their bytes; without those that begin with a dot. Links count.
+// Code::kNotFound.
+Result<std::vector<std::string>> folders_in(const std::string& root);
+
+// Folders that are classes, because they have pictures, and those that have none.
+struct ClassFolders {
+  std::vector<std::string> classes, without_pictures;
+};
+// Code::kNotFound: there is no such folder; kData: the name of a class has a line break.
+Result<ClassFolders> class_folders(const std::string& root);
+
+// What lies in `root` beside the pictures of class folders: its own files, and those of folders without a picture.
+// Code::kNotFound.
+Result<OtherFiles> files_beside_classes(const std::string& root);
+
+// "4 .webp, 1 broken links"; "" without any.
+std::string to_text(const OtherFiles& others);
+
+}  // namespace dtrain::data
