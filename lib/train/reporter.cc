@@ -11,10 +11,6 @@
 namespace dtrain::train {
 namespace {
 
-// A network that predicts the class frequencies regardless of the image reaches a loss a little below that of a uniform
-// guess. A network that learns at all is well below it, averaged over an epoch.
-constexpr double kNotLearned = 0.99;
-
 // Windows may be a few milliseconds long, and asking the driver of a GPU takes some of that.
 constexpr std::chrono::seconds kUseInterval{1};
 
@@ -89,6 +85,7 @@ data::CacheUse Reporter::cache_use() const {
 void Reporter::begin_epoch() {
   if (parts_.clock.position().step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
+  last_window_.reset();
   speedometer_ = Speedometer(parts_.spec.disp_batches, parts_.spec.batch_size);
   at_epoch_ = at_window_ = pace_.totals();
   data_at_epoch_ = data_use();
@@ -120,7 +117,7 @@ Result<> Reporter::end_step(double checkpoint_s) {
       pace_.report(parts_.clock.own_steps(), std::chrono::steady_clock::now());
   if (progress) {
     const DataUse use = data_use();
-    const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), decoders_);
+    const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), decoders_, use.seconds);
     progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
     progress->checkpoint_s = checkpoint_s;
     progress_ = *progress;
@@ -164,6 +161,7 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
   if (std::chrono::steady_clock::now() - use_written_ >= kUseInterval) add_use(record);
   DT_TRY_VOID(write_metrics(std::move(record)));
   DT_TRY_VOID(note_accuracy(DataSet::kTraining, training_metrics_.epoch_accuracy()));
+  last_window_ = Lesson{training_metrics_.window_cross_entropy(), training_metrics_.window_accuracy()};
   training_metrics_.start_window();
   at_window_ = totals;
   return {};
@@ -197,16 +195,14 @@ Result<> Reporter::write_metrics(std::vector<Value> values) {
 
 // Rank 0 warns for all workers, because they have the same weights or soon will.
 void Reporter::warn_if_at_chance() {
-  const double loss = training_metrics_.epoch_cross_entropy();
+  const Lesson lesson =
+      last_window_.value_or(Lesson{training_metrics_.epoch_cross_entropy(), training_metrics_.epoch_accuracy()});
   const double chance = training_metrics_.chance_cross_entropy();
-  if (!parts_.spec.data_can_be_learned || !(loss >= kNotLearned * chance)) return;
+  if (!parts_.spec.data_can_be_learned || !is_at_chance(lesson, chance, parts_.clock.updates(), seconds())) return;
   parts_.registry.cell(Metric::kEpochsAtChance).add(1);
   if (!is_rank_0()) return;
-  parts_.log.warn(
-      "the training loss of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn at the "
-      "rate "
-      "{:g}; try a lower one (--lr {:g}), another --initializer or another --seed",
-      parts_.clock.position().epoch, loss, chance, rate_, rate_ / 5);
+  parts_.log.warn("{}", at_chance_text(parts_.clock.position().epoch, lesson.loss, chance,
+                                       {.in_use = rate_, .usual = parts_.spec.usual_rate}));
 }
 
 Result<> Reporter::end_epoch() {
@@ -216,7 +212,7 @@ Result<> Reporter::end_epoch() {
     parts_.log.info("{}", metric_line(epoch, "Train", metric));
   }
   parts_.log.info("{}", time_line(epoch, pace_.totals().seconds - at_epoch_.seconds));
-  const DataLimit data = data_limit(data_use() - data_at_epoch_, decoders_);
+  const DataLimit data = data_limit(data_use() - data_at_epoch_, decoders_, data_use().seconds);
   parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, decoders_));
   if (const data::CacheUse cache = cache_use(); cache.any()) {
     parts_.log.info("Epoch[{}] {:.0f} % of the pictures were in the data cache, which has {} of them in {} MiB", epoch,
@@ -322,7 +318,7 @@ void Reporter::show_run() {
   to.set(Metric::kRunEpochs, static_cast<double>(parts_.clock.position().epoch));
   to.set(Metric::kRunSamples, samples);
   to.set(Metric::kRunSamplesPerS, totals.seconds > 0 ? samples / totals.seconds : 0);
-  set_run_use(to, totals, data_limit(data_use() - data_at_begin_, decoders_));
+  set_run_use(to, totals, data_limit(data_use() - data_at_begin_, decoders_, data_use().seconds));
 }
 
 }  // namespace dtrain::train

@@ -17,6 +17,7 @@
 #include "train/batch_times.h"
 #include "train/data_limit.h"
 #include "train/epoch_clock.h"
+#include "train/learning.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
 #include "train/pace.h"
@@ -113,9 +114,10 @@ class Reporter {
   Phases phases_;
   AccuracyTimes training_times_, validation_times_;
   double rate_ = 0;
-  SteadyTime began_;      // when every worker had the initial weights
-  PaceTotals at_window_;  // pace_'s totals when the last window began
-  PaceTotals at_epoch_;   // pace_'s totals when the epoch began
+  SteadyTime began_;                   // when every worker had the initial weights
+  std::optional<Lesson> last_window_;  // of this epoch
+  PaceTotals at_window_;               // pace_'s totals when the last window began
+  PaceTotals at_epoch_;                // pace_'s totals when the epoch began
   Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   data::CacheUse cache_at_epoch_;

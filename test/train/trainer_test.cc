@@ -29,9 +29,8 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 std::vector<std::string> kinds(const std::vector<std::string>& lines) {
   std::vector<std::string> kinds;
   for (const std::string& line : lines) {
-    const size_t data = line.find(" is the limit"), no_data = line.find(" is not the limit");
-    const size_t end = std::min({line.find_first_of("=\t\""), data, no_data});
-    kinds.push_back(line.substr(0, end));
+    const size_t data = line.find("] data");
+    kinds.push_back(line.substr(0, data == line.npos ? line.find_first_of("=\t\"") : data + 6));
   }
   return kinds;
 }
@@ -325,27 +324,13 @@ TEST_CASE("the option --on-nan skip changes nothing if all numbers are finite", 
   CHECK(must(read_file(a.path("net-0001.params"))) == must(read_file(b.path("net-0001.params"))));
 }
 
-// A loss at chance level gives a warning with the learning rate, because the exit code 0 does not show it.
-TEST_CASE("an epoch with a training loss at chance level gives a warning with the learning rate", "[train]") {
+TEST_CASE("a run of a few steps is not said not to learn, whatever its loss", "[train]") {
   TrainSpec spec = toy_spec("", 2);
   spec.schedule = {.base = 1e-9};
   ToyRun idle(spec);
-  const auto outcome = idle.run();
-  REQUIRE(outcome);
-  CHECK(idle.metric(Metric::kEpochsAtChance) == 2);
-  CHECK_THAT(idle.log_text(), Catch::Contains("the training loss of epoch 0 is") && Catch::Contains("(1.3863)") &&
-                                  Catch::Contains("the rate 1e-09") && Catch::Contains("--lr 2e-10"));
-
-  spec.data_can_be_learned = false;  // labels are random, as with --benchmark 1
-  ToyRun drawn(spec);
-  REQUIRE(drawn.run());
-  CHECK(drawn.metric(Metric::kEpochsAtChance) == 0);
-  CHECK_THAT(drawn.log_text(), !Catch::Contains("guess"));
-
-  ToyRun learns(toy_spec("", 2));
-  REQUIRE(learns.run());
-  CHECK(learns.metric(Metric::kEpochsAtChance) == 0);
-  CHECK_THAT(learns.log_text(), !Catch::Contains("guess"));
+  REQUIRE(idle.run());
+  CHECK(idle.metric(Metric::kEpochsAtChance) == 0);
+  CHECK_THAT(idle.log_text(), !Catch::Contains("guess"));
 }
 
 // Two workers with two shares. Each logs its own training results; only rank 0 logs the validation results of both.

@@ -1,0 +1,33 @@
+#include "train/learning.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtrain::train {
+namespace {
+
+// A network that predicts the class frequencies regardless of the image reaches a loss a little below that of a uniform
+// guess. One whose loss is above it may still have learned: it is sure of wrong answers, and then its accuracy tells.
+constexpr double kLoss = 0.99;
+constexpr double kAccuracy = 1.5;
+constexpr int64_t kSteps = 100;
+constexpr double kSeconds = 30;
+
+}  // namespace
+
+bool is_at_chance(const Lesson& lesson, double chance, int64_t steps, double seconds) {
+  if (steps < kSteps || seconds < kSeconds) return false;
+  const bool guesses_right = lesson.accuracy > kAccuracy * std::exp(-chance);
+  return lesson.loss >= kLoss * chance && !guesses_right;
+}
+
+std::string at_chance_text(int64_t epoch, double loss, double chance, const Rates& rates) {
+  return fmt::format(
+      "the training loss at the end of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn "
+      "at the rate {:g}; try a lower one (--lr {:g}), another --initializer or another --seed",
+      epoch, loss, chance, rates.in_use, std::min(rates.in_use / 5, rates.usual));
+}
+
+}  // namespace dtrain::train
