@@ -21,6 +21,7 @@ constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
 constexpr double kUneven = 1.25;            // the slowest worker to the fastest
 constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
+constexpr double kAdviceSeconds = 30;       // of training, before advice: the first steps are not like the others
 constexpr double kPictureMs = 0.01;         // to read and decode it; of pictures in memory, about which no flag helps
 
 std::string ms(double seconds) {
@@ -228,8 +229,26 @@ double busiest(const std::vector<ServerPeriod>& servers) {
   return most;
 }
 
+bool is_on_several_hosts(const JobPeriod& period) {
+  std::set<std::string> hosts;
+  for (const WorkerPeriod& worker : period.workers) hosts.insert(worker.host);
+  for (const ServerPeriod& server : period.servers) hosts.insert(server.host);
+  return hosts.size() > 1;
+}
+
+// For time that goes into messages, or into waiting for them.
+std::string messages_remedy(const JobPeriod& period) {
+  const WorkerPeriod& worker = *std::ranges::max_element(period.workers, {}, &WorkerPeriod::cores_missing);
+  if (worker.cores_missing > kCoresMissing) {
+    return fmt::format("fewer processes or threads on {}, because {:.1f} threads of worker {} wait for a core",
+                       worker.host.empty() ? "its host" : worker.host, worker.cores_missing, worker.rank);
+  }
+  return std::string("a larger --batch-size, so that a step computes longer for the same messages") +
+         (is_on_several_hosts(period) ? ", or a faster network between the hosts" : "");
+}
+
 std::string remedy(const JobPeriod& period, const JobForm& form) {
-  if (period.workers.empty()) return "";
+  if (period.workers.empty() || period.seconds < kAdviceSeconds) return "";
   const TimeShares shares = time_shares(period);
   if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
     return data_remedy(period.workers, form);
@@ -245,8 +264,7 @@ std::string remedy(const JobPeriod& period, const JobForm& form) {
   if (form.servers > 0 && busiest(period.servers) > kBusy) {
     return fmt::format("more servers (-s {}), because they are busy", form.servers * 2);
   }
-  return "a larger --batch-size, so that a step computes longer for the same messages, or a "
-         "faster network between the hosts";
+  return messages_remedy(period);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ TimeShares time_shares(const JobPeriod& period);
 // "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
-// The one change that would help a job most, as a sentence; empty if nothing stands out. All but `run_dir` is about the
+// The one change that would help a job most, as a sentence; empty if nothing stands out, or if the period is shorter than
+// 30 s. All but `run_dir` is about the
 // job's flags.
 struct JobForm {
   size_t servers = 0;

@@ -10,7 +10,8 @@ namespace {
 
 using job::DataStage;
 
-constexpr double kLimits = 0.05;       // waits of a larger share of the time are worth a user's attention
+constexpr double kLimits = 0.1;        // waits of a larger share of the time are worth a user's attention
+constexpr double kJudged = 30;         // seconds of training; before, the steps are not like the later ones
 constexpr double kDecodersIdle = 0.6;  // decoders that are busy for less than this do not need help
 constexpr double kCoresBusy = 0.9;     // with this share of the cores busy, more threads only take turns
 
@@ -74,9 +75,10 @@ bool is_data_limit(double wait_share) {
   return wait_share > kLimits;
 }
 
-DataLimit data_limit(const DataUse& period, const Decoders& decoders) {
+DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s) {
   DataLimit limit{.wait_share = share_of(period.wait_s, period.seconds), .stages = period.stages};
-  limit.is_limit = is_data_limit(limit.wait_share);
+  limit.is_judged = trained_s >= kJudged;
+  limit.is_limit = limit.is_judged && is_data_limit(limit.wait_share);
   limit.cores_busy = share_of(period.cpu_s, period.seconds * decoders.cores);
   const double all = period.stages.all();
   if (period.stages.pictures <= 0 || all <= 0) return limit;
@@ -96,6 +98,7 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
   const std::string busy = limit.decoders_busy
                                ? fmt::format("{}, busy for {:.0f} % of the time", threads, 100 * *limit.decoders_busy)
                                : threads;
+  if (!limit.is_judged) return fmt::format("data: {}; decoders: {}", waited, busy);
   if (!limit.is_limit) return fmt::format("data is not the limit: {}; decoders: {}", waited, busy);
   if (limit.stage == DataStage::kNone) return fmt::format("data is the limit: {}; decoders: {}", waited, busy);
   const double ms = 1e3 / static_cast<double>(limit.stages.pictures);

@@ -31,8 +31,9 @@ struct Decoders {
 };
 
 struct DataLimit {
-  double wait_share = 0;  // of the steps' time
-  bool is_limit = false;  // the share is more than a few percent
+  double wait_share = 0;   // of the steps' time
+  bool is_judged = false;  // training has gone on for long enough to tell: 30 s
+  bool is_limit = false;   // it is, and the share is more than a tenth
   // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no picture was timed.
   job::DataStage stage = job::DataStage::kNone;
   double stage_share = 0;                 // of the decoders' time
@@ -42,7 +43,8 @@ struct DataLimit {
 };
 // Whether waiting for batches for this share of the steps' time is worth a user's attention.
 bool is_data_limit(double wait_share);
-DataLimit data_limit(const DataUse& period, const Decoders& decoders);
+// `trained_s`: how long training has gone on by the end of the period.
+DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s);
 
 // "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time (3.10 of
 // 4.37 ms an image, 1 thread, busy for 98 % of the time); use --data-nthreads 2". The advice follows from the numbers.

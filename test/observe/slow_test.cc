@@ -26,7 +26,7 @@ WorkerPeriod worker(uint32_t rank, double data_ms, double compute_ms, double wai
 }
 
 JobPeriod job(std::vector<WorkerPeriod> workers) {
-  return {.seconds = 10, .workers = std::move(workers), .servers = {}};
+  return {.seconds = 30, .workers = std::move(workers), .servers = {}};
 }
 
 telemetry::Snapshot snapshot(double steps, double data_wait, double forward) {
@@ -166,7 +166,16 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
   for (WorkerPeriod& one : sending.workers) one.push_s = 0.1;
   CHECK_THAT(advice(sending, form), Catch::Contains("--batch-size"));
   JobPeriod busy = job({worker(0, 1, 50, 50), worker(1, 1, 50, 50)});
-  CHECK_THAT(advice(busy, form), Catch::Contains("--batch-size"));
+  CHECK_THAT(advice(busy, form), Catch::Contains("--batch-size") && Catch::Contains("network between the hosts"));
+  for (WorkerPeriod& one : busy.workers) one.host = "node0";
+  CHECK(advice(busy, form) ==
+        "what would help most: a larger --batch-size, so that a step computes longer for the same messages");
+  busy.workers[1].cores_missing = 1.5;
+  CHECK(advice(busy, form) ==
+        "what would help most: fewer processes or threads on node0, because 1.5 threads of worker 1 wait for a core");
+  busy.seconds = 29;
+  CHECK(advice(busy, form).empty());
+  busy.seconds = 30;
   busy.servers = {{.rank = 0, .host = "", .busy = 0.9, .updates = 1}};
   CHECK_THAT(advice(busy, form), Catch::Contains("-s 4"));
   CHECK(time_shares_text(time_shares(busy)) ==

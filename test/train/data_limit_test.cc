@@ -21,9 +21,9 @@ DataUse ten_seconds(double wait_s, const data::Stages& of_picture_ms, double cpu
 
 }  // namespace
 
-TEST_CASE("data is the limit if steps wait for more than a few percent of their time", "[train]") {
+TEST_CASE("data is the limit if steps wait for more than a tenth of their time", "[train]") {
   const data::Stages light{.decode = 2, .rows = 0.3};
-  const DataLimit little = data_limit(ten_seconds(0.04, light, 19), {.threads = 1, .cores = 2});
+  const DataLimit little = data_limit(ten_seconds(0.04, light, 19), {.threads = 1, .cores = 2}, 30);
   CHECK_FALSE(little.is_limit);
   CHECK(*little.decoders_busy == Approx(0.23));
   CHECK(data_limit_text(little, {.threads = 1, .cores = 2}) ==
@@ -31,7 +31,7 @@ TEST_CASE("data is the limit if steps wait for more than a few percent of their 
         "the "
         "time");
   const DataLimit much = data_limit(ten_seconds(3.4, {.read = 0.2, .header = 0.1, .decode = 7, .rows = 2.5}, 15),
-                                    {.threads = 1, .cores = 2});
+                                    {.threads = 1, .cores = 2}, 30);
   CHECK(much.is_limit);
   CHECK(much.stage == job::DataStage::kDecode);
   CHECK(data_limit_text(much, {.threads = 1, .cores = 2}) ==
@@ -40,9 +40,16 @@ TEST_CASE("data is the limit if steps wait for more than a few percent of their 
         "9.8 ms an image; 1 thread, busy for 98 % of the time); use --data-nthreads 2");
 }
 
+TEST_CASE("nothing is said about the limit in the first 30 s of training", "[train]") {
+  const DataLimit early = data_limit(ten_seconds(3.4, {.decode = 7}, 15), {.threads = 1, .cores = 2}, 29);
+  CHECK_FALSE(early.is_limit);
+  CHECK(data_limit_text(early, {.threads = 1, .cores = 2}) ==
+        "data: 34 % of the time was spent waiting for batches; decoders: 1 thread, busy for 70 % of the time");
+}
+
 TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
   const auto text = [](const DataUse& use, const Decoders& decoders) {
-    return data_limit_text(data_limit(use, decoders), decoders);
+    return data_limit_text(data_limit(use, decoders, 30), decoders);
   };
   const data::Stages decode{.decode = 7, .rows = 2.5};
   // As many threads as the steps need for never waiting, if there are cores for them.
@@ -64,14 +71,14 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
 
 TEST_CASE("a data set without stages limits training without a reason", "[train]") {
   const DataUse use{.seconds = 10, .wait_s = 5, .pictures = 1000, .stages = {}, .cpu_s = 10};
-  const DataLimit limit = data_limit(use, {.threads = 2, .cores = 2});
+  const DataLimit limit = data_limit(use, {.threads = 2, .cores = 2}, 30);
   CHECK(limit.is_limit);
   CHECK(limit.stage == job::DataStage::kNone);
   CHECK_FALSE(limit.decoders_busy);
   CHECK(data_limit_text(limit, {.threads = 2, .cores = 2}) ==
         "data is the limit: 50 % of the time was spent waiting for batches; decoders: 2 threads");
   CHECK(stage_ms(limit.stages).empty());
-  CHECK_FALSE(data_limit({}, {}).is_limit);  // no step yet
+  CHECK_FALSE(data_limit({}, {}, 30).is_limit);  // no step yet
 }
 
 TEST_CASE("a period is the difference of two moments", "[train]") {

@@ -95,7 +95,7 @@ class Pass {
                               .wait_s = totals.wait_data_s,
                               .pictures = samples(),
                               .stages = setup_.data.train->stages()},
-                             decoders());
+                             decoders(), totals.seconds);
   }
   [[nodiscard]] train::Decoders decoders() const {
     return {.threads = options_.threads, .cores = plan_threads(setup_.process.flags).compute};
