@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/printable.h"
 #include "brief_waits.h"
 #include "command.h"
 #include "job/process/exit_code.h"
@@ -61,6 +63,7 @@ std::optional<std::string> environment(const std::string& name) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (dtrain::cmd::computes(arguments)) dtrain::cmd::wait_briefly(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of file sizes (ulimit -f) fails with an error instead
   keep_freed_memory();
   allow_many_descriptors();
   int code = dtrain::job::kExitOk;
@@ -69,6 +72,9 @@ int main(int argc, char** argv) {
     return {};
   });
   if (result) return code;
-  std::fputs((result.error().text() + "\n").c_str(), stderr);
-  return dtrain::job::exit_code(result.error().code);
+  // A stop that was asked for is no error.
+  const dtrain::Error& error = result.error();
+  const bool asked = error.code == dtrain::Code::kPreempted;
+  std::fputs(((asked ? dtrain::printable(error.message) : error.text()) + "\n").c_str(), stderr);
+  return dtrain::job::exit_code(error.code);
 }

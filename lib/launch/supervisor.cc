@@ -336,7 +336,8 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   ended_.push_back(how);
   const Ended& ended = ended_.back();
   if (code_of(ended) != job::kExitOk) {
-    say(fmt::format("{} {}", ended.name, describe(ended)));
+    const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
+    if (!as_asked) say(fmt::format("{} {}", ended.name, describe(ended)));
     on_failure(ended);
   } else if (ended.role == "scheduler" && !others_started_) {
     start_failed({Code::kStartup, "the scheduler ended before it reported its address", {}});

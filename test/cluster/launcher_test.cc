@@ -113,6 +113,9 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   INFO("now:\n" << end.output);
   CHECK_FALSE(end.timed_out);
   CHECK(end.code == 75);
+  const std::string since = end.output.substr(end.output.rfind("stopping the job"));
+  CHECK_FALSE(contains(since, "error"));
+  CHECK_FALSE(contains(since, "ended with code"));
   CHECK(contains(end.output, "--resume"));
   CHECK(last_number_behind(end.output, "  step ") ==
         last_number_behind(end.output, "stopped after "));  // the live line

@@ -1,5 +1,8 @@
 #include "role/worker/alone.h"
 
+#include <fmt/core.h>
+
+#include <atomic>
 #include <memory>
 
 #include "base/waits.h"
@@ -49,20 +52,32 @@ Result<int> check(const Process& process, const Network& network, const data::Da
   return report.agrees() ? job::kExitOk : job::kExitInternal;
 }
 
+// What a stop that was asked for waits for. `since`: when the step began, to a second.
+std::string stopping_text(const Signals& signals, Clock::time_point since) {
+  constexpr double kLong = 2;
+  const std::chrono::duration<double> step = Clock::now() - since;
+  return fmt::format("stopping after this step{}{}",
+                     step.count() < kLong ? "" : fmt::format(" ({:.0f} s so far)", step.count()),
+                     signals.interrupts > 0 ? "; Ctrl-C again ends it now" : "");
+}
+
 Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data, const job::JobSpec& spec,
                         const job::JobPlan& plan) {
   const Clock::time_point started = Clock::now();
   Waits waits;
   begin_own_trace(process);
   SharedProgress progress(job_progress(spec.flags, plan, {}));
+  std::atomic<Clock::time_point> step_began = started;
   const auto show = [&](const job::Progress& now) {
+    step_began = Clock::now();
     progress.set(now);
     process.log.live(job::live_progress(now));
   };
   train::LocalCoordinator coordinator(
       process.signals.stop, [&](const job::WorkerProgress& report) { show(job_progress(spec.flags, plan, {report})); });
   const SignalWatcher watcher(
-      process.signals, waits, process.log, [] {}, [&] { (void)trace_next_steps(process); });
+      process.signals, waits, process.log, [&] { process.log.info("{}", stopping_text(process.signals, step_began)); },
+      [&] { (void)trace_next_steps(process); });
   DT_TRY(const std::unique_ptr<Observer> observer,
          Observer::of_job(
              process,
