@@ -105,7 +105,8 @@ bool AtomicFile::injected(const char* call) const {
 }
 
 Error AtomicFile::error(const char* call) const {
-  return Error{Code::kData, fmt::format("cannot write '{}': {}: {}", path_, call, std::strerror(errno)), {}};
+  const char* const limit = errno == EFBIG ? " (ulimit -f limits the size of files)" : "";
+  return Error{Code::kData, fmt::format("cannot write '{}': {}: {}{}", path_, call, std::strerror(errno), limit), {}};
 }
 
 Result<> AtomicFile::open() {

@@ -148,7 +148,7 @@ Result<Start> fine_tuned(const StartSpec& spec, const graph::Graph& graph, const
   for (auto* arrays : {&model.parameters, &model.statistics, &model.without_prefix}) {
     for (std::string& name : take_unknown(*arrays, known)) unused.push_back(std::move(name));
   }
-  DT_TRY_VOID(fill_weights(model, graph, kept), "fine-tuning the model '{}'", spec.pretrained);
+  DT_TRY_VOID(fill_weights(model, graph, kept), "fine-tuning the model '{}'{}", spec.pretrained, spec.pretrained_note);
   set_fixed_gammas(graph, kept);
   log.info("Loaded model {}", spec.pretrained);
   log.info("drawn anew: {}; not used of the model: {}", fmt::join(drawn, ", "),

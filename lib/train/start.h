@@ -26,7 +26,8 @@ struct StartFrom {
 
 struct StartSpec {
   std::optional<StartFrom> from;
-  std::string pretrained;  // without `from`: the .params file of a model with another last layer; empty: none
+  std::string pretrained;            // without `from`: the .params file of a model with another last layer; empty: none
+  std::string pretrained_note = {};  // as in TrainSpec
   InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;

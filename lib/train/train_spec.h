@@ -47,6 +47,7 @@ struct TrainSpec {
 
   std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
   std::string pretrained;               // .params file to fine-tune, unless start_from is set; empty: none
+  std::string pretrained_note = {};     // what to say about that model if it does not fit; may be empty
   std::string save_prefix;              // of checkpoints; empty: none are written
   int64_t save_period = 1;              // in epochs; 0: never
   double save_every_s = 0;              // between checkpoints within an epoch; 0: off
@@ -68,6 +69,7 @@ struct TrainSpec {
   // none has.
   std::string metrics_path;
   bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
+  double usual_rate = 0.05;         // the network's default learning rate, for that warning
   // Times the batches after so many and writes the file batch-times-RANK.json beside metrics_path. Nullopt: off.
   std::optional<int64_t> time_batches_after = std::nullopt;
   double log_time_to = 0;  // on rank 0, logs when accuracy first reaches each multiple of this; 0: off

@@ -126,6 +126,7 @@ Result<Start> Trainer::Impl::own_start() {
   if (parts_.coordinator.rank() != 0) return Start{};
   return make_start({.from = spec_.start_from,
                      .pretrained = spec_.pretrained,
+                     .pretrained_note = spec_.pretrained_note,
                      .initializer = spec_.initializer,
                      .optimizer = spec_.optimizer,
                      .seed = spec_.seed,

@@ -360,6 +360,16 @@ TEST_CASE("a run under an address space limit works or ends with an error", "[cm
   CHECK(refused > 0);
 }
 
+TEST_CASE("a run under a limit of file sizes ends with an error that names the file and the limit", "[cmd]") {
+  const test::TempDir dir;
+  const std::string line =
+      fmt::format("ulimit -f 1 && exec '{}' --network mlp --benchmark 1 --num-epochs 1 --run-dir run", DTRAIN_EXE);
+  const Ended ended = test::run({"bash", "-c", line}, {.deadline_s = 30, .directory = dir.path(), .environment = {}});
+  INFO(ended.output);
+  CHECK(ended.code == 7);
+  CHECK_THAT(ended.output, Catch::Contains("cannot write 'run/jobspec': write: File too large (ulimit -f limits"));
+}
+
 TEST_CASE("a note about more threads than cores is printed once", "[cmd]") {
   const auto notes = [](std::vector<std::string> arguments) {
     const std::string output = dtrain(std::move(arguments)).output, note = "note: --threads 1024: ";

@@ -55,6 +55,15 @@ TEST_CASE("a name that the system cannot resolve is an error that names it", "[d
   CHECK(must(list_record_files(dir.path("set"))).size() == 1);
 }
 
+TEST_CASE("a name with a ';' that is itself a file's is one name", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("a;b.rec"), 3, 8, 8, 3, 2);
+  using Names = std::vector<std::string>;
+  CHECK(must(list_record_files(dir.path("a;b.rec"))) == Names{dir.path("a;b.rec")});
+  CHECK(split_names("a;b.rec", dir.path()) == Names{"a;b.rec"});
+  CHECK(split_names("a;b.rec") == Names{"a", "b.rec"});
+}
+
 TEST_CASE("an empty record file is an error", "[data]") {
   const test::TempDir dir;
   test::write_bytes(dir.path("a.rec"), {});

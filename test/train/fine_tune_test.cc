@@ -117,8 +117,12 @@ TEST_CASE("a fine-tuned run resumes with the same bits", "[train]") {
 TEST_CASE("a model that lacks a layer of the network is refused with its name", "[train]") {
   const TempDir model, dir;
   REQUIRE(ToyRun(toy_spec(model.path("net"), 2), {.network = linear_network(), .bucket_begin = {0}}).run());
-  const auto refused = ToyRun(tuning(model, dir, 1), tuned()).run();
+  TrainSpec spec = tuning(model, dir, 1);
+  spec.pretrained_note = ", which is for images of 3,16,16 (--image-shape)";
+  const auto refused = ToyRun(spec, tuned()).run();
   REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().text(),
+             Catch::Contains("net-0002.params', which is for images of 3,16,16 (--image-shape)"));
   CHECK(refused.error().code == Code::kData);
   CHECK_THAT(refused.error().message, Catch::Contains("'conv1_weight'"));
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/core.h>
+
 #include "support/catch.h"
 
 using namespace dtrain;
@@ -72,6 +74,12 @@ TEST_CASE("padding rows are not counted", "[train]") {
   REQUIRE(add(metrics, kProbabilities, kLabels, 1));
   CHECK(metrics.sums()[0] == 1);
   CHECK(metrics.epoch_accuracy() == 1);
+}
+
+TEST_CASE("the loss of a certain and right prediction is 0, without a sign", "[train]") {
+  Metrics metrics;
+  REQUIRE(add(metrics, std::vector{1.0F, 0.0F, 0.0F}, std::vector{0.0F}, 1));
+  CHECK(fmt::format("{:.6f}", metrics.epoch_cross_entropy()) == "0.000000");
 }
 
 TEST_CASE("a NaN probability counts as a wrong prediction", "[train]") {

@@ -14,8 +14,19 @@
 namespace dtrain::data {
 namespace {
 
+// Training takes the same number of labels from each record, and records with another one for broken.
+void warn_of_different_numbers(const std::vector<ListEntry>& entries, const Log& log) {
+  if (entries.empty()) return;
+  const size_t usual = entries.front().labels.size();
+  const auto other =
+      std::ranges::find_if(entries, [&](const ListEntry& entry) { return entry.labels.size() != usual; });
+  if (other == entries.end()) return;
+  log.warn("{} has {} label{}, but {} has {}: training with --label-width N skips records with another number",
+           printable(entries.front().path), usual, usual == 1 ? "" : "s", printable(other->path), other->labels.size());
+}
+
 void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& options, const Log& log) {
-  if (options.pack_label) return;
+  if (options.pack_label) return warn_of_different_numbers(entries, log);
   const auto several = std::ranges::count_if(entries, [](const ListEntry& entry) { return entry.labels.size() > 1; });
   if (several == 0) return;
   log.warn(

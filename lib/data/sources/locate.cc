@@ -37,7 +37,7 @@ std::string join(const std::string& directory, const std::string& name) {
 
 // The paths of a list "a.rec;b.rec" of names in the directory.
 std::vector<std::string> in_directory(const std::string& directory, const std::string& names) {
-  std::vector<std::string> paths = split_names(names);
+  std::vector<std::string> paths = split_names(names, directory);
   for (std::string& path : paths) path = join(directory, path);
   return paths;
 }

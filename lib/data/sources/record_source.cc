@@ -156,7 +156,9 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
 
 }  // namespace
 
-std::vector<std::string> split_names(const std::string& list) {
+std::vector<std::string> split_names(const std::string& list, const std::string& directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(directory) / list, ignored)) return {list};
   std::vector<std::string> names;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(';', begin), list.size());

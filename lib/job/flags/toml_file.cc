@@ -96,7 +96,11 @@ Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::st
   try {
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return fail(Code::kUsage, "{}:{}: {}", name, error.source().begin.line, error.description());
+    const bool twice = error.description().find("redefine") != std::string_view::npos;
+    return fail(Code::kUsage, "{}:{}: column {}: {}", name, error.source().begin.line, error.source().begin.column,
+                twice ? "this flag is set already in a line above"
+                      : "the file must have lines of the form FLAG = VALUE, with texts in double quotes, such as "
+                        "network = \"lenet\" and lr = 0.1");
   }
   std::vector<TomlSetting> settings;
   for (const auto& [key, node] : table) {

@@ -29,7 +29,7 @@ const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-f
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
                       "data-dir",     "network-file",      "path-imglist"};
-// Lists of paths, separated by ';', that are relative to --data-dir if it is given.
+// Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file is one.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
 const Row* row_of(std::string_view flag) {
@@ -44,6 +44,9 @@ std::string absolute(const std::string& path, const std::string& directory) {
 }
 
 std::string absolute_list(std::string_view list, const std::string& directory) {
+  std::error_code ignored;
+  const std::string whole = absolute(std::string(list), directory);
+  if (!list.empty() && std::filesystem::exists(whole, ignored)) return whole;
   std::string all;
   while (!list.empty()) {
     const size_t end = std::min(list.find(';'), list.size());

@@ -72,10 +72,11 @@ Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::s
   for (const Row& row : training_flags().rows()) {
     if (row.scope == Scope::kJob) flags.sources[row.name] = Source::kResumed;
   }
+  // A store without servers says nothing about how many another one has.
+  if (run.flags.num_servers == 0) flags.sources.erase("num-servers");
   if (run.flags.num_servers == 0 && run.flags.num_workers == 1) {
     // A job of one process has no numbers of processes, and if it becomes one of several, its store says nothing.
     flags.sources.erase("num-workers");
-    flags.sources.erase("num-servers");
     const bool becomes_several = std::ranges::find_first_of(given, kOfSeveral) != given.end();
     if (becomes_several) flags.sources.erase("kv-store");
   }

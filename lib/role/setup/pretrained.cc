@@ -138,6 +138,12 @@ Result<> apply_pretrained(job::Flags& flags) {
   return {};
 }
 
+std::string images_note(const std::string& params) {
+  const Result<job::JobSpec> run = spec_of(params);
+  if (!run) return {};
+  return fmt::format(", which is for images of {} (--image-shape)", fmt::join(run->flags.network.image_shape, ","));
+}
+
 std::string pixels_hint(const job::Flags& flags) {
   const Result<std::string> params = pretrained_params(flags.loop);
   if (!params || params->empty()) return {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/records/share.h"
+#include "job/resolve/data_set.h"
 #include "role/process/process.h"
 #include "role/process/run_dir.h"
 #include "role/setup/devices.h"
@@ -77,6 +78,7 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
                   .rate_min = job.optimizer.lr_min};
   spec.eval_batches_interval = job.eval_batches_interval;
   spec.data_can_be_learned = !job.augment.benchmark;
+  spec.usual_rate = job::default_learning_rate(job.network.network, job.network.num_layers);
   set_checkpoints(input, spec);
   set_decoders(input.flags, spec);
   set_reports(input, spec);
