@@ -44,7 +44,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::string with_thousands(int64_t number) {
   std::string text = std::to_string(number);
   const size_t digits = number < 0 ? 1 : 0;  // where they begin
-  for (size_t at = text.size(); at > digits + 3;) text.insert(at -= 3, ",");
+  for (size_t at = text.size(); at > digits + 3;) text.insert(at -= 3, 1, ',');
   return text;
 }
 
