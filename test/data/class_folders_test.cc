@@ -73,6 +73,13 @@ TEST_CASE("folders with the same folders in them are parts of a data set, told a
   CHECK(layout_of(parts({"data/train", "data/val"})) == "data/train|data/val|");
 }
 
+TEST_CASE("a class folder without a picture in a part is left out by name", "[data]") {
+  const Layout layout(parts({"train", "val"}));
+  fs::create_directories(layout.root() + "/train/bird");
+  fs::create_directories(layout.root() + "/val/bird");
+  CHECK(layout.found() == "train|val|train/bird,val/bird");
+}
+
 TEST_CASE("parts whose names do not tell are refused with the flags that name them", "[data]") {
   for (const auto& names :
        {std::vector<std::string>{"amazon", "webcam"}, {"a", "b", "c"}, {"trainA", "trainB", "testA"}}) {

@@ -79,18 +79,20 @@ struct Candidate {
   std::string name;           // in the directory that is looked at
   std::string path;           // of the folder, or of the only one in it, if that has the class folders
   bool has_pictures = false;  // of its own
-  std::vector<std::string> classes;
+  std::vector<std::string> classes, without_pictures;
   std::optional<Part> part;
 
   [[nodiscard]] bool may_be_part() const { return !has_pictures && !classes.empty(); }
 };
 
 Result<Candidate> candidate_of(const std::string& directory, const std::string& name) {
-  Candidate folder{.name = name, .path = in(directory, name), .classes = {}, .part = part_of(name)};
+  Candidate folder{
+      .name = name, .path = in(directory, name), .classes = {}, .without_pictures = {}, .part = part_of(name)};
   for (;;) {
     folder.has_pictures = has_own_picture(folder.path);
     DT_TRY(ClassFolders inside, class_folders(folder.path));
     folder.classes = std::move(inside.classes);
+    folder.without_pictures = std::move(inside.without_pictures);
     if (folder.has_pictures || folder.classes.size() != 1) return folder;
     const std::string inner = in(folder.path, folder.classes[0]);
     DT_TRY(const ClassFolders deeper, class_folders(inner));
@@ -138,6 +140,10 @@ std::string names_of(const std::vector<Candidate>& folders) {
   return fmt::format("{}{}", fmt::join(names, ", "), cut ? " and others" : "");
 }
 
+void leave_out_empty(const Candidate& folder, FolderLayout& layout) {
+  for (const std::string& name : folder.without_pictures) layout.left_out.push_back(in(folder.name, name));
+}
+
 // Chooses the parts by their names.
 Result<FolderLayout> parts_by_name(const std::string& directory, const std::vector<Candidate>& folders,
                                    FolderLayout layout) {
@@ -161,7 +167,11 @@ Result<FolderLayout> parts_by_name(const std::string& directory, const std::vect
   }
   layout.training = training->path;
   layout.classes = training->classes;
-  if (validation != nullptr) layout.validation = validation->path;
+  leave_out_empty(*training, layout);
+  if (validation != nullptr) {
+    layout.validation = validation->path;
+    leave_out_empty(*validation, layout);
+  }
   for (const Candidate& folder : folders) {
     if (&folder != training && &folder != validation) layout.left_out.push_back(folder.name);
   }
@@ -207,7 +217,10 @@ Result<FolderLayout> folder_layout(const std::string& directory) {
   if (folders.size() == 1 && folders[0].may_be_part() && !has_own_picture(directory)) {
     layout.training = folders[0].path;
     layout.classes = folders[0].classes;
-    if (folders[0].part == Part::kTraining) return layout;
+    if (folders[0].part == Part::kTraining) {
+      leave_out_empty(folders[0], layout);
+      return layout;
+    }
     DT_TRY(FolderLayout inside, folder_layout(folders[0].path));
     inside.left_out.insert(inside.left_out.end(), layout.left_out.begin(), layout.left_out.end());
     return inside;
