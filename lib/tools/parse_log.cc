@@ -143,6 +143,7 @@ std::string time_name(const std::vector<std::string>& names) {
 
 std::vector<Column> columns_of(const std::vector<std::string>& metrics, const std::vector<std::string>& names) {
   std::vector<Column> columns;
+  columns.reserve(2 * metrics.size() + 1);
   for (const std::string& metric : metrics) columns.push_back({"train-" + metric, "Train-" + metric});
   for (const std::string& metric : metrics) columns.push_back({"val-" + metric, "Validation-" + metric});
   columns.push_back({"time", time_name(names)});

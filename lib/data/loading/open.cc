@@ -132,6 +132,7 @@ std::string found_text(const DataSets& sets, const OpenedSet& train, const Opene
                         absent_text(sets.class_names, validation.by_class));
   }
   std::vector<std::string> rest;
+  rest.reserve(left_out.size() + 1);
   for (const std::string& folder : left_out) rest.push_back(printable(folder) + "/");
   OtherFiles others = train.others;
   for (const auto& [kind, count] : validation.others) others[kind] += count;

@@ -133,6 +133,7 @@ bool are_parts(const std::vector<Candidate>& folders) {
 
 std::string names_of(const std::vector<Candidate>& folders) {
   std::vector<std::string> names;
+  names.reserve(folders.size());
   for (const Candidate& folder : folders) names.push_back(printable(folder.name));
   constexpr size_t kShown = 8;
   const bool cut = names.size() > kShown;

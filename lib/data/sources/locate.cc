@@ -96,6 +96,7 @@ Result<Located> locate_idx(const std::string& directory, const std::string& type
   const std::vector<std::string> sets = idx_sets(directory);
   if (sets.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(sets.size());
     for (const std::string& set : sets) names.push_back(set + "train-images-idx3-ubyte");
     return fail(Code::kUsage,
                 "{}: the directory has several sets of idx files: name one with --data-train ({}) and --data-val",
