@@ -28,10 +28,6 @@ sigset_t taken_signals() {
   return set;
 }
 
-}  // namespace
-
-namespace {
-
 void set_early_signals(int how) {
   sigset_t set;
   sigemptyset(&set);

@@ -41,6 +41,14 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return text;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 std::string with_thousands(int64_t number) {
   std::string text = std::to_string(number);
   const size_t digits = number < 0 ? 1 : 0;  // where they begin

@@ -19,6 +19,9 @@ std::vector<WordLine> word_lines(std::string_view text);
 // The words with `between` between them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 
+// The letters A to Z as a to z.
+std::string lower_case(std::string_view text);
+
 // "1,281,167".
 std::string with_thousands(int64_t number);
 

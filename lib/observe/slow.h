@@ -38,8 +38,7 @@ TimeShares time_shares(const JobPeriod& period);
 std::string time_shares_text(const TimeShares& shares);
 
 // The one change that would help a job most, as a sentence; empty if nothing stands out, or if the period is shorter than
-// 30 s. All but `run_dir` is about the
-// job's flags.
+// 30 s. All but `run_dir` is about the job's flags.
 struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones

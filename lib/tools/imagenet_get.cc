@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/progress_bar.h"
+#include "base/words.h"
 #include "data/packing/pack.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
@@ -23,8 +24,7 @@ namespace {
 constexpr std::string_view kTarSuffix = ".tar";
 
 bool is_picture(const std::string& name) {
-  std::string suffix = fs::path(name).extension().string();
-  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string suffix = lower_case(fs::path(name).extension().string());
   return suffix == ".jpeg" || suffix == ".jpg" || suffix == ".png";
 }
 

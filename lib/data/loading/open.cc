@@ -135,7 +135,7 @@ std::string found_text(const DataSets& sets, const OpenedSet& train, const Opene
   rest.reserve(left_out.size() + 1);
   for (const std::string& folder : left_out) rest.push_back(printable(folder) + "/");
   OtherFiles others = train.others;
-  for (const auto& [kind, count] : validation.others) others[kind] += count;
+  add(validation.others, others);
   if (!others.empty()) rest.push_back(to_text(others));
   return rest.empty() ? text : fmt::format("{}; left out: {}", text, fmt::join(rest, ", "));
 }

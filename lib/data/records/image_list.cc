@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "base/words.h"
 
 namespace dtrain::data {
 
@@ -144,10 +145,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_extension(const fs::path& path, const std::vector<std::string>& extensions) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(extensions, extension) != extensions.end();
+  return std::ranges::find(extensions, lower_case(path.extension().string())) != extensions.end();
 }
 
 // Whether the path is read from a list as it was written.

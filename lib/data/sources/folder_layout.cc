@@ -189,8 +189,7 @@ void warn_of_names(const std::vector<Candidate>& folders, FolderLayout& layout) 
   if (training == folders.end() || other == folders.end()) return;
   layout.warnings.push_back(
       fmt::format("{0}: '{1}' and '{2}' are taken for classes, because they do not have the same folders in them; if "
-                  "they are parts "
-                  "of a data set, name them with --data-train {0}/{1} and --data-val {0}/{2}",
+                  "they are parts of a data set, name them with --data-train {0}/{1} and --data-val {0}/{2}",
                   layout.training, printable(training->name), printable(other->name)));
 }
 

@@ -64,10 +64,10 @@ Result<FolderSource> open_folder(const std::string& root, const std::vector<std:
     const int64_t before = pictures->size();
     DT_TRY(const OtherFiles others, pictures->add_class(name));
     opened.by_class.push_back(pictures->size() - before);
-    for (const auto& [kind, count] : others) opened.others[kind] += count;
+    add(others, opened.others);
   }
   DT_TRY(const OtherFiles beside, files_beside_classes(root));
-  for (const auto& [kind, count] : beside) opened.others[kind] += count;
+  add(beside, opened.others);
   if (pictures->size() == 0) return fail(Code::kData, "{}: there are no folders of classes with pictures", root);
   opened.pictures = std::move(pictures);
   return opened;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 
 #include "base/file_kind.h"
 #include "base/printable.h"
+#include "base/words.h"
 #include "data/records/image_list.h"
 
 namespace dtrain::data {
@@ -19,11 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPicture = "picture", kUncounted;
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
@@ -105,7 +100,7 @@ Result<OtherFiles> files_beside_classes(const std::string& root) {
   DT_TRY(const ClassFolders folders, class_folders(root));
   for (const std::string& name : folders.without_pictures) {
     DT_TRY(const ListedPictures found, list_pictures((fs::path(root) / name).string()));
-    for (const auto& [kind, count] : found.others) others[kind] += count;
+    add(found.others, others);
   }
   return others;
 }
@@ -145,6 +140,10 @@ Result<ClassFolders> class_folders(const std::string& root) {
     (is_class ? found.classes : found.without_pictures).push_back(name);
   }
   return found;
+}
+
+void add(const OtherFiles& more, OtherFiles& others) {
+  for (const auto& [kind, count] : more) others[kind] += count;
 }
 
 std::string to_text(const OtherFiles& others) {

@@ -40,6 +40,7 @@ Result<ClassFolders> class_folders(const std::string& root);
 // Code::kNotFound.
 Result<OtherFiles> files_beside_classes(const std::string& root);
 
+void add(const OtherFiles& more, OtherFiles& others);
 // "4 .webp, 1 broken links"; "" without any.
 std::string to_text(const OtherFiles& others);
 

@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <system_error>
 
 #include "base/printable.h"
+#include "base/words.h"
 
 namespace dtrain::graph {
 
@@ -42,8 +42,7 @@ std::optional<double> real_number(std::string_view text) {
 }
 
 std::optional<bool> truth_value(std::string_view text) {
-  std::string lower(trimmed(text));
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(trimmed(text));
   if (lower == "true" || lower == "1") return true;
   if (lower == "false" || lower == "0") return false;
   return std::nullopt;

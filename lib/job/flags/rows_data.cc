@@ -32,8 +32,7 @@ std::vector<Row> file_rows() {
        .help =
            "training data: a record file, several as in a.rec;b.rec, or a directory of record files (a name that is "
            "itself a file's may have a ';'); a relative path begins in --data-dir; also an idx file of images, CIFAR's "
-           "binary files, or a directory with a "
-           "folder of pictures for each class",
+           "binary files, or a directory with a folder of pictures for each class",
        .brief = "record files, or a directory with a folder of images for each class",
        .bind = DT_FIELD(Flags, data.data_train),
        .default_text = "by data set"},

@@ -37,7 +37,7 @@ Result<data::Located> locate_data(const job::Flags& flags);
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
 // Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
 Result<> apply_own_data_set(job::Flags& flags);
-// Writes RUN_DIR/synset.txt, with the names of the classes by label, if the data set has such names.
+// Logs what was found, and writes RUN_DIR/synset.txt, with the names of the classes by label, if the data set has such names.
 Result<> introduce_data(const data::DataSets& data, const std::string& run_dir, const Log& log);
 
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.

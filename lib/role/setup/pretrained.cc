@@ -99,6 +99,33 @@ void take_pixels(const job::AugmentFlags& trained, job::AugmentFlags& augment) {
   if (!augment.scale) augment.scale = trained.scale;
 }
 
+// The network that the model is for, and what it depends on.
+Result<> take_network(const std::string& params, const Result<job::JobSpec>& spec, job::Flags& flags) {
+  const std::string symbol = symbol_beside(params);
+  const bool is_own_network = spec && !job::is_name_of_file(spec->flags.network.network);
+  job::NetworkFlags& network = flags.job.network;
+  if (!is_own_network && !symbol.empty()) {
+    network.network = symbol;
+    if (spec && network.image_shape.empty()) network.image_shape = spec->flags.network.image_shape;
+    return job::resolve_network_file(flags);
+  }
+  if (!spec) {
+    return fail(Code::kUsage, "--pretrained-model {}: its files do not tell which network it is: give --network ({})",
+                flags.loop.pretrained_model, spec.error().message);
+  }
+  const job::NetworkFlags& trained = spec->flags.network;
+  network.network = trained.network;
+  if (!flags.given("num-layers")) network.num_layers = trained.num_layers;
+  if (!flags.given("widen-factor")) network.widen_factor = trained.widen_factor;
+  if (!flags.given("num-group")) network.num_group = trained.num_group;
+  if (!flags.given("batch-norm")) network.batch_norm = trained.batch_norm;
+  if (!flags.given("smooth-alpha")) network.smooth_alpha = trained.smooth_alpha;
+  if (!flags.given("add-stn")) network.add_stn = trained.add_stn;
+  if (!flags.given("bn-mom")) network.bn_momentum = trained.bn_momentum;
+  if (network.image_shape.empty()) network.image_shape = trained.image_shape;
+  return {};
+}
+
 }  // namespace
 
 Result<> apply_pretrained(job::Flags& flags) {
@@ -109,32 +136,9 @@ Result<> apply_pretrained(job::Flags& flags) {
   const Result<job::JobSpec> spec = spec_of(params);
   if (spec) take_pixels(spec->flags.augment, flags.job.augment);
   if (flags.given("network")) return {};
-  const std::string symbol = symbol_beside(params);
-  const bool is_own_network = spec && !job::is_name_of_file(spec->flags.network.network);
-  if (!is_own_network && !symbol.empty()) {
-    flags.job.network.network = symbol;
-    if (spec && flags.job.network.image_shape.empty()) flags.job.network.image_shape = spec->flags.network.image_shape;
-    DT_TRY_VOID(job::resolve_network_file(flags));
-    if (!flags.given("initializer"))
-      flags.job.network.initializer = job::default_initializer(flags.job.network.network);
-    return {};
-  }
-  if (!spec) {
-    return fail(Code::kUsage, "--pretrained-model {}: its files do not tell which network it is: give --network ({})",
-                flags.loop.pretrained_model, spec.error().message);
-  }
-  const job::NetworkFlags& trained = spec->flags.network;
+  DT_TRY_VOID(take_network(params, spec, flags));
   job::NetworkFlags& network = flags.job.network;
-  network.network = trained.network;
   if (!flags.given("initializer")) network.initializer = job::default_initializer(network.network);
-  if (!flags.given("num-layers")) network.num_layers = trained.num_layers;
-  if (!flags.given("widen-factor")) network.widen_factor = trained.widen_factor;
-  if (!flags.given("num-group")) network.num_group = trained.num_group;
-  if (!flags.given("batch-norm")) network.batch_norm = trained.batch_norm;
-  if (!flags.given("smooth-alpha")) network.smooth_alpha = trained.smooth_alpha;
-  if (!flags.given("add-stn")) network.add_stn = trained.add_stn;
-  if (!flags.given("bn-mom")) network.bn_momentum = trained.bn_momentum;
-  if (network.image_shape.empty()) network.image_shape = trained.image_shape;
   return {};
 }
 
