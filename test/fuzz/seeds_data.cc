@@ -51,8 +51,12 @@ std::vector<std::string> list_seeds() {
 }
 
 std::vector<std::string> sharding_seeds() {
-  return {"0 1\n", "# three workers\n0 0.333333\n0.333333 0.666666\n0.666666 0.999999\n",
-          "0 5e-1\n.5 1.0  # the rest\n", "0 0.15\n0.15 0.15\n0.15 100E-2\n", "0.1 0.2\n0.5 0.75\n"};
+  return {"0 1\n",
+          "# three workers\n0 0.333333\n0.333333 0.666666\n0.666666 0.999999\n",
+          "0 5e-1\n.5 1.0  # the rest\n",
+          "0 0.15\n0.15 0.15\n0.15 100E-2\n",
+          "0.7 1\n0 0.2\n0.2 0.7\n",
+          "0.1 0.2\n0.5 0.75\n"};
 }
 
 }  // namespace dtrain::fuzz

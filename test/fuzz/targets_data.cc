@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "base/words.h"
 #include "data/records/image_list.h"
@@ -179,9 +180,15 @@ bool read_list_bytes(std::string_view bytes) {
 
 namespace {
 
+// The shares in the order in which they lie in the data.
+std::vector<Share> by_place(std::vector<Share> shares) {
+  std::ranges::sort(shares, {}, [](const Share& share) { return std::pair(share.begin, share.end); });
+  return shares;
+}
+
 void check_shares(const std::vector<Share>& shares, int64_t records) {
   int64_t at = 0;
-  for (const Share& share : shares) {
+  for (const Share& share : by_place(shares)) {
     DT_CHECK(at <= share.begin && share.begin <= share.end && share.end <= records,
              "the share from {} to {} of {} records begins before {}", share.begin, share.end, records, at);
     at = share.end;
@@ -189,9 +196,10 @@ void check_shares(const std::vector<Share>& shares, int64_t records) {
 }
 
 void check_written_shares(const std::vector<Share>& shares, int64_t records, const ShardingOptions& options) {
-  DT_CHECK(shares.front().begin == 0 && shares.back().end == records, "the shares do not cover {} records", records);
-  for (size_t i = 1; i < shares.size(); i++) {
-    DT_CHECK(shares[i].begin == shares[i - 1].end, "there is a gap before share {}", i);
+  const std::vector<Share> placed = by_place(shares);
+  DT_CHECK(placed.front().begin == 0 && placed.back().end == records, "the shares do not cover {} records", records);
+  for (size_t i = 1; i < placed.size(); i++) {
+    DT_CHECK(placed[i].begin == placed[i - 1].end, "there is a gap before share {}", i);
   }
   const Result<std::vector<Fraction>> again = parse_sharding_file(format_sharding_file(shares, records), options);
   DT_CHECK(again, "the written shares are refused: {}", again.error().text());

@@ -116,8 +116,8 @@ inline ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
 inline std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& directory) {
   std::vector<std::string> lines;
   for (std::string line : run.lines()) {
-    // Measured times.
-    if (line.find("Time cost") != std::string::npos || line.find("the limit: ") != std::string::npos) continue;
+    // Measured times, and what follows from them.
+    if (line.find("Time cost") != std::string::npos || line.find("waiting for batches") != std::string::npos) continue;
     if (const size_t at = line.find(directory.path()); at != std::string::npos) line.erase(at, directory.path().size());
     lines.push_back(line);
   }
