@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/console.h"
+#include "job/process/people.h"
 #include "job/process/process_environment.h"
 #include "job/process/token.h"
 #include "launch/cluster/cluster.h"
@@ -109,6 +110,7 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
                                .token = token,
                                .record_root = launch::record_root(call.environment),
                                .variables = std::move(variables),
+                               .is_for_people = job::is_screen_for_people(setting.flags.given("log-format")),
                                .starter = std::move(setting.places.starter),
                                .address = address,
                                .directory = std::filesystem::current_path().string(),

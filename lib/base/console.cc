@@ -1,6 +1,6 @@
 #include "base/console.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -98,7 +98,7 @@ std::string bar(double done, size_t columns) {
   return "[" + inside + "] ";
 }
 
-// The text in lines of at most `columns` columns, broken between its parts where it has some.
+// The text in lines of at most `columns` columns, broken between its parts; a part that is too wide stays whole.
 std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {
@@ -109,7 +109,57 @@ std::vector<std::string> broken(std::string_view text, size_t columns) {
     lines.emplace_back(text.substr(0, part));
     text.remove_prefix(part + kBetweenParts.size());
   }
-  lines.emplace_back(cut(text, columns));
+  lines.emplace_back(text);
+  return lines;
+}
+
+// Without the parts for which there is no room.
+std::string with_fewer_parts(std::string text, size_t columns) {
+  while (columns_of(text) > columns) {
+    const size_t last = text.rfind(kBetweenParts);
+    if (last == std::string::npos || last == 0) break;
+    const size_t before = text.rfind(kBetweenParts, last - 1);
+    if (before == std::string::npos) {
+      text.erase(last);
+    } else {
+      text.erase(before, last - before);
+    }
+  }
+  return text;
+}
+
+// Whether the quote at `at` begins or ends a quoted text, unlike an apostrophe within or behind a word.
+bool turns_quote(std::string_view text, size_t at, bool is_quoted) {
+  return text[at] == '\'' && (is_quoted || at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
+}
+
+// Where a line may end that begins at `begin`: at the last blank outside quotes before `columns` are full, or at the first
+// one behind a longer word; else at the end.
+size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
+  if (columns_of(text.substr(begin)) <= columns) return text.size();
+  bool is_quoted = false;
+  size_t end = text.size();
+  for (size_t i = begin; i < text.size(); i++) {
+    if (turns_quote(text, i, is_quoted)) is_quoted = !is_quoted;
+    if (text[i] != ' ' || is_quoted || i == begin) continue;
+    const bool fits = columns_of(text.substr(begin, i - begin)) <= columns;
+    if (fits || end == text.size()) end = i;
+    if (!fits) break;
+  }
+  return end;
+}
+
+// Broken at blanks outside quotes, from which commands and paths are copied. All lines but the first are indented.
+std::vector<std::string> wrapped(std::string_view text, size_t columns) {
+  constexpr std::string_view kIndent = "  ";
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const std::string_view indent = lines.empty() ? "" : kIndent;
+    const size_t end = end_of_line(text, begin, std::max(columns, indent.size() + 1) - indent.size());
+    lines.push_back(fmt::format("{}{}", indent, text.substr(begin, end - begin)));
+    begin = std::min(text.find_first_not_of(' ', end), text.size());
+  }
+  if (lines.empty()) lines.emplace_back();
   return lines;
 }
 
@@ -123,6 +173,7 @@ std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
   std::vector<std::string> lines =
       broken((live.done && bar_columns >= kBarMin ? bar(*live.done, bar_columns) : "") + live.text, columns);
   if (lines.size() > rows) lines.resize(rows);
+  for (std::string& line : lines) line = cut(line, columns);
   const size_t room = rows - lines.size();
   const size_t shown = live.details.size() <= room ? live.details.size() : room - std::min<size_t>(room, 1);
   for (size_t i = 0; i < shown; i++) lines.emplace_back(cut(live.details[i], columns));
@@ -132,13 +183,24 @@ std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
   return lines;
 }
 
+std::vector<std::string> fitted(std::string_view text, Fit fit, WindowSize window) {
+  if (window.columns <= 0 || fit == Fit::kAsIs) return {std::string(text)};
+  const auto columns = static_cast<size_t>(window.columns);
+  if (fit == Fit::kParts) return {with_fewer_parts(std::string(text), columns)};
+  return wrapped(text, columns);
+}
+
 Console Console::to_stderr(std::string_view terminal) {
   const bool can_redraw = !terminal.empty() && terminal != "dumb";
   return {StderrWriter(), [can_redraw] { return can_redraw ? window_of(STDERR_FILENO) : WindowSize(); }};
 }
 
-void Console::line(std::string_view text) {
-  write_(fmt::format("{}{}\n", wipe(), text));
+bool Console::is_terminal() {
+  return ::isatty(STDERR_FILENO) != 0;
+}
+
+void Console::line(std::string_view text, Fit fit) {
+  write_(fmt::format("{}{}\n", wipe(), fmt::join(fitted(text, fit, window_()), "\n")));
   drawn_.clear();
   if (window_().columns > 0) draw();
 }
@@ -157,7 +219,13 @@ void Console::resized() {
 }
 
 void Console::finish() {
-  if (!drawn_.empty() || unprinted_) write_(wipe() + live_.text + "\n");
+  if (!drawn_.empty() || unprinted_) {
+    const WindowSize window = window_();
+    const auto columns = static_cast<size_t>(std::max(1, window.columns - 1));
+    const std::vector<std::string> lines =
+        window.columns > 0 ? broken(live_.text, columns) : std::vector<std::string>{live_.text};
+    write_(fmt::format("{}{}\n", wipe(), fmt::join(lines, "\n")));
+  }
   live_ = {};
   drawn_.clear();
   unprinted_ = false;

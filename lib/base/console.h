@@ -27,6 +27,9 @@ struct WindowSize {
 // least one.
 std::vector<std::string> lines_in_window(const Live& live, WindowSize window);
 
+// The text in lines that are no wider than the window. A word or a quoted text that is too wide stays whole.
+std::vector<std::string> fitted(std::string_view text, Fit fit, WindowSize window);
+
 class Console {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -42,11 +45,13 @@ class Console {
   // Writes to stderr. `terminal` is the environment's TERM; if it is "dumb" or empty, stderr is not treated as a
   // terminal.
   static Console to_stderr(std::string_view terminal);
+  // Whether stderr is a terminal, of whatever kind.
+  static bool is_terminal();
 
-  void line(std::string_view text);  // without the newline
-  void live(Live live, Time now);    // replaces the block; an empty one removes it
-  void resized();                    // redraws the block after the window's size has changed
-  void finish();                     // leaves the last live text in full, as an ordinary line
+  void line(std::string_view text, Fit fit = Fit::kAsIs);  // without the newline; fitted on a terminal only
+  void live(Live live, Time now);                          // replaces the block; an empty one removes it
+  void resized();                                          // redraws the block after the window's size has changed
+  void finish();                                           // leaves the last live text, as ordinary lines
 
  private:
   [[nodiscard]] std::string wipe() const;

@@ -1,4 +1,5 @@
-// What a process shows of its work while it lasts: replaced again and again, and no part of the log (base/console.h).
+// What a process shows of its work while it lasts: replaced again and again, and no part of the log; and how lines for
+// people are fitted to a terminal (base/console.h).
 #pragma once
 
 #include <functional>
@@ -18,6 +19,13 @@ struct Live {
   std::string text;                  // one line; two blanks stand between its parts
   std::optional<double> done;        // how much of the work is done, 0 to 1; a terminal shows it as a bar
   std::vector<std::string> details;  // one line each, the most important ones first; shown on terminals only
+};
+
+// How a line is fitted to the width of a terminal.
+enum class Fit {
+  kAsIs,
+  kWords,  // broken into several lines, at blanks outside quotes
+  kParts,  // parts with two blanks between them are left out: all but the first and the last one, from the right
 };
 
 // Shows it somewhere, instead of what was shown there before.

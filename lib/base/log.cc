@@ -26,6 +26,8 @@
 namespace dtrain {
 namespace {
 
+constexpr std::string_view kBehindNode = "] ";  // in "Node[0] text"
+
 // Writes to stderr and keeps the live line below all other lines.
 class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
@@ -34,6 +36,10 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
     const MutexLock lock(mutex_);
     console_.live(std::move(live), Console::Time::clock::now());
   }
+  void show_people(std::optional<Fit> (*shown)(std::string_view text)) {
+    const MutexLock lock(mutex_);
+    shown_ = shown;
+  }
   void plain(std::string_view line) {
     const MutexLock lock(mutex_);
     console_.line(line);
@@ -41,13 +47,21 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override DT_REQUIRES(mutex_) {
+    if (shown_ != nullptr) return to_people(message);
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     console_.line({line.data(), line.size() - 1});  // without its newline
   }
+  void to_people(const spdlog::details::log_msg& message) DT_REQUIRES(mutex_) {
+    const std::string_view line(message.payload.data(), message.payload.size());
+    const std::string_view text = line.substr(line.find(kBehindNode) + kBehindNode.size());
+    const std::optional<Fit> fit = message.level == spdlog::level::info ? shown_(text) : Fit::kWords;
+    if (fit) console_.line(text, *fit);
+  }
   void flush_() override {}
 
   Console console_ DT_GUARDED_BY(mutex_);
+  std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;  // nullptr: all, as they are
 };
 
 // Appends lines to a file. When a write fails, it calls `failed` once with errno and writes no more.
@@ -144,6 +158,10 @@ Log Log::named(std::string node) const {
   return {sinks_, std::move(node)};
 }
 
+void Log::show_people(std::optional<Fit> (*shown)(std::string_view text)) const {
+  if (sinks_->console != nullptr) sinks_->console->show_people(shown);
+}
+
 void Log::live(Live live) const {
   if (sinks_->console != nullptr) sinks_->console->live(std::move(live));
 }
@@ -160,7 +178,7 @@ void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
   if (level == Level::kError) sinks_->errors++;
-  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}{}", node_, word_before(level, line),
+  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}{}{}{}", node_, kBehindNode, word_before(level, line),
                       printable(line, kRecordBytesMax, "\t"));
 }
 

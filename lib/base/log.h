@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,9 @@ class Log {
     if (verbosity <= this->verbosity()) write(Level::kDebug, format, fmt::make_format_args(args...));
   }
 
+  // From now on stderr is for people: of the lines without a warning or error it gets those for which `shown` says how
+  // they are fitted to the terminal, and all lines are without time and node. Files get all lines as before.
+  void show_people(std::optional<Fit> (*shown)(std::string_view text)) const;
   // Shows this below all lines (base/console.h), on stderr only; each call replaces it.
   void live(Live live) const;
 

@@ -13,7 +13,7 @@ namespace dtrain::launch {
 namespace {
 
 void say(Screen& screen, std::string_view text) {
-  screen.line(fmt::format("dtrain: {}", text));
+  screen.line(fmt::format("dtrain: {}", text), Fit::kWords);
 }
 
 void say_log_hint(const Job& job, Screen& screen) {

@@ -12,6 +12,7 @@
 #include "launch/agent_group.h"
 #include "launch/command.h"
 #include "launch/package/staged.h"
+#include "launch/shown_lines.h"
 #include "launch/ssh.h"
 #include "launch/stop_time.h"
 
@@ -43,7 +44,7 @@ struct Job {
   std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
-  bool all_logs = true;  // false: only the scheduler and the first worker, and of the others warnings and errors
+  ShownLogs shown_logs = ShownLogs::kAll;
   // Prepares the package of this program, if there are machines with a `copy`.
   std::function<Result<StagedPackage>(SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"

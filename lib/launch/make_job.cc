@@ -321,7 +321,9 @@ Job make_job(const JobSetting& setting) {
     return StagedPackage::create(contents, temporary, signals);
   };
   job.run_dir = setting.run_dir;
-  job.all_logs = setting.flags.launch.all_logs;
+  job.shown_logs = setting.flags.launch.all_logs ? ShownLogs::kAll
+                   : setting.is_for_people       ? ShownLogs::kForPeople
+                                                 : ShownLogs::kFirstWorker;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
   const std::string host = common.loopback ? kLoopback : common.address;

@@ -34,6 +34,7 @@ struct JobSetting {
   std::string token;                         // empty: a random one is made
   std::string record_root;                   // see job_record.h
   Variables variables = {};
+  bool is_for_people = false;  // what this launcher shows (job/process/people.h)
   // Used with other hosts:
   std::optional<AgentStarter> starter = {};  // without it ssh reaches each host
   std::string address = {};                  // of this machine, for the hosts to reach its scheduler

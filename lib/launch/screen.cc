@@ -27,6 +27,13 @@ Live live_of(const std::vector<std::string>& words) {
   return {words[1], done, {words.begin() + 3, words.end()}};
 }
 
+Fit fit_of(const std::string& word) {
+  for (const Fit fit : {Fit::kWords, Fit::kParts}) {
+    if (word == std::to_string(static_cast<int>(fit))) return fit;
+  }
+  return Fit::kAsIs;
+}
+
 }  // namespace
 
 Screen::Screen(UniqueFd out, size_t bytes_max) : out_(std::move(out)), bytes_max_(bytes_max) {
@@ -71,15 +78,18 @@ void Screen::leave_out_oldest() {
 
 std::string Screen::next_message() {
   if (left_out_ > 0) {
-    return to_message({kLineWord, fmt::format("dtrain: {} lines are not shown, because the terminal was too slow "
-                                              "(the logs in the run directory have them)",
-                                              std::exchange(left_out_, 0))});
+    return to_message({kLineWord,
+                       fmt::format("dtrain: {} lines are not shown, because the terminal was too slow "
+                                   "(the logs in the run directory have them)",
+                                   std::exchange(left_out_, 0)),
+                       "0"});
   }
   const Entry entry = std::move(queue_.front());
   queue_.pop_front();
   bytes_ -= entry.text.size() + 1;
   if (entry.kind == Kind::kFinish) return to_message({kFinishWord});
-  return entry.kind == Kind::kLive ? entry.text : to_message({kLineWord, entry.text});
+  return entry.kind == Kind::kLive ? entry.text
+                                   : to_message({kLineWord, entry.text, std::to_string(static_cast<int>(entry.fit))});
 }
 
 void Screen::flush() {
@@ -96,8 +106,8 @@ void Screen::flush() {
 Result<> show(std::string_view message, Console& console) {
   DT_TRY(const std::vector<std::string> words, parse_message(message));
   const std::string kind = words.empty() ? "" : words[0];
-  if (kind == kLineWord && words.size() == 2) {
-    console.line(words[1]);
+  if (kind == kLineWord && words.size() == 3) {
+    console.line(words[1], fit_of(words[2]));
   } else if (kind == kLiveWord && words.size() >= 3) {
     console.live(live_of(words), Console::Time::clock::now());
   } else if (kind == kFinishWord) {

@@ -28,7 +28,7 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   // See Console.
-  void line(std::string_view text) { add({Kind::kLine, std::string(text)}); }
+  void line(std::string_view text, Fit fit = Fit::kAsIs) { add({Kind::kLine, std::string(text), fit}); }
   void live(const Live& live);
   void finish() { add({Kind::kFinish, ""}); }
 
@@ -41,6 +41,7 @@ class Screen {
   struct Entry {
     Kind kind;
     std::string text;  // of kLive: a message
+    Fit fit = Fit::kAsIs;
   };
 
   void add(Entry entry);

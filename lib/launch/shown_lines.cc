@@ -1,6 +1,10 @@
 #include "launch/shown_lines.h"
 
+#include <fmt/core.h>
+
 #include "base/log.h"
+#include "base/log_prefix.h"
+#include "job/process/people.h"
 
 namespace dtrain::launch {
 
@@ -8,11 +12,24 @@ void ShownLines::started(const Command& command) {
   if (command.role == "worker") hosts_[static_cast<uint32_t>(command.rank)] = command.host;
 }
 
-bool ShownLines::shows(const Command& command, const std::string& line) const {
-  if (all_logs_ || command.role == "scheduler" || node_of_ordinary_line(line).empty()) return true;
+// Whether its ordinary lines are shown where not those of all processes are.
+bool ShownLines::speaks_for_job(const Command& command) const {
   // A part of a job may have no worker, or none with rank 0.
-  if (hosts_.empty()) return true;
+  if (command.role == "scheduler" || hosts_.empty()) return true;
   return command.role == "worker" && static_cast<uint32_t>(command.rank) == hosts_.begin()->first;
+}
+
+std::optional<ShownLine> ShownLines::shown(const Command& command, const std::string& line) const {
+  const bool is_ordinary = !node_of_ordinary_line(line).empty();
+  if (is_ordinary && shown_ != ShownLogs::kAll && !speaks_for_job(command)) return std::nullopt;
+  const auto with_process = [&](std::string_view text) {
+    return fmt::format("[{} {}] {}", command.name(), command.host, text);
+  };
+  if (shown_ != ShownLogs::kForPeople) return ShownLine{with_process(line)};
+  const SplitLine split = split_log_line(line);
+  if (!is_ordinary) return ShownLine{with_process(split.time ? split.text : line), Fit::kWords};
+  const std::optional<Fit> fit = job::fit_for_people(split.text);
+  return fit ? std::optional<ShownLine>({std::string(split.text), *fit}) : std::nullopt;
 }
 
 std::string ShownLines::host_of_worker(uint32_t rank) const {

@@ -1,4 +1,4 @@
-// Which of the lines that the processes of a job print appear on the launcher's screen.
+// Which of the lines that the processes of a job print appear on the launcher's screen, and how.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,37 @@
 #include <optional>
 #include <string>
 
+#include "base/live.h"
 #include "launch/command.h"
 
 namespace dtrain::launch {
 
+enum class ShownLogs {
+  kAll,
+  kFirstWorker,  // of the scheduler and of the first worker that is started here; of the others what is no ordinary line
+                 // of their log: warnings, errors, crashes
+  kForPeople,    // the same without time and node, and without what is for log files only (job/process/people.h)
+};
+
+struct ShownLine {
+  std::string text;
+  Fit fit = Fit::kAsIs;
+};
+
 class ShownLines {
  public:
-  // `all_logs`: all lines; else those of the scheduler and of the first worker that is started here, and of the others
-  // what is no ordinary line of their log: warnings, errors, crashes.
-  explicit ShownLines(bool all_logs) : all_logs_(all_logs) {}
+  explicit ShownLines(ShownLogs shown) : shown_(shown) {}
 
   void started(const Command& command);
-  [[nodiscard]] bool shows(const Command& command, const std::string& line) const;
+  // How a line of this process appears; nullopt: it does not.
+  [[nodiscard]] std::optional<ShownLine> shown(const Command& command, const std::string& line) const;
   // Where a worker runs; empty if it was not started here.
   [[nodiscard]] std::string host_of_worker(uint32_t rank) const;
 
  private:
-  bool all_logs_;
+  [[nodiscard]] bool speaks_for_job(const Command& command) const;
+
+  ShownLogs shown_;
   std::map<uint32_t, std::string> hosts_;  // of the workers
 };
 

@@ -87,7 +87,7 @@ class Supervisor {
   void start_failed(Error error);
   JobEnd report();
 
-  void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text)); }
+  void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text), Fit::kWords); }
   [[nodiscard]] std::string running_names() const;
   [[nodiscard]] bool workers_done() const { return workers_running_ == 0; }
   // Whether the job may be training, so that its processes need time to end. Only the scheduler's output tells it.
@@ -102,7 +102,7 @@ class Supervisor {
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<std::vector<size_t>> members_on_;  // by Command::machine
   size_t running_ = 0, workers_running_ = 0;
-  ShownLines shown_{job_.all_logs};
+  ShownLines shown_{job_.shown_logs};
   std::vector<Ended> ended_;  // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // of the scheduler
@@ -124,7 +124,8 @@ Result<JobEnd> Supervisor::run() {
     enter(JobPhase::kStarting, job_.limits.start);
   }
   say(fmt::format("job {}", job_.name));
-  if (!job_.all_logs) say(fmt::format("--all-logs shows the logs of all processes, which are in {}", job_.run_dir));
+  if (job_.shown_logs != ShownLogs::kAll)
+    say(fmt::format("--all-logs shows the logs of all processes, which are in {}", job_.run_dir));
   if (job_.joins_scheduler) launch_others(job_.scheduler_address);
   while (running_ > 0) {
     wait_for_events();
@@ -234,8 +235,8 @@ void Supervisor::take_from(size_t machine) {
 void Supervisor::on_line(Member& member, const OutputLine& line) {
   if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
   member.first_error.line(line.text);
-  if (shown_.shows(member.command, line.text)) {
-    screen_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
+  if (const std::optional<ShownLine> shown = shown_.shown(member.command, line.text)) {
+    screen_.line(shown->text, shown->fit);
   }
   if (!hosts_[member.command.machine]->shares_run_dir()) keep_line(member, line.text);
 }

@@ -22,6 +22,11 @@ int64_t now_us() {
       .count();
 }
 
+void set_quality(const job::Quality& quality, proto::Quality& to) {
+  to.set_loss(quality.loss);
+  to.set_accuracy(quality.accuracy);
+}
+
 }  // namespace
 
 // A stream's life ends when gRPC says so, later than it may have been replaced: hence the number.
@@ -197,6 +202,8 @@ proto::Heartbeat ControlLine::heartbeat() const {
   beat.set_checkpoint_s(progress_.checkpoint_s);
   beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
   if (progress_.validated) beat.set_validated(*progress_.validated);
+  if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
+  if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
   return beat;
 }
 

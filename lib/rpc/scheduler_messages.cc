@@ -87,6 +87,10 @@ telemetry::Snapshot to_snapshot(const proto::Heartbeat& beat) {
   return snapshot;
 }
 
+std::optional<job::Quality> to_quality(const proto::Quality& quality) {
+  return job::Quality{quality.loss(), quality.accuracy()};
+}
+
 }  // namespace
 
 Pulse to_pulse(const proto::Heartbeat& beat) {
@@ -96,7 +100,9 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                        .wait_network_share = beat.wait_network_share(),
                        .data_stage = job::data_stage(beat.data_stage()),
                        .checkpoint_s = beat.checkpoint_s(),
-                       .validated = beat.has_validated() ? std::optional(beat.validated()) : std::nullopt},
+                       .validated = beat.has_validated() ? std::optional(beat.validated()) : std::nullopt,
+                       .training = beat.has_training() ? to_quality(beat.training()) : std::nullopt,
+                       .validation = beat.has_validation() ? to_quality(beat.validation()) : std::nullopt},
           .wait = beat.wait(),
           .wait_s = beat.wait_s(),
           .metrics = to_snapshot(beat)};

@@ -54,7 +54,7 @@ Result<bool> EpochClock::agree_to_stop(bool stopping) {
 
 Result<> EpochClock::wait_for_others() {
   if (rule_.same_weights) return {};
-  DT_TRY_VOID(coordinator_.sum(fmt::format("the weights of epoch {}", position_.epoch), {}));
+  DT_TRY_VOID(coordinator_.sum(fmt::format("the weights of epoch {}", position_.epoch + 1), {}));
   return {};
 }
 

@@ -27,7 +27,7 @@ std::string at_chance_text(int64_t epoch, double loss, double chance, const Rate
   return fmt::format(
       "the training loss at the end of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn "
       "at the rate {:g}; try a lower one (--lr {:g}), another --initializer or another --seed",
-      epoch, loss, chance, rates.in_use, std::min(rates.in_use / 5, rates.usual));
+      epoch + 1, loss, chance, rates.in_use, std::min(rates.in_use / 5, rates.usual));
 }
 
 }  // namespace dtrain::train

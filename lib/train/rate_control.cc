@@ -41,7 +41,7 @@ std::optional<RateControl::Change> RateControl::on_plateau(const BestAccuracy& b
   if (scheduled * factor < plateau.rate_min) factor = plateau.rate_min / scheduled;
   if (!(factor < state_.factor) || !kvstore::is_rate_factor(factor)) return std::nullopt;
   return Change{factor, fmt::format("no validation accuracy above {:.6f}, that of epoch {}, in {} epochs",
-                                    best.accuracy, best.epoch, parts_.clock.position().epoch - since)};
+                                    best.accuracy, best.epoch + 1, parts_.clock.position().epoch - since)};
 }
 
 Result<> RateControl::meet(const std::optional<BestAccuracy>& best) {

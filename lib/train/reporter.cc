@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "job/process/people.h"
 #include "telemetry/metrics_file.h"
 #include "telemetry/process_use.h"
 
@@ -90,7 +91,8 @@ void Reporter::begin_epoch() {
   at_epoch_ = at_window_ = pace_.totals();
   data_at_epoch_ = data_use();
   cache_at_epoch_ = cache_use();
-  batch_times_.begin_epoch(std::chrono::steady_clock::now());
+  epoch_began_ = std::chrono::steady_clock::now();
+  batch_times_.begin_epoch(epoch_began_);
 }
 
 void Reporter::note_rate() {
@@ -120,6 +122,8 @@ Result<> Reporter::end_step(double checkpoint_s) {
     const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), decoders_, use.seconds);
     progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
     progress->checkpoint_s = checkpoint_s;
+    progress->training = {training_metrics_.epoch_cross_entropy(), training_metrics_.epoch_accuracy()};
+    progress->validation = validation_;
     progress_ = *progress;
     parts_.coordinator.report(progress_);
     show(progress_, limit);
@@ -266,10 +270,17 @@ void Reporter::end_validated() {
   if (std::exchange(progress_.validated, std::nullopt)) parts_.coordinator.report(progress_);
 }
 
+void Reporter::take_validation() {
+  validation_ =
+      progress_.validation = {validation_metrics_.epoch_cross_entropy(), validation_metrics_.epoch_accuracy()};
+}
+
 Result<> Reporter::end_validation() {
-  const double accuracy = validation_metrics_.epoch_accuracy();
+  take_validation();
+  const double accuracy = validation_->accuracy;
   best_validation_accuracy_ = std::max(best_validation_accuracy_.value_or(accuracy), accuracy);
   parts_.registry.set(Metric::kRunValidationAccuracy, accuracy);
+  parts_.registry.set(Metric::kRunValidationCrossEntropy, validation_->loss);
   parts_.registry.set(Metric::kBestValidationAccuracy, *best_validation_accuracy_);
   if (!is_rank_0()) return {};
   for (const MetricValue& metric : validation_metrics_.epoch()) {
@@ -278,7 +289,25 @@ Result<> Reporter::end_validation() {
   return report_validation();
 }
 
+void Reporter::tell_epoch(const std::optional<BestAccuracy>& best) const {
+  const int64_t epoch = parts_.clock.position().epoch;
+  job::EpochSummary end{
+      .epoch = epoch + 1,
+      .epochs = parts_.spec.num_epochs,
+      .loss = training_metrics_.epoch_cross_entropy(),
+      .accuracy = training_metrics_.epoch_accuracy(),
+      .validation = {},
+      .rate = rate_,
+      .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - epoch_began_).count()};
+  if (validation_) {
+    const bool is_best = best ? best->epoch == epoch : validation_->accuracy >= best_validation_accuracy_;
+    end.validation = {validation_->accuracy, validation_->loss, is_best};
+  }
+  parts_.log.info("{}", epoch_line(end));
+}
+
 Result<> Reporter::end_validation_within_epoch() {
+  take_validation();
   if (!is_rank_0()) return {};
   const Position position = parts_.clock.position();
   for (const MetricValue& metric : validation_metrics_.epoch()) {
@@ -288,7 +317,8 @@ Result<> Reporter::end_validation_within_epoch() {
 }
 
 Result<> Reporter::report_validation() {
-  std::vector<Value> values = {{Metric::kValidationAccuracy, validation_metrics_.epoch_accuracy()}};
+  std::vector<Value> values = {{Metric::kValidationAccuracy, validation_metrics_.epoch_accuracy()},
+                               {Metric::kValidationCrossEntropy, validation_metrics_.epoch_cross_entropy()}};
   add_others(values, Metric::kValidationMetric, validation_metrics_.epoch());
   DT_TRY_VOID(write_metrics(std::move(values)));
   return note_accuracy(DataSet::kValidation, validation_metrics_.epoch_accuracy());

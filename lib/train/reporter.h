@@ -15,6 +15,7 @@
 #include "kvstore/store.h"
 #include "telemetry/record.h"
 #include "train/batch_times.h"
+#include "train/checkpoint_header.h"
 #include "train/data_limit.h"
 #include "train/epoch_clock.h"
 #include "train/learning.h"
@@ -74,6 +75,8 @@ class Reporter {
   void end_validated();
   // Call when validation_metrics() holds the sums of all workers.
   Result<> end_validation();
+  // Call when the epoch, its validation and its checkpoint are over. `best`: that of the run, if somebody keeps it.
+  void tell_epoch(const std::optional<BestAccuracy>& best) const;
   // The same for a validation within the epoch.
   Result<> end_validation_within_epoch();
   // All workers call it when the last epoch has ended. Writes the times of the batches, if they were asked for.
@@ -96,6 +99,7 @@ class Reporter {
   void show(const job::WorkerProgress& progress, const DataLimit& limit);
   Result<> report_window(int64_t count, const Speed& speed);
   Result<> report_epoch(const DataLimit& data);
+  void take_validation();
   Result<> report_validation();
   [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
@@ -122,6 +126,8 @@ class Reporter {
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   data::CacheUse cache_at_epoch_;
   std::optional<double> best_validation_accuracy_;
+  std::optional<job::Quality> validation_;  // the last one
+  SteadyTime epoch_began_;
   telemetry::Registry::Handle ready_batches_;  // sets the metric
 };
 

@@ -180,7 +180,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
 Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
   while (!is_over(clock_.position().epoch)) {
-    DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch);
+    DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch + 1);
     DT_TRY(const bool stopping, agree_to_stop(!whole));
     if (stopping) {
       DT_TRY_VOID(stop());
@@ -190,7 +190,7 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
   }
   if (!stopped_ && clock_.position().epoch < spec_.num_epochs && parts_.coordinator.rank() == 0) {
     parts_.log.info("Stopped after {} epochs: no validation accuracy above {:.6f}, that of epoch {}, in {} epochs",
-                    clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch, spec_.patience);
+                    clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch + 1, spec_.patience);
   }
   if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
@@ -323,8 +323,9 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   reporter_.time_wait(begin);
   DT_TRY_VOID(reporter_.end_epoch());
-  DT_TRY_VOID(share_weights(), "ending epoch {}", epoch);
+  DT_TRY_VOID(share_weights(), "ending epoch {}", epoch + 1);
   DT_TRY_VOID(save_and_evaluate());
+  reporter_.tell_epoch(saver_.best());
   if (regrouper_.is_due(epoch + 1) && !is_over(epoch + 1)) DT_TRY_VOID(regroup());
   clock_.epoch_done();
   return {};
@@ -407,7 +408,7 @@ Result<> Trainer::Impl::save(const Write& write) {
 }
 
 Result<> Trainer::Impl::regroup() {
-  DT_TRY(const bool changed, regrouper_.run(reporter_.own_speed()), "after epoch {}", clock_.position().epoch);
+  DT_TRY(const bool changed, regrouper_.run(reporter_.own_speed()), "after epoch {}", clock_.position().epoch + 1);
   if (changed) clock_.set_samples_per_update(static_cast<uint64_t>(regrouper_.members() * spec_.batch_size));
   return {};
 }

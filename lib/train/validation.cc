@@ -7,13 +7,13 @@ Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loa
   metrics.start_epoch();
   loader.start(epoch);
   for (int64_t batches = 1;; batches++) {
-    DT_TRY(const data::LoadedBatch* batch, loader.next(), "validating epoch {}", epoch);
+    DT_TRY(const data::LoadedBatch* batch, loader.next(), "validating epoch {}", epoch + 1);
     if (batch == nullptr) break;
     DT_TRY_VOID(inference.forward(*batch, exec::no_device_wait));
     DT_TRY_VOID(metrics.add(inference, batch->labels, batch->count));
     done(batches);
   }
-  DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch), metrics.sums()));
+  DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch + 1), metrics.sums()));
   return metrics.set_sums(sums);
 }
 

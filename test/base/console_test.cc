@@ -84,6 +84,36 @@ TEST_CASE("a text that is too wide is broken between its parts, and has a bar", 
   CHECK(lines_in_window({"small", 0.5}, {8, 24}) == Lines{"small"});
 }
 
+TEST_CASE("a line for people is no wider than the terminal", "[base]") {
+  using Lines = std::vector<std::string>;
+  const std::string epoch = "epoch 3/30  loss 0.145  validation 96.1 % (best)  rate 0.05  12.9 s";
+  CHECK(fitted(epoch, Fit::kParts, {67, 24}) == Lines{epoch});
+  CHECK(fitted(epoch, Fit::kParts, {66, 24}) == Lines{"epoch 3/30  loss 0.145  validation 96.1 % (best)  12.9 s"});
+  CHECK(fitted(epoch, Fit::kParts, {40, 24}) == Lines{"epoch 3/30  loss 0.145  12.9 s"});
+  CHECK(fitted(epoch, Fit::kParts, {10, 24}) == Lines{"epoch 3/30"});
+  CHECK(fitted(epoch, Fit::kParts, {5, 24}) == Lines{"epoch 3/30"});
+  CHECK(fitted(epoch, Fit::kParts, {}) == Lines{epoch});  // no terminal
+
+  const std::string words = "of the workers' time, 'one two' (and 'a long path') took 100 %";
+  CHECK(fitted(words, Fit::kAsIs, {10, 24}) == Lines{words});
+  CHECK(fitted(words, Fit::kWords, {80, 24}) == Lines{words});
+  CHECK(fitted(words, Fit::kWords, {24, 24}) ==
+        Lines{"of the workers' time,", "  'one two' (and", "  'a long path') took", "  100 %"});
+  CHECK(fitted(words, Fit::kWords, {12, 24}) ==
+        Lines{"of the", "  workers'", "  time,", "  'one two'", "  (and", "  'a long path')", "  took 100 %"});
+  CHECK(fitted("", Fit::kWords, {10, 24}) == Lines{""});
+  CHECK(fitted("word", Fit::kWords, {1, 24}) == Lines{"word"});
+}
+
+TEST_CASE("the last live text is broken between its parts on a terminal", "[base]") {
+  const auto last = [](int columns) {
+    const std::string bytes = written(columns, [](Console& console, int&) { console.live("one two  three", kStart); });
+    return bytes.substr(bytes.rfind("\x1b[") + 3);
+  };
+  CHECK(last(80) == "one two  three\n");
+  CHECK(last(10) == "one two\nthree\n");
+}
+
 TEST_CASE("of a block, as many lines are shown as half of the window takes, and the others are counted", "[base]") {
   const Live block("job", std::nullopt, {"a", "b", "c", "d", "e"});
   using Lines = std::vector<std::string>;

@@ -150,7 +150,7 @@ TEST_CASE("when a node of DLBS is lost, the other ends with a code and says so",
   const int lost = GENERATE(0, 1);
   const std::vector<std::string> endless = {"--num-batches", "1000000", "--scheduler-grace", "2"};
   const auto second = nodes.start(1, endless), first = nodes.start(0, endless);
-  const bool started = first->wait_for_output("epoch 0  step 0/1000100", kNodeSeconds);
+  const bool started = first->wait_for_output("step 0/1000100", kNodeSeconds);
   INFO(first->output() << "\n---\n" << second->output());
   REQUIRE(started);
   nodes.kill_rank(lost);

@@ -232,3 +232,62 @@ TEST_CASE("a job whose standard streams are closed trains to the end", "[launche
   CHECK(job.launcher().wait(kStartSeconds).code == 0);
   CHECK(contains(read_file(job.run_dir() + "/worker-0.log").value_or(""), "Finished after 1 epoch"));
 }
+
+namespace {
+
+// What is on a terminal of 80 columns when the command, in shell syntax, has ended: without what was overwritten.
+std::string on_terminal(const TempDir& dir, const std::string& command) {
+  const Ended ended =
+      run({"script", "--quiet", "--return", "--command", "stty cols 80 rows 24; " + command, "/dev/null"},
+          {.deadline_s = kStartSeconds,
+           .directory = dir.path(),
+           .environment = {"XDG_STATE_HOME=" + dir.path(), "TERM=xterm"}});
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  const std::string& bytes = ended.output;
+  std::string kept;
+  for (size_t i = 0; i < bytes.size(); i++) {
+    if (bytes.compare(i, 3, "\r\x1b[") == 0) {  // the block is erased, from its first row on
+      const bool is_higher = bytes[i + 4] == 'A';
+      const int rows = is_higher ? bytes[i + 3] - '0' : 0;
+      for (int row = 0; row <= rows; row++)
+        kept.erase(row == 0 ? kept.rfind('\n') + 1 : kept.rfind('\n', kept.size() - 2) + 1);
+      i += is_higher ? 7 : 3;
+    } else if (bytes[i] != '\r') {
+      kept += bytes[i];
+    }
+  }
+  return kept;
+}
+
+size_t widest_line(const std::string& text) {
+  size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+}  // namespace
+
+TEST_CASE("a terminal shows a line for each epoch, and MXNet's lines are in the log file", "[launcher]") {
+  const TempDir dir;
+  make_pictures(dir.path("data"));
+  const std::string train = dtrain_program() +
+                            " --network mlp --data-dir data --scale 0.004 --num-epochs 2 --batch-size 50 "
+                            "--run-dir run --overwrite ";
+  for (const std::string processes : {"", "-n 2 -s 1 "}) {
+    INFO(processes);
+    const std::string screen = on_terminal(dir, train + processes);
+    INFO(screen);
+    CHECK_THAT(screen, Catch::Contains("\ntraining: ") || Catch::StartsWith("training: "));
+    CHECK_THAT(screen, Catch::Contains("\nepoch 1/2  loss ") && Catch::Contains("\nepoch 2/2  loss ") &&
+                           Catch::Contains(" %  validation ") && Catch::Contains("\nFinished after 2 epochs"));
+    CHECK_THAT(screen, !Catch::Contains("Epoch[") && !Catch::Contains("Node[") && !Catch::Contains("start with arg"));
+    CHECK(widest_line(screen) <= 80);
+    const std::string log = read_file(dir.path("run/worker-0.log")).value_or("");
+    CHECK_THAT(log,
+               Catch::Contains("Node[0] Epoch[1] Validation-accuracy=") && Catch::Contains("Node[0] epoch 2/2  loss "));
+  }
+  const std::string screen = on_terminal(dir, train + "--log-format 1.9");
+  CHECK_THAT(screen, Catch::Contains("Node[0] Epoch[1] Validation-accuracy="));
+}

@@ -285,7 +285,7 @@ void add_launch(const job::Flags& flags, const job::Environment& environment, Pr
   }
   const launch::Job& processes = job->processes;
   dump(to, "launcher.limits", processes.limits);
-  dump(to, "launcher.all_logs", processes.all_logs);
+  dump(to, "launcher.shown_logs", static_cast<int>(processes.shown_logs));
   dump(to, "launcher.allow_mixed_builds", processes.allow_mixed_builds);
   dump(to, "launcher.scheduler_address", processes.scheduler_address);
   dump(to, "launcher.scheduler", processes.scheduler);

@@ -134,11 +134,11 @@ TEST_CASE("a follower shows why a job waits, what it prints, and returns its cod
   job.launcher().await("job 12 of Folder is waiting: for hosts");
   job.now("running");
   job.launcher().await("dtrain: job 12 of Folder runs on a host");
-  job.print("[worker 0 a] hello\nepoch 0  step 1/9  5 samples/s");
+  job.print("[worker 0 a] hello\nepoch 1/2  step 1/9  5 samples/s");
   job.launcher().await("[worker 0 a] hello");
   job.print("the last words");
   CHECK(job.end("ended 7") == 7);
-  CHECK(contains(job.launcher().output(), "epoch 0  step 1/9"));
+  CHECK(contains(job.launcher().output(), "epoch 1/2  step 1/9"));
   CHECK(contains(job.launcher().output(), "the last words"));
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("without --all-logs, of all but the scheduler and worker 0 only warnin
                     .workers = {log + "first'", log + "second'; " + log + "warning: slow'; echo a crash; mark done"},
                     .servers = {log + "of a server'; await done"}},
                    kPatient);
-  job.all_logs = false;
+  job.shown_logs = ShownLogs::kFirstWorker;
   Launcher launcher(std::move(job));
   CHECK(launcher.wait() == 0);
   const std::string& output = launcher.output();

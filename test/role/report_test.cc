@@ -65,7 +65,7 @@ TEST_CASE("a job's progress has its totals before the first report", "[role]") {
   spec.shares = {{0, 30}};
   spec.batches = {3};
   const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {});
-  CHECK(job::format_progress(progress) == "epoch 0  step 0/6");
+  CHECK(job::format_progress(progress) == "epoch 1/2  step 0/6");
 }
 
 TEST_CASE("summary.json has the documented keys", "[role]") {
@@ -94,6 +94,7 @@ TEST_CASE("summary.json has the documented keys", "[role]") {
                           "epochs",
                           "train_accuracy",
                           "validation_accuracy",
+                          "validation_cross_entropy",
                           "best_validation_accuracy",
                           "time_to_accuracy",
                           "epochs_at_chance",
@@ -115,7 +116,7 @@ TEST_CASE("summary.json has the documented keys", "[role]") {
     INFO(key);
     CHECK(json.contains(key));
   }
-  CHECK(json.size() == 30);
+  CHECK(json.size() == 31);
   CHECK(json["train_accuracy"] == 0.5);
   CHECK(json["validation_accuracy"].is_null());
   CHECK(json["best_validation_accuracy"].is_null());

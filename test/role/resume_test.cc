@@ -29,7 +29,7 @@ TEST_CASE("the option --resume auto resumes the newest run of the same job with 
   CHECK(found.run->spec.flags.seed == 6);
   CHECK_FALSE(found.is_finished);
   REQUIRE(found.notes.size() == 1);
-  CHECK(found.notes[0] == "resuming the run in runs/b at epoch 2, step 0");
+  CHECK(found.notes[0] == "resuming the run in runs/b at epoch 3, step 0");
   CHECK(load_prefix(longer, "elsewhere", found.run) == "runs/b/lenet");
 
   CHECK(must(find_resumed(test::lenet({"--resume", "auto", "--seed", "5"}))).run->directory == "runs/a");

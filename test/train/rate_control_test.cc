@@ -80,7 +80,7 @@ TEST_CASE("a plateau of the validation accuracy lowers the rate again and again"
   REQUIRE(changes(run).size() == 2);
   CHECK_THAT(changes(run)[1], Catch::Contains("learning rate x 0.25 after 200 samples, 0.0625 times that of the "
                                               "schedule (no validation accuracy above") &&
-                                  Catch::Contains("that of epoch 0, in 2 epochs"));
+                                  Catch::Contains("that of epoch 1, in 2 epochs"));
   CHECK_THAT(run.log_text(), Catch::Contains("Update[25]: Change learning rate to 2.50000e-10"));
 }
 

@@ -29,8 +29,10 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 std::vector<std::string> kinds(const std::vector<std::string>& lines) {
   std::vector<std::string> kinds;
   for (const std::string& line : lines) {
-    const size_t data = line.find("] data");
-    kinds.push_back(line.substr(0, data == line.npos ? line.find_first_of("=\t\"") : data + 6));
+    const size_t data = line.find("] data"), epoch = line.find("  loss ");
+    kinds.push_back(epoch != line.npos  ? line.substr(0, epoch)
+                    : data != line.npos ? line.substr(0, data + 6)
+                                        : line.substr(0, line.find_first_of("=\t\"")));
   }
   return kinds;
 }
@@ -100,6 +102,7 @@ TEST_CASE("the log lines of an epoch have the documented order", "[train]") {
       "Epoch[0] Validation-accuracy",
       "Epoch[0] Validation-top_k_accuracy_2",
       "Epoch[0] Validation-cross-entropy",
+      "epoch 1/2",
       "Update[9]: Change learning rate to 2.50000e-02",
       "Epoch[1] Batch [0-4]",
   };
@@ -157,6 +160,7 @@ TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {
   CHECK(lines[1]["step"] == 8);
   CHECK(lines[1]["bad_records"] == 0);
   CHECK(lines[2].contains("validation_accuracy"));
+  CHECK(lines[2]["validation_cross_entropy"] > 0);
   // The first window ends with batch 4; an epoch has 8 batches.
   for (const auto& [line, samples] : {std::pair{0, 25}, {1, 40}, {2, 40}}) {
     CHECK(lines[static_cast<size_t>(line)]["samples"] == samples);

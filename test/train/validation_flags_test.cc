@@ -119,7 +119,7 @@ TEST_CASE("a run ends after some epochs without a better validation accuracy", "
   CHECK(outcome.position == Position{3, 0});
   CHECK_FALSE(outcome.stopped);
   CHECK_THAT(run.log_text(), Catch::Contains("Stopped after 3 epochs: no validation accuracy above") &&
-                                 Catch::Contains("that of epoch 0, in 2 epochs"));
+                                 Catch::Contains("that of epoch 1, in 2 epochs"));
   // It is over for a resumed run too, unless that has more patience.
   CHECK(must(ToyRun(resumed(spec), linear()).run()).position == Position{3, 0});
   spec.patience = 4;

@@ -310,7 +310,8 @@ std::vector<Row> report_rows() {
        .bind = DT_FIELD(Flags, loop.tensorboard)},
       {.name = "log-format",
        .value = "1.9|legacy",
-       .help = "format of the log lines with the speed: 1.9 (MXNet 1.4 and newer) or legacy (older versions of MXNet)",
+       .help = "show MXNet's log lines on a terminal too, with speeds as in 1.9 (MXNet 1.4 and newer) or legacy (older "
+               "versions)",
        .bind = DT_FIELD(Flags, loop.log_format)},
       {.name = "log-file",
        .value = "FILE",

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/duration_text.h"
+#include "job/process/people.h"
 
 namespace dtrain::job {
 namespace {
@@ -46,6 +47,17 @@ std::string worker_word(const WorkerProgress& worker) {
                      worker.validated ? fmt::format("{:.3f}", *worker.validated) : "-");
 }
 
+std::string quality_word(std::string_view name, const std::optional<Quality>& quality) {
+  return quality ? fmt::format(" {}={:.6f}/{:.4f}", name, quality->loss, quality->accuracy) : "";
+}
+
+std::optional<Quality> parse_quality(const std::string& value) {
+  const size_t slash = std::min(value.find('/'), value.size());
+  const std::optional<double> loss = number_of(value.substr(0, slash));
+  const std::optional<double> accuracy = number_of(value.substr(std::min(slash + 1, value.size())));
+  return loss && accuracy ? std::optional<Quality>({*loss, *accuracy}) : std::nullopt;
+}
+
 // Nullopt if the word is not as worker_word writes it, such as "workers=2".
 std::optional<WorkerProgress> parse_worker(const std::string& name, const std::string& value) {
   const std::optional<double> rank = number_of(name.substr(kWorker.size()));
@@ -73,6 +85,14 @@ std::string data_wait_text(double share, DataStage stage) {
                      limits ? fmt::format(" (the limit: {})", name_of(stage).activity) : "");
 }
 
+// Empty where nobody waits.
+std::string waiting_text(const Progress& progress) {
+  constexpr double kShown = 0.005;  // less is 0 %
+  if (progress.samples_per_s <= 0 || std::max(progress.wait_data, progress.wait_network) < kShown) return "";
+  return fmt::format("  waiting: {}, network {:.0f} %", data_wait_text(progress.wait_data, progress.data_stage),
+                     100 * progress.wait_network);
+}
+
 std::string worker_line(const WorkerProgress& worker, const std::string& host) {
   std::string line =
       fmt::format("worker {:<3} {:>7.0f} samples/s  step {:>7}  ", worker.rank, worker.samples_per_s, worker.step);
@@ -95,6 +115,7 @@ std::string machine_line(const Progress& progress) {
       progress.epoch, progress.epochs, progress.checkpoint_s, static_cast<uint32_t>(progress.data_stage),
       progress.worker_count);
   if (progress.validated) line += fmt::format(" validated={:.3f}", *progress.validated);
+  line += quality_word("training", progress.training) + quality_word("validation", progress.validation);
   for (const WorkerProgress& worker : progress.workers) line += worker_word(worker);
   return line;
 }
@@ -119,9 +140,15 @@ std::optional<Progress> parse_progress(std::string_view line) {
                     .checkpoint_s = std::max(0.0, number("checkpoint_s", 0)),
                     .data_stage = data_stage(number("data_stage", 0)),
                     .validated = {},
+                    .training = {},
+                    .validation = {},
                     .worker_count = static_cast<size_t>(count("workers")),
                     .workers = {}};
   if (const auto found = words.find("validated"); found != words.end()) progress.validated = number_of(found->second);
+  if (const auto found = words.find("training"); found != words.end()) progress.training = parse_quality(found->second);
+  if (const auto found = words.find("validation"); found != words.end()) {
+    progress.validation = parse_quality(found->second);
+  }
   for (const auto& [name, value] : words) {
     const std::optional<WorkerProgress> worker = name.starts_with(kWorker) ? parse_worker(name, value) : std::nullopt;
     if (worker && progress.workers.size() < Progress::kWorkersMax) progress.workers.push_back(*worker);
@@ -131,12 +158,19 @@ std::optional<Progress> parse_progress(std::string_view line) {
 }
 
 void set_workers(std::vector<WorkerProgress> all, Progress& progress) {
-  double validated = 0, validating = 0;
+  double validated = 0, validating = 0, training = 0;
+  Quality sum;
   for (const WorkerProgress& worker : all) {
     validated += worker.validated.value_or(0);
     validating += worker.validated ? 1 : 0;
+    if (worker.validation) progress.validation = worker.validation;
+    if (!worker.training) continue;
+    sum.loss += worker.training->loss;
+    sum.accuracy += worker.training->accuracy;
+    training++;
   }
   progress.validated = validating > 0 ? std::optional(validated / validating) : std::nullopt;
+  if (training > 0) progress.training = {sum.loss / training, sum.accuracy / training};
   progress.worker_count = all.size();
   if (all.size() > Progress::kWorkersMax) {
     std::ranges::stable_sort(all, {}, &WorkerProgress::samples_per_s);
@@ -153,15 +187,21 @@ Progress at_end(Progress progress) {
 }
 
 std::string format_progress(const Progress& progress) {
-  std::string text = fmt::format("epoch {}  step {}/{}", progress.epoch, progress.step, progress.steps);
+  // The epoch under way; all of them, when the last one has ended.
+  const int64_t epoch = std::min(progress.epoch + 1, progress.epochs);
+  std::string text = fmt::format("epoch {}/{}  step {}/{}", epoch, progress.epochs, progress.step, progress.steps);
   if (progress.validated) text += fmt::format("  validating {:.0f} %", 100 * *progress.validated);
+  if (progress.training) {
+    text += fmt::format("  loss {}  accuracy {}", loss_text(progress.training->loss),
+                        accuracy_text(progress.training->accuracy));
+  }
   if (progress.samples_per_s > 0) text += fmt::format("  {:.0f} samples/s", progress.samples_per_s);
   if (progress.eta_s >= 0) text += "  ETA " + long_duration_text(std::chrono::duration<double>(progress.eta_s));
-  if (progress.samples_per_s > 0) {
-    text += fmt::format("  waiting: {}, network {:.0f} %", data_wait_text(progress.wait_data, progress.data_stage),
-                        100 * progress.wait_network);
+  if (progress.validation) {
+    text += fmt::format("  validation {}  validation loss {}", accuracy_text(progress.validation->accuracy),
+                        loss_text(progress.validation->loss));
   }
-  return text;
+  return text + waiting_text(progress);
 }
 
 Live live_progress(const Progress& progress, const std::function<std::string(uint32_t rank)>& host_of) {
@@ -178,9 +218,9 @@ Live live_progress(const Progress& progress, const std::function<std::string(uin
 }
 
 bool is_formatted_progress(std::string_view line) {
-  constexpr std::string_view kBegin = "epoch ", kMiddle = "  step ", kDigits = "0123456789";
+  constexpr std::string_view kBegin = "epoch ", kMiddle = "  step ", kNumbers = "0123456789/";
   if (!line.starts_with(kBegin)) return false;
-  const size_t end = line.find_first_not_of(kDigits, kBegin.size());
+  const size_t end = line.find_first_not_of(kNumbers, kBegin.size());
   return end != std::string_view::npos && end > kBegin.size() && line.substr(end).starts_with(kMiddle);
 }
 

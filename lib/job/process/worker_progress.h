@@ -8,6 +8,11 @@
 
 namespace dtrain::job {
 
+struct Quality {
+  double loss = 0;      // mean cross-entropy
+  double accuracy = 0;  // 0 to 1
+};
+
 struct WorkerProgress {
   uint64_t step = 0;
   double samples_per_s = 0;    // of this worker
@@ -16,6 +21,8 @@ struct WorkerProgress {
   DataStage data_stage = DataStage::kNone;  // that limits it; kNone: data does not, or the stage is not known
   double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
   std::optional<double> validated = {};     // how much of the validation under way is done, 0 to 1; nullopt: it trains
+  std::optional<Quality> training = {};     // means over this worker's part of the epoch so far
+  std::optional<Quality> validation = {};   // of the last validation, by all workers
   uint32_t rank = 0;                        // of the worker; known to those who watch
 };
 

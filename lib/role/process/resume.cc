@@ -70,9 +70,9 @@ ResumeSearch resuming(Resumed run, const std::optional<train::Position>& positio
         "--resume a new run begins",
         run.directory, position->epoch, epochs));
   } else {
-    search.notes.push_back(
-        fmt::format("resuming the run in {}{}", run.directory,
-                    position ? fmt::format(" at epoch {}, step {}", position->epoch, position->step) : std::string()));
+    search.notes.push_back(fmt::format(
+        "resuming the run in {}{}", run.directory,
+        position ? fmt::format(" at epoch {}, step {}", position->epoch + 1, position->step) : std::string()));
     if (!changes.empty()) search.notes.push_back("the job is not quite the same as before: " + changes);
   }
   search.run = std::move(run);

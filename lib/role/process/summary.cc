@@ -81,6 +81,7 @@ std::string to_json(const Summary& summary) {
       {"epochs", figures.count(Metric::kRunEpochs)},
       {"train_accuracy", figures.or_null(Metric::kRunTrainAccuracy)},
       {"validation_accuracy", figures.or_null(Metric::kRunValidationAccuracy)},
+      {"validation_cross_entropy", figures.or_null(Metric::kRunValidationCrossEntropy)},
       {"best_validation_accuracy", figures.or_null(Metric::kBestValidationAccuracy)},
       {"time_to_accuracy",
        {{"train", figures.reached(train::DataSet::kTraining)},

@@ -118,6 +118,7 @@ inline std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& d
   for (std::string line : run.lines()) {
     // Measured times, and what follows from them.
     if (line.find("Time cost") != std::string::npos || line.find("waiting for batches") != std::string::npos) continue;
+    if (line.find("  rate ") != std::string::npos) line.erase(line.rfind("  "));  // "epoch 1/2 ... 12.9 s"
     if (const size_t at = line.find(directory.path()); at != std::string::npos) line.erase(at, directory.path().size());
     lines.push_back(line);
   }
