@@ -146,7 +146,8 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
   if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
   if (paths.empty()) {
     return fail(Code::kNotFound,
-                "{}: the directory contains no .rec file; pack images first: 'dtrain im2rec --recursive PREFIX {}' "
+                "{}: the directory contains no .rec file (that of MNIST's or CIFAR's files is given with --data-dir); "
+                "pack images first: 'dtrain im2rec --recursive PREFIX {}' "
                 "writes PREFIX.rec, with one label per folder; {}",
                 directory, directory, kWaysToGetData);
   }
