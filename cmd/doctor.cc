@@ -16,6 +16,7 @@
 #include "tools/doctor/examination.h"
 #include "tools/doctor/gather.h"
 #include "tools/doctor/report.h"
+#include "train/disk_need.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -176,9 +177,10 @@ doctor::Asked asked_for(const Subject& subject, const Places& places, const Doct
   asked.names_matter = places.starter.has_value();
   asked.workers = flags.job.num_workers;
   asked.servers = flags.job.num_servers;
-  const int64_t period = flags.loop.save_period;
-  const int64_t all = period > 0 ? (flags.job.num_epochs + period - 1) / period : 1;
-  asked.checkpoints_kept = flags.loop.keep > 0 ? std::min(flags.loop.keep, all) : all;
+  const bool keeps_best = flags.job.keep_best;  // it lacks the optimizer's state, but counts as one more
+  asked.checkpoints = (keeps_best ? 1 : 0) + train::checkpoints_to_come({.save_period = flags.loop.save_period,
+                                                                         .num_epochs = flags.job.num_epochs,
+                                                                         .keep = flags.loop.keep});
   asked.allow_mixed_builds = flags.launch.allow_mixed_builds;
   return asked;
 }

@@ -1,5 +1,7 @@
 #include "base/words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/utf8.h"
@@ -54,6 +56,13 @@ std::string with_thousands(int64_t number) {
   const size_t digits = number < 0 ? 1 : 0;  // where they begin
   for (size_t at = text.size(); at > digits + 3;) text.insert(at -= 3, 1, ',');
   return text;
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 0x1p20) return fmt::format("{:.0f} KiB", bytes / 0x1p10);
+  if (bytes < 0x1p30) return fmt::format("{:.1f} MiB", bytes / 0x1p20);
+  if (bytes < 0x1p40) return fmt::format("{:.1f} GiB", bytes / 0x1p30);
+  return fmt::format("{:.1f} TiB", bytes / 0x1p40);
 }
 
 std::string without_comments(std::string_view text) {

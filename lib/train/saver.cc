@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "graph/symbol/write.h"
+#include "optim/optimizer.h"
+#include "train/disk_need.h"
 #include "train/log_lines.h"
 #include "train/pace.h"
 
@@ -14,6 +16,31 @@ void Saver::begin(bool meets, const Start& start) {
   if (from && from->prefix == parts_.spec.save_prefix) kept_epochs_ = start.kept_epochs;
   if (meets) meeting_ = parts_.clock.own_steps() + 1;
   last_save_ = last_meeting_ = std::chrono::steady_clock::now();
+}
+
+Result<> Saver::check_disk() const {
+  if (!writes()) return {};
+  const TrainSpec& spec = parts_.spec;
+  const int64_t to_come = checkpoints_to_come({.save_period = spec.save_period,
+                                               .num_epochs = spec.num_epochs,
+                                               .keep = spec.keep,
+                                               .finished = parts_.clock.position().epoch,
+                                               .on_disk = std::ssize(kept_epochs_)});
+  DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec.optimizer));
+  const ParameterView& view = parts_.training.parameters();
+  const auto bytes_of = [](const std::vector<ParameterSpan>& arrays) {
+    double bytes = 0;
+    for (const ParameterSpan& array : arrays) bytes += static_cast<double>(array.weight.size_bytes());
+    return bytes;
+  };
+  const double learned = bytes_of(view.parameters), weights = learned + bytes_of(view.statistics);
+  const double states = spec.save_optimizer_states ? learned * static_cast<double>(slots.size()) : 0;
+  DT_TRY(const std::string warning,
+         train::check_disk(
+             {.checkpoints = to_come, .checkpoint = weights + states, .best = spec.keep_best && !best_ ? weights : 0},
+             spec.save_prefix, free_bytes_for(spec.save_prefix)));
+  if (!warning.empty()) parts_.log.warn("{}", warning);
+  return {};
 }
 
 double Saver::seconds_to_next_save() const {

@@ -49,6 +49,8 @@ class Saver {
   // Call when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0, `start` has
   // what the checkpoint that the run continues says about the run.
   void begin(bool meets, const Start& start);
+  // Call after begin. Warns if the checkpoints will fill the disk; Code::kData if not even one fits.
+  [[nodiscard]] Result<> check_disk() const;
 
   // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
   // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the

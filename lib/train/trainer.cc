@@ -168,6 +168,7 @@ Result<> Trainer::Impl::begin() {
   DT_TRY_VOID(reporter_.begin());
   rate_control_.begin(start.rate);
   saver_.begin(agreed.saves_within_epochs, start);
+  DT_TRY_VOID(saver_.check_disk());
   return agree_on_best();
 }
 

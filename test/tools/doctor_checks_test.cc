@@ -40,7 +40,7 @@ Facts good_facts(const std::string& name) {
 // A machine that launches, and three hosts with a worker and a server each.
 Examined good() {
   Examined all;
-  all.asked = {.starter = "ssh", .job = true, .perf = true, .workers = 3, .servers = 3, .checkpoints_kept = 10};
+  all.asked = {.starter = "ssh", .job = true, .perf = true, .workers = 3, .servers = 3, .checkpoints = 11};
   all.hosts.push_back({.name = "this machine", .is_launcher = true, .facts = good_facts("here")});
   for (int i = 1; i <= 3; i++) {
     HostReport host{.name = "node" + std::to_string(i), .workers = 1, .servers = 1, .has_first_worker = i == 1};

@@ -42,7 +42,7 @@ struct Asked {
   bool names_matter = false;  // the starter resolves names of hosts on the hosts
   int64_t workers = 1, servers = 0;
   int64_t launcher_open_files = 0;  // descriptors that the launcher needs
-  int64_t checkpoints_kept = 0;     // at most
+  int64_t checkpoints = 0;          // on disk at one time, at most
   bool allow_mixed_builds = false;
 };
 

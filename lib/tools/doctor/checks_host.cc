@@ -84,8 +84,8 @@ double disk_needed_at_least(const HostReport& host, const Facts& facts) {
 
 double disk_needed_for_all(const Examined& examined, const HostReport& host, const Facts& facts) {
   if (!host.has_first_worker) return kLittleDisk;
-  const auto kept = static_cast<double>(examined.asked.checkpoints_kept + 1);
-  return std::max(disk_needed_at_least(host, facts), kept * facts.needs.checkpoint);
+  const auto count = static_cast<double>(examined.asked.checkpoints);
+  return std::max(disk_needed_at_least(host, facts), count * facts.needs.checkpoint);
 }
 
 Finding judge_disk(const Examined& examined, const HostReport& host, const Facts& facts) {
@@ -245,13 +245,14 @@ std::vector<Row> check_run_directory(const Examined& examined) {
 }
 
 std::vector<Row> check_disk_space(const Examined& examined) {
-  if (!examined.asked.job) return single_row("disk space", Verdict::kSkip, "not asked for: no flags of a job");
   std::vector<double> free;
   std::vector<Finding> findings = judge_hosts(examined, nullptr, [&](const HostReport& host, const Facts& facts) {
     free.push_back(static_cast<double>(facts.run_directory.free_bytes));
-    return judge_disk(examined, host, facts);
+    return examined.asked.job ? judge_disk(examined, host, facts) : Finding{};
   });
-  return rows_of("disk space", findings, range_text(free, bytes_text) + " free in the run directory");
+  return rows_of(
+      "disk space", findings,
+      range_text(free, bytes_text) + (examined.asked.job ? " free in the run directory" : " free for runs/"));
 }
 
 }  // namespace dtrain::tools::doctor

@@ -95,13 +95,6 @@ std::string some_of(const std::vector<std::string>& names) {
   return fmt::format("{} and {}", fmt::join(first, ", "), rest == 1 ? names.back() : fmt::format("{} others", rest));
 }
 
-std::string bytes_text(double bytes) {
-  if (bytes < 0x1p20) return fmt::format("{:.0f} KiB", bytes / 0x1p10);
-  if (bytes < 0x1p30) return fmt::format("{:.1f} MiB", bytes / 0x1p20);
-  if (bytes < 0x1p40) return fmt::format("{:.1f} GiB", bytes / 0x1p30);
-  return fmt::format("{:.1f} TiB", bytes / 0x1p40);
-}
-
 std::string rate_text(double bytes_per_second) {
   if (bytes_per_second < 1e9) return fmt::format("{:.3g} MB/s", bytes_per_second / 1e6);
   return fmt::format("{:.3g} GB/s", bytes_per_second / 1e9);

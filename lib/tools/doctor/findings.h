@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/words.h"
 #include "tools/doctor/checks.h"
 
 namespace dtrain::tools::doctor {
@@ -38,7 +39,6 @@ std::string most_frequent(const std::vector<std::string>& values);
 // "node1", "node1 and node2", "node1, node2 and 96 others".
 std::string some_of(const std::vector<std::string>& names);
 
-std::string bytes_text(double bytes);            // "1.5 GiB"
 std::string rate_text(double bytes_per_second);  // "118 MB/s"
 std::string seconds_text(double seconds);        // "120 us", "12 ms", "3.1 s"
 // "15.6 GiB", or "15.6 GiB to 31.2 GiB" if the smallest and the largest differ.
