@@ -11,6 +11,7 @@
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/spec/job_plan.h"
+#include "job/spec/resume.h"
 #include "launch/make_job.h"
 #include "notes.h"
 #include "role/process/addresses.h"
@@ -136,6 +137,7 @@ Result<int> train(const Call& call) {
   for (const std::string& note : search.notes) show_note(note);
   // The search must not be repeated, because it would then find the new run itself.
   flags.loop.resume = search.run ? search.run->directory : "";
+  if (search.run) job::take_kept_checkpoints(search.run->spec, flags);
   flags.loop.retrain = false;
   if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);
   if (search.is_finished) return job::kExitOk;

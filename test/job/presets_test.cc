@@ -103,6 +103,17 @@ TEST_CASE("a preset's paths are in the data folder, and flags go before a preset
   CHECK(cifar.job.optimizer.lr_factor_epoch == 1);
 }
 
+TEST_CASE("the last three checkpoints and the best are kept, but all with a preset, as MXNet does", "[job]") {
+  CHECK(parsed({}).loop.keep == 3);
+  CHECK(parsed({}).job.keep_best);
+  for (const Preset& preset : presets()) {
+    INFO(preset.name);
+    const Flags flags = parsed({"--preset", std::string(preset.name)});
+    CHECK(flags.loop.keep == 0);
+    CHECK_FALSE(flags.job.keep_best);
+  }
+}
+
 TEST_CASE("every preset but cifar100 stands for a script", "[job]") {
   std::set<std::string> names, known = {"cifar100"};  // MXNet 1.x has no script for CIFAR-100: the one of cifar10
   for (const Preset& preset : presets()) names.emplace(preset.name);

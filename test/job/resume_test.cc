@@ -88,12 +88,47 @@ TEST_CASE("a resumed run needs only its directory", "[job]") {
   CHECK(flags.distributed());
   CHECK(flags.data.data_dir == "data/some");  // as given: the process runs where the first one ran
   CHECK(flags.device.cpus == 2);
-  CHECK(recalled_arguments(flags) == std::vector<std::string>{"--cpus=2", "--data-dir=data/some"});
+  CHECK(recalled_arguments(flags) == std::vector<std::string>{"--cpus=2", "--data-dir=data/some", "--keep=3"});
 
   const Flags other = must(resumed(dir.path(), {"--data-dir", "moved", "--cpus", "3", "--num-epochs", "7"}));
   CHECK(other.data.data_dir == "moved");
   CHECK(other.device.cpus == 3);
   CHECK(other.job.num_epochs == 7);
+}
+
+TEST_CASE("a resumed run keeps as many checkpoints as before", "[job]") {
+  const auto resumed_run = [](const JobSpec& run, const std::vector<std::string>& given = {}) {
+    const test::TempDir dir;
+    must(write_job_spec(dir.path(), run));
+    return must(resumed(dir.path(), given));
+  };
+  const JobSpec usual = run_of({}, here());
+  CHECK(usual.remembered.values.at("keep") == "3");
+  CHECK(resumed_run(usual).loop.keep == 3);
+  CHECK(resumed_run(run_of({"--keep", "7", "--keep-best", "0"}, here())).loop.keep == 7);
+  CHECK(resumed_run(usual, {"--keep", "0"}).loop.keep == 0);
+  JobSpec old = usual;  // of a version that kept all checkpoints and did not store that
+  old.remembered.values.erase("keep");
+  old.flags.keep_best = false;
+  CHECK(resumed_run(old).loop.keep == 0);
+  CHECK_FALSE(resumed_run(old).job.keep_best);
+  CHECK(resumed_run(old, {"--keep", "2"}).loop.keep == 2);
+}
+
+TEST_CASE("--resume auto continues a run that keeps other checkpoints than the default says", "[job]") {
+  JobSpec old = run_of({"--keep-best", "0"}, here());
+  old.remembered.values.erase("keep");
+  const auto continued = [&](const std::vector<std::string>& arguments) {
+    Flags flags = parsed(arguments);
+    must(apply_data_set("mnist", flags.job));
+    CHECK(differences_from_run(old, flags, here()).empty());
+    take_kept_checkpoints(old, flags);
+    return flags;
+  };
+  CHECK(continued({}).loop.keep == 0);
+  CHECK_FALSE(continued({}).job.keep_best);
+  CHECK(recalled_arguments(continued({})) == std::vector<std::string>{"--keep=0"});
+  CHECK(continued({"--keep", "5"}).loop.keep == 5);
 }
 
 TEST_CASE("a run that is resumed from another working directory finds its files", "[job]") {

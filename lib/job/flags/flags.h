@@ -139,7 +139,7 @@ struct JobFlags {
   // All workers validate at the same points and end together.
   int64_t eval_batches_interval = 0;          // steps of an epoch; 0: only at its end
   int64_t patience = 0;                       // epochs without a better validation accuracy; 0: no limit
-  bool keep_best = false;                     // write PREFIX-best
+  bool keep_best = true;                      // write PREFIX-best, if there is validation data
   std::optional<int64_t> time_batches_after;  // time the batches after so many; nullopt: off
 };
 
@@ -240,7 +240,7 @@ struct LoopFlags {
   int64_t save_period = 1;                  // epochs; 0: never
   std::chrono::milliseconds save_every{0};  // 0: off
   bool save_optimizer_states = true;
-  int64_t keep = 0;     // checkpoints of epochs to keep; 0: all
+  int64_t keep = 3;     // checkpoints of epochs to keep; 0: all
   int64_t monitor = 0;  // steps between lines about all tensors; 0: none
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;

@@ -255,7 +255,9 @@ std::vector<Row> checkpoint_rows() {
        .min = 0,
        .max = kEpochsMax},
       {.name = "keep-best",
-       .help = "write PREFIX-best.params after each epoch with the best validation accuracy so far",
+       .help =
+           "write PREFIX-best.params after each epoch with the best validation accuracy so far, if there is validation "
+           "data",
        .bind = DT_FIELD(Flags, job.keep_best),
        .scope = Scope::kJob},
   };

@@ -32,6 +32,9 @@ const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "
 // Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file is one.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
+// Always stored: a run that lacks it is from a version of dtrain whose default was to keep all checkpoints.
+constexpr std::string_view kKeep = "keep";
+
 const Row* row_of(std::string_view flag) {
   for (const Row& row : training_flags().rows()) {
     if (row.name == flag) return &row;
@@ -79,6 +82,14 @@ std::string Remembered::path_of(std::string_view flag) const {
   return found == values.end() || found->second == "none" ? "" : found->second;
 }
 
+int64_t checkpoints_kept(const Remembered& run) {
+  Flags flags;
+  flags.loop.keep = 0;
+  const auto stored = run.values.find(kKeep);
+  if (stored != run.values.end()) (void)FlagTable<Flags>::set(*row_of(kKeep), stored->second, flags);
+  return flags.loop.keep;
+}
+
 bool is_remembered(std::string_view flag) {
   const Row* row = row_of(flag);
   return row != nullptr && row->scope == Scope::kProcess && !contains(kOfOneStart, flag) &&
@@ -94,7 +105,8 @@ Remembered remember(const Flags& flags, const std::string& directory) {
     std::string value = row.bind.get(flags);
     const bool given = flags.source(row.name) > Source::kEnvironment;
     const bool differs = value != row.bind.get(defaults) && flags.source(row.name) != Source::kEnvironment;
-    if (!given && !differs && !is_read_by_default(flags, row.name)) continue;
+    const bool is_always_stored = row.name == kKeep;
+    if (!given && !differs && !is_always_stored && !is_read_by_default(flags, row.name)) continue;
     // A path in --data-dir is stored relative to it, so that the run can be resumed with another --data-dir. Relative
     // names of data sets need no change.
     const std::string& data_dir = flags.data.data_dir;
@@ -118,6 +130,8 @@ std::string absolute_value(std::string_view flag, const std::string& value, cons
 
 Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
                 Flags& flags) {
+  flags.loop.keep = checkpoints_kept(run);
+  flags.sources[std::string(kKeep)] = Source::kResumed;
   for (const auto& [flag, text] : run.values) {
     if (!is_remembered(flag) || is_replaced(flag, given)) continue;
     const std::string value =

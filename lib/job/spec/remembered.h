@@ -24,6 +24,9 @@ struct Remembered {
   [[nodiscard]] std::string path_of(std::string_view flag) const;
 };
 
+// --keep of the run. A run of a version that did not store it keeps all checkpoints: 0.
+int64_t checkpoints_kept(const Remembered& run);
+
 // True if a run stores the value of this flag. False for flags of the job, and for flags that concern one start
 // (--dry-run) or one process (--rank), or that may hold a secret (--env).
 bool is_remembered(std::string_view flag);

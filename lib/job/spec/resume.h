@@ -19,6 +19,10 @@ Result<JobSpec> read_resumed(const std::string& directory);
 // this.
 Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::string>& given, Flags& flags);
 
+// For --resume auto: the run keeps as many checkpoints as before, and the best one or not as before, unless the flags
+// give --keep or --keep-best.
+void take_kept_checkpoints(const JobSpec& run, Flags& flags);
+
 // Refuses changes to flags that a run must keep: another network would not fit its weights, another seed would change
 // its order of records. Code::kUsage names the flags, with both values.
 Result<> check_resumed(const JobSpec& run, const Flags& flags, const std::string& directory);

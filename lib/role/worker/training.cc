@@ -8,10 +8,13 @@ namespace dtrain::role {
 
 namespace {
 
-Result<> check_needs_no_validation(const job::JobFlags& job) {
+Result<> check_needs_no_validation(const job::JobFlags& job, const job::Flags& given) {
+  // By default, and in a resumed run, it applies only if there is validation data.
+  const bool asks_for_best =
+      job.keep_best && given.given("keep-best") && given.source("keep-best") != job::Source::kResumed;
   const char* flag = job.patience > 0                ? "patience"
                      : job.optimizer.lr_patience > 0 ? "lr-patience"
-                     : job.keep_best                 ? "keep-best"
+                     : asks_for_best                 ? "keep-best"
                      : job.eval_batches_interval > 0 ? "eval-batches-interval"
                                                      : nullptr;
   if (flag == nullptr) return {};
@@ -97,7 +100,7 @@ Result<> Training::compile() {
   gpu_use_ = telemetry::collect_gpu_use(*setup_.process.registry, devices_->gpus());
   DT_TRY(training_, compile_with(options_.training), "compiling '{}'", setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) {
-    return setup_.keeps_weights ? check_needs_no_validation(setup_.spec.flags) : Result<>{};
+    return setup_.keeps_weights ? check_needs_no_validation(setup_.spec.flags, setup_.process.flags) : Result<>{};
   }
   DT_TRY(inference_, compile_with(options_.inference), "compiling '{}' for validation",
          setup_.spec.flags.network.network);
