@@ -109,6 +109,29 @@ TEST_CASE("a survey goes on behind broken records, and reports pictures of sever
   CHECK(survey.classes() == 3);
   CHECK(!survey.image);
   CHECK(survey.sizes == "from 9 x 8 to 9 x 10");
+  CHECK(survey.text() == "3 labels from 0 to 2 and pictures from 9 x 8 to 9 x 10");
+}
+
+TEST_CASE("a gray picture among colored ones of its size makes no difference, and messages tell of it", "[data]") {
+  const auto surveyed = [](const std::vector<int>& channels, int step) {
+    const test::TempDir dir;
+    std::vector<uint8_t> file;
+    for (size_t i = 0; i < channels.size(); i++) {
+      const int edge = 8 + step * static_cast<int>(i);
+      const auto picture = must(encode_image(test::gradient_image(edge, edge, channels[i], 1), ".png", 3));
+      must(append_record(file, test::image_payload(1, static_cast<float>(i), picture)));
+    }
+    test::write_bytes(dir.path("a.rec"), file);
+    return must(survey_records({dir.path("a.rec")}));
+  };
+  const Survey mixed = surveyed({3, 1, 3}, 0);
+  CHECK(mixed.image == Shape{3, 8, 8});
+  CHECK(mixed.text() == "3 labels from 0 to 2 and gray and colored pictures of 8 x 8");
+  CHECK(surveyed({1, 1, 1}, 0).image == Shape{1, 8, 8});
+  const Survey gray = surveyed({1, 1}, 4);
+  CHECK_FALSE(gray.image);
+  CHECK(gray.channels() == 1);
+  CHECK(gray.text() == "2 labels from 0 to 1 and gray pictures from 8 x 8 to 12 x 12");
 }
 
 TEST_CASE("CIFAR's binary files are recognized in the directory and in the folder of their archive", "[data]") {

@@ -179,6 +179,12 @@ TEST_CASE("what the files of a data set do not tell must be given, and the error
   flags = parsed({"--data-dir", dir.path().c_str(), "--num-classes", "5"});
   const Error no_shape = apply_own_data_set(flags, finds(gaps)).error();
   CHECK(no_shape.message.find("--image-shape C,H,W (resnet was made for 3,224,224)") != std::string::npos);
+  const FoundData gray = {
+      .name = "records", .classes = 2, .image_shape = {}, .seen = "a.rec has gray ones", .channels = 1};
+  flags = parsed({"--data-dir", dir.path().c_str()});
+  CHECK(apply_own_data_set(flags, finds(gray))
+            .error()
+            .message.find("--image-shape 1,H,W (resnet was made for 3,224,224") != std::string::npos);
   const std::vector<const char*> both = {"--num-classes", "5", "--image-shape", "3,8,8"};
   flags = parsed({"--data-dir", dir.path().c_str(), both[0], both[1], both[2], both[3]});
   REQUIRE(apply_own_data_set(flags, finds(gaps)));

@@ -30,7 +30,7 @@ bool is_whole(const Survey& survey) {
 // A data set without a name of its own.
 Recognized unnamed(const std::string& form, const std::string& where, const Survey& survey) {
   DataType type{form, survey.classes().value_or(0), is_whole(survey) ? *survey.image : Shape()};
-  return {std::move(type), fmt::format("{} has {}", where, survey.text())};
+  return {std::move(type), fmt::format("{} has {}", where, survey.text()), survey.channels()};
 }
 
 Recognized named(const std::string& name, const std::string& where, const Survey& survey) {
@@ -46,7 +46,8 @@ Result<Recognized> recognize_idx(const Located& located, bool needs_labels) {
   }
   const Survey survey{.labels = {train.labels.begin(), train.labels.end()},
                       .image = Shape{1, train.rows, train.columns},
-                      .sizes = fmt::format("{} x {}", train.columns, train.rows)};
+                      .sizes = fmt::format("{} x {}", train.columns, train.rows),
+                      .gray = true};
   const std::string& where = located.train.images;
   return is_mnist && survey.classes() == 10 ? named("mnist", where, survey) : unnamed("idx", where, survey);
 }

@@ -27,6 +27,8 @@ std::string data_type_names();
 struct Recognized {
   DataType type;
   std::string seen;  // where and what, for messages: "data/train.rec has 10 labels from 0 to 9 and pictures of 48 x 48"
+  int64_t channels =
+      0;  // of a set without a name of its own: 1 if all pictures are gray, 3 if some are not; 0: unknown
 };
 // Looks into the files that `files` names. An idx set is mnist if it has its 60000 and 10000 pictures of 28 x 28.
 // Records are cifar10 or cifar100 if their pictures have 32 x 32 pixels and all 10 or 100 labels are there, and imagenet

@@ -36,7 +36,8 @@ class Sizes {
   void look_at(Bytes file) {
     if (!decoder_.decode_as_stored(file, image_)) return;
     const ImageSize upright = read_orientation(file).turned(image_.size());
-    const Shape shape = {image_.channels == 1 ? 1 : 3, upright.height, upright.width};
+    (image_.channels == 1 ? gray_ : color_) = true;
+    const Shape shape = {1, upright.height, upright.width};
     const auto by_pixels = [](const Shape& a, const Shape& b) { return a[1] * a[2] < b[1] * b[2]; };
     if (!seen_ || by_pixels(shape, smallest_)) smallest_ = shape;
     if (!seen_ || by_pixels(largest_, shape)) largest_ = shape;
@@ -48,7 +49,9 @@ class Sizes {
   void tell(Survey& survey) const {
     if (!seen_) return;
     survey.sizes = text(smallest_);
-    if (same_) survey.image = first_;
+    survey.gray = gray_;
+    survey.color = color_;
+    if (same_) survey.image = Shape{survey.channels(), first_[1], first_[2]};
     if (smallest_ != largest_) survey.sizes = fmt::format("from {} to {}", text(smallest_), text(largest_));
   }
 
@@ -57,7 +60,7 @@ class Sizes {
 
   ImageDecoder decoder_;
   Image image_;
-  bool seen_ = false, same_ = true;
+  bool seen_ = false, same_ = true, gray_ = false, color_ = false;
   Shape first_, smallest_, largest_;
 };
 
@@ -151,7 +154,12 @@ std::string Survey::text() const {
     text = fmt::format("{} labels from {} to {}{}", labels.size(), *labels.begin(), *labels.rbegin(),
                        complete ? "" : " in the places that were looked at");
   }
-  return sizes.empty() ? text : fmt::format("{} and pictures of {}", text, sizes);
+  if (sizes.empty()) return text;
+  return fmt::format("{} and {}pictures {}{}", text,
+                     !gray   ? ""
+                     : color ? "gray and colored "
+                             : "gray ",
+                     sizes.starts_with("from") ? "" : "of ", sizes);
 }
 
 Result<Survey> survey_records(const std::vector<std::string>& paths) {

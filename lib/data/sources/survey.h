@@ -16,13 +16,18 @@ struct Survey {
   bool complete = true;      // every label was read; else those of records all over the file
   bool are_classes = true;   // the labels that were read are whole numbers from 0 to kLabelMax
   std::set<int64_t> labels;  // different ones
-  // [c, h, w] of the pictures that were looked at; nullopt if they differ, or there are none.
+  // [c, h, w] of the pictures that were looked at; nullopt if their sizes differ, or there are none. c is 3 if some are
+  // in color.
   std::optional<Shape> image;
-  std::string sizes;  // of these pictures, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
+  std::string sizes;   // of these pictures, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
+  bool gray = false;   // some of them are gray
+  bool color = false;  // some of them are in color
+  // Of the images for a network that takes all of them: gray ones can be made colored. 0: there are none.
+  [[nodiscard]] int64_t channels() const { return color ? 3 : gray ? 1 : 0; }
 
   // The number of classes k if all labels were read and they are 0 .. k-1, each of them.
   [[nodiscard]] std::optional<int64_t> classes() const;
-  // "10 labels from 0 to 9 and pictures of 32 x 32".
+  // "10 labels from 0 to 9 and pictures of 32 x 32", "2 labels from 0 to 1 and gray pictures from 40 x 30 to 300 x 200".
   [[nodiscard]] std::string text() const;
 };
 constexpr int64_t kLabelMax = (int64_t{1} << 20) - 1;

@@ -121,8 +121,12 @@ Result<> apply_found(const FoundData& found, JobFlags& flags) {
                 found.seen);
   }
   if (network.image_shape.empty()) {
-    return fail(Code::kUsage, "{}: give the size that the network takes with --image-shape C,H,W ({} was made for {})",
-                found.seen, network.network, fmt::join(image_of_network(network.network, network.num_layers), ","));
+    const bool is_gray = found.channels == 1;
+    return fail(Code::kUsage,
+                "{}: give the size that the network takes with --image-shape {},H,W ({} was made for {}{})", found.seen,
+                is_gray ? "1" : "C", network.network,
+                fmt::join(image_of_network(network.network, network.num_layers), ","),
+                is_gray ? "; 1 is the channel of gray pictures" : "");
   }
   return apply_data_set(found.name, flags);
 }

@@ -51,6 +51,7 @@ struct FoundData {
   int64_t classes = 0;               // 0: the files do not tell
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: the files do not tell
   std::string seen = {};             // what the files have, for messages
+  int64_t channels = 0;              // of the pictures: 1 if all of them are gray, 3 if some are not; 0: unknown
 };
 // Looks at the files that the flags name.
 using RecognizeDataSet = std::function<Result<FoundData>(const Flags& flags)>;

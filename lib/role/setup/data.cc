@@ -148,7 +148,8 @@ Result<job::FoundData> recognize(const job::Flags& given) {
   job::FoundData data{.name = std::move(found.type.name),
                       .classes = found.type.classes,
                       .image_shape = std::move(found.type.image),
-                      .seen = std::move(found.seen)};
+                      .seen = std::move(found.seen),
+                      .channels = found.channels};
   DT_TRY_VOID(take_classes_of_list(given, data));
   return data;
 }
