@@ -111,7 +111,7 @@ Result<int> data_stat(const Call& call) {
   }
   std::vector<std::string> arguments = call.arguments;
   const std::vector<std::string> names = take_names(arguments);
-  if (names.empty()) {
+  if (names.empty() || std::ranges::find(names, "") != names.end()) {
     const std::string_view usage = kDataStatUsage;
     return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
   }

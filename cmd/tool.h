@@ -1,6 +1,7 @@
 // Command lines of the tools: a small table of flags, positionals, and --help.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -81,6 +82,9 @@ Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, c
   for (const job::Setting& setting : settings) DT_TRY_VOID(table.apply(setting, line.options));
   if (line.positionals.size() < least || line.positionals.size() > most) {
     return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
+  }
+  if (std::ranges::find(line.positionals, "") != line.positionals.end()) {
+    return fail(Code::kUsage, "an argument is empty; usage: {}", usage.substr(0, usage.find('\n')));
   }
   return line;
 }

@@ -106,7 +106,7 @@ TEST_CASE("an empty value is not the same as a missing value", "[job]") {
   CHECK_THAT(refused({"--lr=", "0.5"}), Contains("'0.5' is neither a flag nor a sub-command"));
   CHECK_THAT(refused({"--lr", ""}), Contains("--lr: '' is not a number"));
   CHECK_THAT(refused({"--deterministic="}), Contains("--deterministic: '' is neither 0 nor 1"));
-  CHECK(parsed({"--model-prefix=", "--lr=0.5"}).loop.model_prefix.empty());
+  CHECK(parsed({"--data-train-idx=", "--lr=0.5"}).data.data_train_idx.empty());
   CHECK(parsed({"-n=3"}).job.num_workers == 3);
   CHECK(parsed({"-n3"}).job.num_workers == 3);
 }

@@ -5,10 +5,12 @@
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"
+#include "support/must.h"
 
 namespace dtrain::job {
 
 using Catch::Matchers::Contains;
+using test::must;
 
 TEST_CASE("the option -n selects dist_sync with as many servers as workers", "[job]") {
   const Flags flags = parsed({"-n", "3"});
@@ -252,7 +254,9 @@ TEST_CASE("variables that are left over from another job are named where they ch
                     {"DMLC_PS_ROOT_PORT", "1"},
                     {"DMLC_NUM_WORKER", "3"},
                     {"DMLC_NUM_SERVER", "1"}};
-  CHECK(notes({"--benchmark", "1"}, left).empty());  // a process of a job, as MXNet starts one by hand
+  CHECK(notes({"--benchmark", "1"}, left) ==
+        "the environment variable DMLC_ROLE makes this process a worker of a job that others start; unset it to train "
+        "here");
   CHECK(
       notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left) ==
       "the environment variable DMLC_ROLE makes this process a worker of a job that others start; unset it to start a "
@@ -261,7 +265,35 @@ TEST_CASE("variables that are left over from another job are named where they ch
   left["DMLC_JOB_CLUSTER"] = "ssh";
   CHECK(notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left).empty());
   CHECK(notes({"--benchmark", "1"}, {{"DMLC_NUM_WORKER", "3"}, {"DMLC_NUM_SERVER", "1"}}) ==
-        "the environment variable DMLC_NUM_WORKER makes this a job of 3 workers; unset it to train in one process");
+        "the environment variable DMLC_NUM_WORKER makes this a job of 3 workers; unset it to train in one process\n"
+        "this job takes DMLC_NUM_SERVER=1 from the environment; unset what is left there from another job");
+  CHECK(
+      notes({"-n", "2", "-s", "2", "--benchmark", "1"}, {{"DMLC_NUM_WORKER", "3"}, {"DMLC_NUM_SERVER", "1"}}).empty());
+}
+
+TEST_CASE("an error about the flags names the variables that set some of them", "[job]") {
+  const auto error = [](const std::vector<std::string>& arguments, const Variables& set) {
+    return parse_flags(arguments, variables(set)).error().text();
+  };
+  CHECK_THAT(error({"--benchmark", "1"}, {{"DMLC_ROLE", "worker"}}),
+             Contains("--role worker: the number of workers is missing") &&
+                 Contains("while taking DMLC_ROLE=worker from the environment"));
+  CHECK_THAT(error({"--benchmark", "1"}, {{"DMLC_NUM_SERVER", "2"}}),
+             Contains("while taking DMLC_NUM_SERVER=2 from the environment"));
+  CHECK_THAT(error({"--benchmark", "1", "--kv-store", "dist_sync"}, {}), !Contains("environment"));
+}
+
+TEST_CASE("a flag that takes a path refuses an empty one, and names itself", "[job]") {
+  for (const Row& row : training_flags().rows()) {
+    if (!is_path(row.value) || row.may_be_empty) continue;
+    INFO(row.name);
+    CHECK_THAT(refused({row.spelling() + "="}), Contains(row.spelling() + ": the value is empty: give " + row.value));
+  }
+  for (const char* flag : {"data-train", "data-val", "data-dir", "config", "resume", "hostfile", "mean-img",
+                           "model-prefix", "pretrained-model", "network", "run-dir", "tls-cert", "groups-file"}) {
+    INFO(flag);
+    CHECK(is_path(training_flags().rows()[must(training_flags().find(std::string("--") + flag))].value));
+  }
 }
 
 TEST_CASE("equivalent flags give the same learning-rate schedule", "[job]") {

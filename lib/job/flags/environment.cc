@@ -1,5 +1,8 @@
 #include "job/flags/environment.h"
 
+#include <fmt/ranges.h>
+
+#include "base/printable.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {
@@ -38,11 +41,10 @@ void note_role(const Flags& flags, const Environment& environment, std::vector<s
   if (!environment("DMLC_JOB_CLUSTER").value_or("").empty()) return;
   const bool asks_for_job =
       flags.source("num-workers") == Source::kCommandLine || flags.source("num-servers") == Source::kCommandLine;
-  if (flags.source("role") == Source::kEnvironment && flags.launch.role != Role::kNone && asks_for_job) {
+  if (flags.source("role") == Source::kEnvironment && flags.launch.role != Role::kNone) {
     notes.push_back(fmt::format(
-        "the environment variable DMLC_ROLE makes this process a {} of a job that others start; unset it to "
-        "start a job here",
-        format_value(flags.launch.role)));
+        "the environment variable DMLC_ROLE makes this process a {} of a job that others start; unset it to {} here",
+        format_value(flags.launch.role), asks_for_job ? "start a job" : "train"));
   }
   if (flags.launch.role == Role::kNone && flags.source("num-workers") == Source::kEnvironment) {
     notes.push_back(fmt::format(
@@ -52,7 +54,36 @@ void note_role(const Flags& flags, const Environment& environment, std::vector<s
   }
 }
 
+// The variables "NAME=value" that set flags, of which no stronger source gives the value.
+std::vector<std::string> variables_in_use(const Flags& flags, const Environment& environment) {
+  std::vector<std::string> used;
+  for (const Setting& setting : environment_settings(training_flags(), environment)) {
+    if (flags.source(training_flags().rows()[setting.row].name) != Source::kEnvironment) continue;
+    used.push_back(fmt::format("{}={}", setting.spelling, printable(setting.value)));
+  }
+  return used;
+}
+
+// Variables of a tracker that change a job which this process starts.
+void note_job(const Flags& flags, const Environment& environment, std::vector<std::string>& notes) {
+  const bool starts_job = flags.launch.role == Role::kNone && flags.distributed();
+  if (!starts_job || !environment("DMLC_JOB_CLUSTER").value_or("").empty()) return;
+  std::vector<std::string> used = variables_in_use(flags, environment);
+  std::erase_if(used, [](const std::string& variable) {
+    return !variable.starts_with("DMLC_") || variable.starts_with("DMLC_NUM_WORKER=");
+  });
+  if (used.empty()) return;
+  notes.push_back(fmt::format("this job takes {} from the environment; unset what is left there from another job",
+                              fmt::join(used, " and ")));
+}
+
 }  // namespace
+
+Error with_variables(Error error, const Flags& flags, const Environment& environment) {
+  const std::vector<std::string> used = variables_in_use(flags, environment);
+  if (used.empty()) return error;
+  return std::move(error).with(fmt::format("taking {} from the environment", fmt::join(used, " and ")));
+}
 
 std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment) {
   std::vector<Setting> settings;
@@ -90,6 +121,7 @@ Result<int64_t> environment_host_roles(const Environment& environment) {
 std::vector<std::string> environment_notes(const Flags& flags, const Environment& environment) {
   std::vector<std::string> notes;
   note_role(flags, environment, notes);
+  note_job(flags, environment, notes);
   for (const char* name : {"DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL", "MXNET_KVSTORE_SLICE_THRESHOLD",
                            "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
     const std::string value = environment(name).value_or("");

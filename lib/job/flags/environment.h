@@ -15,6 +15,10 @@ namespace dtrain::job {
 // The flags that the environment sets.
 std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment);
 
+// Adds to an error about the flags which environment variables set some of them: a variable that is left from another job
+// changes what a command does, and the user does not see it in the command.
+Error with_variables(Error error, const Flags& flags, const Environment& environment);
+
 // The rank that a tracker has given to this worker or server: DMLC_WORKER_ID or DMLC_SERVER_ID. The local tracker sets
 // DMLC_TASK_ID instead, which numbers the workers first and then the servers. Nullopt if no rank is given.
 Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);

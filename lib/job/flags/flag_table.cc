@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/nearest.h"
@@ -48,6 +49,18 @@ Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<
   return {flag.code,
           fmt::format("{}: '{}' {}; accepted: '{}'", spelling, printable(*value), flag.message,
                       fmt::join(flag.accepted, "', '")),
+          {}};
+}
+
+bool is_path(std::string_view placeholder) {
+  return std::ranges::any_of(std::array{"FILE", "DIR", "PREFIX", "MODEL"},
+                             [&](std::string_view word) { return placeholder.find(word) != placeholder.npos; });
+}
+
+Error empty_path(std::string_view spelling, std::string_view placeholder, std::string_view word) {
+  return {Code::kUsage,
+          fmt::format("{}: the value is empty: give {}{}, or leave out the flag", spelling, placeholder,
+                      word == "none" ? " or 'none'" : ""),
           {}};
 }
 

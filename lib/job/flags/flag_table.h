@@ -43,12 +43,14 @@ struct Binding {
   bool boolean = false;
   bool numeric = false;                 // the values are numbers; the row must give their range
   std::vector<std::string> names = {};  // all values, if Member is an enumeration
+  std::string word = {};                // the text of the member's empty value; empty: none
 };
 
 // `word` is the text of the member's empty value (nullopt, 0, an empty list or text), for example "none".
 template <class Options, class Member>
 Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
   Binding<Options> binding;
+  binding.word = word;
   binding.boolean = std::is_same_v<Member, bool>;
   binding.numeric = IsNumeric<Member>::value;
   if constexpr (std::is_enum_v<Member>) {
@@ -84,6 +86,7 @@ struct FlagRow {
   std::vector<std::string> choices = {};     // if not empty: the only valid texts
   std::vector<std::string> later = {};       // texts that will be valid in a later version
   std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
+  bool may_be_empty = false;                 // a path for which MXNet's scripts pass an empty text
   bool repeats = false;                      // may be given several times; all values count
   Scope scope = Scope::kProcess;
   std::string environment = {};               // the environment variable that is the fallback
@@ -120,6 +123,12 @@ const RefusedFlag* find_refused(std::string_view spelling, const std::vector<Ref
 // "--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'". Without a value, the message is about the
 // flag itself.
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
+// Whether a value with this placeholder in --help is a path: a file, a directory, a prefix of files, or a model, which is
+// one of these.
+bool is_path(std::string_view placeholder);
+// "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that stands for no path; may be
+// empty.
+Error empty_path(std::string_view spelling, std::string_view placeholder, std::string_view none);
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
 // "1 to 1048576; default: 128", for --help; only the default if there are no limits.
@@ -212,6 +221,9 @@ class FlagTable {
     std::string value = setting.value;
     for (const Alias& alias : row.aliases) {
       if (alias.spelling == setting.spelling && alias.rewrite) value = alias.rewrite(value);
+    }
+    if (value.empty() && is_path(row.value) && !row.may_be_empty) {
+      return tl::unexpected(empty_path(setting.spelling, row.value, row.bind.word));
     }
     Result<> result = set(row, value, options);
     if (!result) result.error().message = setting.spelling + ": " + result.error().message;

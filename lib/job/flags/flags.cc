@@ -202,7 +202,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
   }
   DT_TRY(const std::string allocation, take_allocation(environment, flags));
-  DT_TRY_VOID(resolve(flags));
+  Result<> resolved = resolve(flags);
+  if (!resolved) return tl::unexpected(with_variables(std::move(resolved.error()), flags, environment));
   parsed.notes = notes_on(flags, environment);
   if (!allocation.empty()) parsed.notes.push_back(allocation);
   return parsed;
