@@ -3,16 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <numeric>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "data/sources/picture_source.h"
-#include "role/process/run_dir.h"
+#include "role/setup/class_names.h"
 #include "role/setup/data.h"
 #include "tools/npy.h"
 
@@ -21,38 +19,14 @@ namespace {
 
 using Output = PredictOptions::Output;
 
-std::string without_id(std::string_view line) {
-  const bool has_id = line.size() > 9 && line[0] == 'n' && line[9] == ' ' &&
-                      std::all_of(line.begin() + 1, line.begin() + 9, [](char c) { return c >= '0' && c <= '9'; });
-  return std::string(has_id ? line.substr(10) : line);
-}
-
-Result<std::vector<std::string>> read_class_names(const std::string& path) {
-  DT_TRY(const std::string text, read_file(path));
-  return parse_class_names(text);
-}
-
-// The names of the model's classes by the file that the user gave, or by one that is there. A file that was found, and not
-// given, may be about other classes and then names nothing.
+// The names of the model's classes by the file that the user gave, or by one that is there.
 Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, int64_t classes,
                                                 const Log& log) {
-  const auto fits = [&](const std::vector<std::string>& names) { return std::ssize(names) == classes; };
-  if (!synset.empty()) {
-    DT_TRY(std::vector<std::string> names, read_class_names(synset), "reading --synset");
-    if (fits(names)) return names;
-    return fail(Code::kUsage, "--synset {}: the file has {} lines, but the model has {} classes", synset, names.size(),
-                classes);
-  }
-  std::vector<std::string> places = {class_names_beside(model)};
-  if (!model.data_dir.empty()) places.push_back(model.data_dir + "/" + role::kClassNamesFile);
-  for (const std::string& path : places) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    DT_TRY(std::vector<std::string> names, read_class_names(path));
-    if (fits(names)) return names;
-    log.warn("{} is not used: it has {} lines, but the model has {} classes", path, names.size(), classes);
-  }
-  return std::vector<std::string>();
+  if (synset.empty()) return known_class_names(model, classes, log);
+  DT_TRY(std::vector<std::string> names, role::read_class_names(synset), "reading --synset");
+  if (std::ssize(names) == classes) return names;
+  return fail(Code::kUsage, "--synset {}: the file has {} lines, but the model has {} classes", synset, names.size(),
+              classes);
 }
 
 // Writes the classes of one picture after the other.
@@ -179,18 +153,6 @@ Result<std::vector<std::string>> with_lines_of(std::istream& standard_input, con
     }
   }
   return all;
-}
-
-std::vector<std::string> parse_class_names(std::string_view text) {
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    names.push_back(without_id(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return names;
 }
 
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log) {

@@ -43,7 +43,4 @@ struct Predicted {
 // result, or the names do not fit its classes.
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log);
 
-// Names by class. Takes the rest of a line behind an id such as n01440764, as in ImageNet's synset.txt.
-std::vector<std::string> parse_class_names(std::string_view text);
-
 }  // namespace dtrain::tools

@@ -11,6 +11,7 @@
 #include "job/resolve/network_file.h"
 #include "job/resolve/resolve.h"
 #include "role/process/run_dir.h"
+#include "role/setup/class_names.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/pretrained.h"
@@ -62,7 +63,8 @@ Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) 
 
 // How pixels become the numbers that the network takes, for a model without a JobSpec: what the flags leave open, the data
 // say, or, without them, the network's name.
-Result<> complete_pixels(const ModelChoice& choice, job::Flags& flags) {
+Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
+  job::Flags& flags = trained.flags;
   job::NetworkFlags& network = flags.job.network;
   const job::AugmentFlags& augment = flags.job.augment;
   const bool is_file = job::is_name_of_file(network.network);
@@ -74,8 +76,8 @@ Result<> complete_pixels(const ModelChoice& choice, job::Flags& flags) {
   if (network.image_shape.empty() && !is_file) {
     network.image_shape = job::image_of_network(network.network, network.num_layers);
   }
-  const bool knows_pixels = data || !is_file || (!augment.rgb_mean.empty() && augment.scale);
-  if (network.image_shape.empty() || (!knows_pixels && choice.reads_pictures)) {
+  trained.knows_pixels = data || !is_file || (!augment.rgb_mean.empty() && augment.scale);
+  if (network.image_shape.empty() || (!trained.knows_pixels && choice.reads_pictures)) {
     return fail(Code::kUsage,
                 "{} {}: neither a jobspec nor the pictures tell {}; a model of MXNet often takes images 3,224,224, "
                 "--rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
@@ -108,10 +110,11 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   trained.fits_images = !choice.val_resize && (!spec || has_whole_images(spec->flags.augment));
   if (!spec) {
     DT_TRY_VOID(choose_network(choice, params, flags));
-    return complete_pixels(choice, flags);
+    return complete_pixels(choice, trained);
   }
   const job::Remembered& run = spec->remembered;
   trained.data_dir = job::absolute_value("data-dir", run.path_of("data-dir"), run.directory, "");
+  trained.has_mean_image = spec->mean_image;
   if (choice.reads_pictures && spec->mean_image && flags.data.mean_img.empty()) {
     return fail(Code::kUsage, "--model {}: it was trained with a mean image: name the file with --mean-img",
                 choice.model);
@@ -163,6 +166,12 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
 
 std::string class_names_beside(const TrainedModel& model) {
   return (std::filesystem::path(model.params).parent_path() / role::kClassNamesFile).string();
+}
+
+Result<std::vector<std::string>> known_class_names(const TrainedModel& model, int64_t classes, const Log& log) {
+  std::vector<std::string> directories = {std::filesystem::path(model.params).parent_path().string()};
+  if (!model.data_dir.empty()) directories.push_back(model.data_dir);
+  return role::class_names_in(directories, classes, log);
 }
 
 Result<LearnedNetwork> read_network(const TrainedModel& model) {

@@ -21,6 +21,12 @@ int64_t rank_of(std::span<const float> p, int64_t label) {
 
 }  // namespace
 
+double row_cross_entropy(float probability) {
+  // Not below 0: the offset makes the logarithm of 1 a little more than 0, and "-0.000000" looks like a fault.
+  const double p = static_cast<double>(probability) + kLogOffset;
+  return p >= 1 ? 0 : -std::log(p);
+}
+
 Metrics::Metrics(std::vector<Item> items, std::vector<MetricHead> heads, size_t labels)
     : items_(std::move(items)),
       heads_(std::move(heads)),
@@ -48,9 +54,7 @@ Result<Metrics> Metrics::create(const MetricSpec& spec) {
 
 void Metrics::add_row(size_t head, std::span<const float> probabilities, int64_t label) {
   const int64_t rank = rank_of(probabilities, label);
-  // Not below 0: the offset makes the logarithm of 1 a little more than 0, and "-0.000000" looks like a fault.
-  const double probability = static_cast<double>(probabilities[static_cast<size_t>(label)]) + kLogOffset;
-  const double loss = probability >= 1 ? 0 : -std::log(probability);
+  const double loss = row_cross_entropy(probabilities[static_cast<size_t>(label)]);
   for (size_t i = 0; i < items_.size(); i++) {
     const double value = items_[i].kind == Item::Kind::kRank ? (rank < items_[i].k ? 1.0 : 0.0) : loss;
     epoch_[place(head, i)] += value;

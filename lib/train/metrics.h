@@ -32,6 +32,9 @@ struct MetricValue {
   double value;      // NaN before the first row
 };
 
+// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label; 0 if that is below 0.
+double row_cross_entropy(float probability);
+
 // Used by one thread. add() allocates nothing.
 class Metrics {
  public:

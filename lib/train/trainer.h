@@ -33,6 +33,9 @@ struct TrainParts {
   exec::DeviceGroup* inference = nullptr;  // each executor was made with weights_of that of `training`; no validation
                                            // if this or validation_data is null
   data::Loader* validation_data = nullptr;
+  const data::Dataset* validation_set =
+      nullptr;                                // that validation_data reads; null: no file of class results is written
+  std::vector<std::string> class_names = {};  // by label, for that file; empty: not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible

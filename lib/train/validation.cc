@@ -3,7 +3,7 @@
 namespace dtrain::train {
 
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
-                  Metrics& metrics, const std::function<void(int64_t batches)>& done) {
+                  Metrics& metrics, const std::function<void(int64_t batches, const data::LoadedBatch&)>& seen) {
   metrics.start_epoch();
   loader.start(epoch);
   for (int64_t batches = 1;; batches++) {
@@ -11,7 +11,7 @@ Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loa
     if (batch == nullptr) break;
     DT_TRY_VOID(inference.forward(*batch, exec::no_device_wait));
     DT_TRY_VOID(metrics.add(inference, batch->labels, batch->count));
-    done(batches);
+    seen(batches, *batch);
   }
   DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch + 1), metrics.sums()));
   return metrics.set_sums(sums);

@@ -244,3 +244,74 @@ TEST_CASE("a report of an unfinished, nearly empty run says what is missing", "[
                        Contains("metrics.jsonl: the file is missing") && Contains("&lt;b&gt;lenet"));
   CHECK_THAT(html, !Contains("<b>lenet"));
 }
+
+namespace {
+
+telemetry::ClassResults results_of(int64_t rank, int64_t epoch) {
+  telemetry::ClassResults results{.epoch = epoch,
+                                  .step = 20,
+                                  .rank = rank,
+                                  .workers = 2,
+                                  .images = 200,
+                                  .class_names = {"cat", "<b>dog"},
+                                  .worst = {{.label = 1,
+                                             .prediction = 0,
+                                             .probability = 0.9,
+                                             .loss = 3.0 + static_cast<double>(rank),
+                                             .name = "a&b.rec",
+                                             .picture = "Zm9v"}}};
+  results.counts.add(0, 0, 50);
+  results.counts.add(1, 1, 40 + 5 * rank);
+  results.counts.add(1, 0, 10 - 5 * rank);
+  return results;
+}
+
+void write(const std::string& directory, const telemetry::ClassResults& results) {
+  must(write_file_atomic(directory + "/" + telemetry::class_results_file(results.rank), telemetry::to_json(results)));
+}
+
+}  // namespace
+
+TEST_CASE("a report has the classes of all workers' last validation", "[observe]") {
+  const TempDir dir;
+  test::write_run(dir.path("a"));
+  CHECK_THAT(report_page(must(read_runs({dir.path("a")})), "dtrain"), !Contains("Classes and images"));
+  write(dir.path("a"), results_of(0, 1));
+  write(dir.path("a"), results_of(1, 1));
+  write(dir.path("a"), results_of(2, 1));  // of a run with more workers, before it was resumed
+  const std::string html = report_page(must(read_runs({dir.path("a")})), "dtrain");
+  CHECK_THAT(html, Contains("Epoch[1] after update 20: 185 of 200 images were classified correctly (0.9250)") &&
+                       !Contains("These are not all"));
+  CHECK_THAT(html, Contains("&lt;b&gt;dog</th><td>0.8500</td><td>85</td><td>100</td>") &&
+                       Contains("<li>&lt;b&gt;dog taken for cat: 15 of 100</li>") &&
+                       Contains("<td class=\"wrong\" style=\"--share:0.38\">15</td><td class=\"right\">85</td>"));
+  CHECK_THAT(html, Contains("The 2 images with the highest loss") && Contains("data:image/png;base64,Zm9v") &&
+                       Contains("a&amp;b.rec") && !Contains("<b>dog"));
+  CHECK(html.find("loss 4.00") < html.find("loss 3.00"));
+}
+
+TEST_CASE("a report says if the images of a worker are missing", "[observe]") {
+  const TempDir dir;
+  test::write_run(dir.path("a"));
+  write(dir.path("a"), results_of(0, 1));
+  write(dir.path("a"), results_of(1, 0));  // of an older validation
+  must(write_file_atomic(dir.path("a/validation-2.json"), "{"));
+  const std::string html = report_page(must(read_runs({dir.path("a")})), "dtrain");
+  CHECK_THAT(html, Contains("90 of 100 images were classified correctly") &&
+                       Contains("These are not all of the 200 images that were validated") &&
+                       Contains("validation-2.json: the file is no JSON object"));
+}
+
+TEST_CASE("of many classes a report shows the most confused ones, and says so", "[observe]") {
+  Run run;
+  run.validation.emplace();
+  for (int64_t i = 0; i < 1000; i++) {
+    run.validation->counts.add(i, i, 90);
+    run.validation->counts.add(i, (i + 1) % 1000, i % 100);
+  }
+  const std::string html = report_page(std::vector{run}, "dtrain");
+  CHECK_THAT(html, Contains("Confusion matrix of only the 20 most confused of 1,000 classes") &&
+                       Contains("<th scope=\"col\">others</th>") &&
+                       Contains("And 980 more classes, with an accuracy of"));
+  CHECK(html.size() < 60'000);
+}

@@ -152,7 +152,7 @@ class ToyRun {
     const auto load = [&](data::LoaderOptions::Mode mode) {
       const bool trains = mode == data::LoaderOptions::Mode::kTraining;
       return std::make_unique<data::Loader>(
-          std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
+          trains ? std::make_shared<ToyDataset>(options_.change) : validation_set_,
           data::LoaderOptions{.mode = mode,
                               .share = trains && options_.share_in ? options_.share_in(0) : share,
                               .share_in = trains ? options_.share_in : nullptr,
@@ -176,6 +176,8 @@ class ToyRun {
                                                            .training_data = *training_data_,
                                                            .inference = options_.validates ? inference_.get() : nullptr,
                                                            .validation_data = validation_data_.get(),
+                                                           .validation_set = validation_set_.get(),
+                                                           .class_names = {"a", "b", "c", "d"},
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
                                                            .tracer = options_.tracer,
@@ -246,6 +248,7 @@ class ToyRun {
   LocalCoordinator alone_;
   std::unique_ptr<exec::Backend> backend_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;
+  std::shared_ptr<ToyDataset> validation_set_ = std::make_shared<ToyDataset>();
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   Waits waits_;
   std::unique_ptr<kvstore::Store> store_;

@@ -50,16 +50,19 @@ Image picture_of_numbers(const Batch::Input& images, const Shape& shape, int64_t
 
 }  // namespace
 
+Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row) {
+  const bool are_pixels = batch.images().numbers.empty();
+  return are_pixels ? picture_of_pixels(batch.images(), shape, row) : picture_of_numbers(batch.images(), shape, row);
+}
+
 std::vector<SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
                                       std::span<const std::string> class_names) {
   const size_t labels = batch.records.empty() ? 0 : batch.labels.size() / batch.records.size();
   std::vector<SheetPicture> pictures;
   for (int64_t row = 0; row < count; row++) {
     const auto i = static_cast<size_t>(row);
-    const bool are_pixels = batch.images().numbers.empty();
     pictures.push_back(
-        {are_pixels ? picture_of_pixels(batch.images(), shape, row) : picture_of_numbers(batch.images(), shape, row),
-         caption(class_names, batch.labels[i * labels], batch.records[i])});
+        {picture_of(batch, shape, row), caption(class_names, batch.labels[i * labels], batch.records[i])});
   }
   return pictures;
 }

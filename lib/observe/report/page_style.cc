@@ -28,6 +28,12 @@ figure{margin:0;border:1px solid var(--line);border-radius:.5rem;padding:.3rem;b
 figcaption{padding:.2rem .6rem .5rem;color:var(--muted);font-size:.875rem}
 svg.chart{display:block;width:100%;height:auto}
 .wide>figure{min-width:34rem;max-width:50rem}
+table.matrix td,table.matrix th{padding:.2rem .4rem;min-width:2.2rem;max-width:7rem;text-align:right}
+td.right{font-weight:600}
+td.wrong{background:rgb(213 94 0/calc(var(--share)*70%))}
+.worst{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.8rem}
+.worst img{display:block;height:6rem;margin:.3rem;image-rendering:pixelated}
+.worst .file{font-size:.75rem;overflow-wrap:anywhere}
 fieldset{border:0;margin:0;padding:0;min-width:0}
 legend{color:var(--muted);font-size:.875rem;padding:0}
 fieldset>input{accent-color:var(--focus);width:1.1rem;height:1.1rem;margin:.5rem .3rem .9rem 0;vertical-align:middle}

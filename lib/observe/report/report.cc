@@ -8,6 +8,7 @@
 #include "observe/charts/palette.h"
 #include "observe/charts/svg.h"
 #include "observe/phases.h"
+#include "observe/report/class_section.h"
 #include "observe/report/page_style.h"
 #include "observe/report/plots.h"
 #include "observe/report/tables.h"
@@ -204,6 +205,7 @@ std::string report_page(std::span<const Run> runs, const std::string& made_by) {
   html += section("results", "Results", result_table(runs));
   html += section("slow", "What was slow, and why", slow_section(runs));
   html += section("curves", "Curves", curves_section(runs));
+  html += section("classes", "Classes and images", class_section(runs));
   html += section("time", "Where the time went", time_section(runs));
   html += section("staleness", "Staleness", staleness_table(runs));
   html += section("differences", "Differences in the settings", difference_table(runs));

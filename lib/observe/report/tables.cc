@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "observe/charts/svg.h"
 #include "observe/charts/ticks.h"
+#include "observe/report/markup.h"
 #include "observe/slow.h"
 
 namespace dtrain::observe {
@@ -17,21 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNone = "&ndash;";
-
 struct Row {
   std::string name;
   std::vector<std::string> cells;  // HTML, by run
 };
-
-std::string cell(std::string_view text) {
-  return text.empty() ? kNone : markup_text(printable(text));
-}
-
-// The beginning of a part that scrolls to the side where it is too wide, also by keys.
-std::string scrolled(std::string_view name) {
-  return fmt::format("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">", name);
-}
 
 std::string table_of(std::string_view caption, std::span<const Run> runs, const std::vector<Row>& rows) {
   std::string html = scrolled(caption) + fmt::format("<table><caption>{}</caption><thead><tr><td></td>", caption);
@@ -341,11 +331,6 @@ std::string messages_of(const Run& run) {
   html += "</tbody></table></div>\n";
   if (run.messages_left_out != 0) html += fmt::format("<p>{} more lines are not shown.</p>\n", run.messages_left_out);
   return html;
-}
-
-// A heading for each run, if there are several.
-std::string heading(std::span<const Run> runs, const Run& run) {
-  return runs.size() > 1 ? fmt::format("<h3>{}</h3>\n", cell(run.name)) : "";
 }
 
 }  // namespace

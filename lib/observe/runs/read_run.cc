@@ -13,7 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSummaryBytesMax = 16 << 20, kSettingsMax = 10'000;
+using telemetry::ClassResults;
+
+constexpr uint64_t kSummaryBytesMax = 16 << 20, kClassResultsBytesMax = 64 << 20, kSettingsMax = 10'000;
 
 // Lines "KEY = VALUE". Any version's keys are taken.
 std::map<std::string, std::string> parse_settings(std::string_view text) {
@@ -61,6 +63,39 @@ void read_summary(const std::string& directory, Run& run) {
   }
 }
 
+std::vector<ClassResults> class_results_in(const std::string& directory, Run& run) {
+  std::vector<ClassResults> all;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (!telemetry::is_class_results_file(entry->path().filename().string())) continue;
+    const Result<std::string> text = read_file(path, kClassResultsBytesMax);
+    Result<ClassResults> results = text ? telemetry::parse_class_results(*text) : tl::unexpected(text.error());
+    if (results) {
+      all.push_back(std::move(*results));
+    } else {
+      run.problems.push_back(fmt::format("{}: {}", path, results.error().message));
+    }
+  }
+  std::ranges::sort(all, {}, &ClassResults::rank);
+  return all;
+}
+
+// A worker that has left the run, or that a resumed run lacks, may have written about an older validation.
+void read_validation(const std::string& directory, Run& run) {
+  for (const ClassResults& part : class_results_in(directory, run)) {
+    if (!run.validation) {
+      run.validation = part;
+      continue;
+    }
+    ClassResults& all = *run.validation;
+    if (part.epoch != all.epoch || part.workers != all.workers || part.rank >= all.workers) continue;
+    all.counts.add(part.counts);
+    all.worst.insert(all.worst.end(), part.worst.begin(), part.worst.end());
+    telemetry::keep_worst(all.worst);
+  }
+}
+
 Result<Run> read_directory(const std::string& path, Run run) {
   run.is_directory = true;
   std::error_code error;
@@ -81,6 +116,7 @@ Result<Run> read_directory(const std::string& path, Run run) {
                                ? fmt::format("{}/metrics.jsonl: the file is missing: curves come from the logs", path)
                                : read.error().message);
   }
+  read_validation(path, run);
   if (logs.empty()) run.problems.push_back(fmt::format("{}: there are no logs (worker-0.log and others)", path));
   DT_TRY_VOID(read_logs(logs, run));
   return run;

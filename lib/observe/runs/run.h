@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "observe/runs/curve.h"
+#include "telemetry/class_results.h"
 
 namespace dtrain::observe {
 
@@ -56,6 +57,9 @@ struct Run {
   nlohmann::json summary;                                           // summary.json; null if there is none
   std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // by rank and phase
   std::map<int64_t, double> wall_seconds;                           // by rank: until its last line
+  // The newest validation: what worker 0 has written, and what the others have about the same one, as far as their files are
+  // here. nullopt: there is none.
+  std::optional<telemetry::ClassResults> validation;
   std::vector<Resumption> resumptions;
   std::vector<LogMessage> messages;
   uint64_t messages_left_out = 0;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "data/records/record_index.h"
 #include "job/resolve/network_file.h"
+#include "telemetry/class_results.h"
 #include "telemetry/trace_file.h"
 #include "train/checkpoint.h"
 #include "train/rate_request.h"
@@ -84,7 +85,7 @@ void remove_run(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool known = telemetry::is_trace_file(name) || name == job::kJobSpecFile || name == kMetricsFile ||
-                       name == "summary.json" || name == kClassNamesFile;
+                       name == "summary.json" || name == kClassNamesFile || telemetry::is_class_results_file(name);
     if (known || is_log(name) || name.ends_with(data::kKeptOffsetsSuffix) || (spec && is_checkpoint(name, network)))
       files.push_back(entry.path());
   }

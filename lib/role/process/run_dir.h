@@ -4,6 +4,7 @@
 //   ROLE-RANK.log       a log of each process
 //   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
 //   metrics.jsonl       made when training begins; summary.json
+//   validation-RANK.json    how each class was classified in a worker's last validation
 //   tensorboard/        a folder of event files for each worker; made at the first step
 //   synset.txt          the names of the classes, if the data are class folders
 //   *.offsets           where records begin in a file without an index, if no index can be written beside it

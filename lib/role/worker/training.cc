@@ -1,6 +1,7 @@
 #include "role/worker/training.h"
 
 #include "base/host_limits.h"
+#include "role/setup/class_names.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/pretrained.h"
 
@@ -19,6 +20,14 @@ Result<> check_needs_no_validation(const job::JobFlags& job, const job::Flags& g
                                                      : nullptr;
   if (flag == nullptr) return {};
   return fail(Code::kUsage, "--{} needs validation data: name them with --data-val", flag);
+}
+
+// The names of class folders, or those in the data directory. Names that cannot be read are no reason not to train.
+std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
+  const std::string& data_dir = setup.process.flags.data.data_dir;
+  if (!setup.data.class_names.empty() || data_dir.empty()) return setup.data.class_names;
+  return class_names_in({data_dir}, setup.network.shapes.heads.front().outputs, Log::silent())
+      .value_or(std::vector<std::string>());
 }
 
 }  // namespace
@@ -58,6 +67,8 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .data = parts.data.train.get(),
                         .inference = training->inference_.get(),
                         .validation_data = training->validation_data_.get(),
+                        .validation_set = parts.keeps_weights ? parts.data.validation.get() : nullptr,
+                        .class_names = names_of_classes(parts),
                         .store = *training->store_,
                         .coordinator = parts.coordinator,
                         .pacer = parts.pacer,

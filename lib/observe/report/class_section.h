@@ -1,0 +1,15 @@
+// The section of a report about classes: how well each one was classified in the newest validation, which ones were taken
+// for which, and the images with the highest loss.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "observe/runs/run.h"
+
+namespace dtrain::observe {
+
+// Empty if no run has written such results.
+std::string class_section(std::span<const Run> runs);
+
+}  // namespace dtrain::observe

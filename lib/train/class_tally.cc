@@ -1,0 +1,78 @@
+#include "train/class_tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/base64.h"
+#include "data/loading/batch_pictures.h"
+
+namespace dtrain::train {
+namespace {
+
+bool can_be_shown(const Shape& image) {
+  return image.size() == 3 && (image[0] == 1 || image[0] == 3 || image[0] == 4);
+}
+
+// The picture as a PNG whose shorter edge has at most kEdgeMax pixels, in base64; empty if that fails, which is no reason to
+// end a training.
+std::string small_png(const data::Image& picture) {
+  constexpr int64_t kEdgeMax = 64;
+  constexpr int kCompression = 6;
+  data::Image small = picture;
+  if (std::min(picture.height, picture.width) > kEdgeMax) {
+    const data::ImageSize size = data::size_of_shorter_edge(picture.size(), kEdgeMax);
+    if (!data::resize_image(picture, size.height, size.width, small, data::Interpolation::kArea)) return "";
+  }
+  const Result<std::vector<uint8_t>> png = data::encode_image(small, ".png", kCompression);
+  return png ? base64(*png) : "";
+}
+
+}  // namespace
+
+ClassTally::ClassTally(const MetricSpec& spec, Shape image)
+    : labels_(spec.labels),
+      label_(spec.heads.front().label),
+      image_(can_be_shown(image) ? std::move(image) : Shape{}) {}
+
+void ClassTally::start() {
+  counts_ = {};
+  worst_.clear();
+}
+
+void ClassTally::add(std::span<const float> probabilities, const data::LoadedBatch& batch) {
+  const size_t rows = batch.labels.size() / labels_, classes = probabilities.size() / rows;
+  for (size_t row = 0; row < static_cast<size_t>(batch.count); row++) {
+    const std::span<const float> p = probabilities.subspan(row * classes, classes);
+    if (std::ranges::any_of(p, [](float value) { return std::isnan(value); })) continue;
+    const auto label = static_cast<int64_t>(batch.labels[row * labels_ + label_]);
+    const int64_t prediction = std::ranges::max_element(p) - p.begin();
+    counts_.add(label, prediction);
+    const double loss = row_cross_entropy(p[static_cast<size_t>(label)]);
+    consider(
+        {.label = label, .prediction = prediction, .probability = p[static_cast<size_t>(prediction)], .loss = loss},
+        batch, static_cast<int64_t>(row));
+  }
+}
+
+void ClassTally::consider(const telemetry::JudgedImage& judged, const data::LoadedBatch& batch, int64_t row) {
+  const bool is_full = worst_.size() == telemetry::kWorstImages;
+  if (is_full && judged.loss <= worst_.back().judged.loss) return;
+  if (is_full) worst_.pop_back();
+  Candidate candidate{.judged = judged, .record = batch.records[static_cast<size_t>(row)], .picture = {}};
+  if (!image_.empty()) candidate.picture = data::picture_of(batch, image_, row);
+  const auto place = std::ranges::upper_bound(worst_, judged.loss, std::ranges::greater(),
+                                              [](const Candidate& other) { return other.judged.loss; });
+  worst_.insert(place, std::move(candidate));
+}
+
+std::vector<telemetry::JudgedImage> ClassTally::worst(const data::Dataset& dataset) const {
+  std::vector<telemetry::JudgedImage> images;
+  for (const Candidate& candidate : worst_) {
+    telemetry::JudgedImage& image = images.emplace_back(candidate.judged);
+    image.name = dataset.describe(candidate.record);
+    if (!candidate.picture.pixels.empty()) image.picture = small_png(candidate.picture);
+  }
+  return images;
+}
+
+}  // namespace dtrain::train

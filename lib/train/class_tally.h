@@ -1,0 +1,45 @@
+// Which classes a network takes labeled images for, over a pass: the counts, and the images with the highest loss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/loading/loader.h"
+#include "data/pictures/image.h"
+#include "telemetry/class_results.h"
+#include "tensor/shape.h"
+#include "train/metrics.h"
+
+namespace dtrain::train {
+
+// Used by one thread. It looks at the network's first result.
+class ClassTally {
+ public:
+  // `image`: [c, h, w] of the batches' images, of which pictures are kept; empty: none are.
+  ClassTally(const MetricSpec& spec, Shape image);
+
+  void start();  // forgets everything
+  // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row with a value
+  // that is not a number has no prediction and is left out.
+  void add(std::span<const float> probabilities, const data::LoadedBatch& batch);
+
+  [[nodiscard]] const telemetry::ClassCounts& counts() const { return counts_; }
+  // The images with the highest loss, highest first, named as `dataset` describes them, with small pictures.
+  [[nodiscard]] std::vector<telemetry::JudgedImage> worst(const data::Dataset& dataset) const;
+
+ private:
+  struct Candidate {
+    telemetry::JudgedImage judged;
+    int64_t record = 0;
+    data::Image picture;  // without pixels if no pictures are kept
+  };
+  void consider(const telemetry::JudgedImage& judged, const data::LoadedBatch& batch, int64_t row);
+
+  size_t labels_, label_;  // of an example; which one of them is that of the first result
+  Shape image_;
+  telemetry::ClassCounts counts_;
+  std::vector<Candidate> worst_;  // by falling loss, at most telemetry::kWorstImages
+};
+
+}  // namespace dtrain::train
