@@ -1,5 +1,7 @@
 #include "tools/score.h"
 
+#include <unistd.h>
+
 #include "model_rows.h"
 #include "notes.h"
 #include "tool.h"
@@ -10,27 +12,37 @@ namespace {
 
 struct ScoreOptions : tools::ScoreOptions {
   bool json = false;
+  std::string log_format;  // empty: not given
 };
 
 std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
   return {
-      training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "none"),
+      training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "that of the run"),
       {.name = "data-val",
        .value = "FILE",
        .help = "the pictures: a .rec file, a folder with a folder of pictures for each class, or an idx file",
        .bind = DT_FIELD(ScoreOptions, model.flags.data.data_val),
-       .default_text = "the validation data in --data-dir"},
+       .default_text = "the validation data in --data-dir, or those of the run"},
       training_row("data-val-idx", DT_FIELD(ScoreOptions, model.flags.data.data_val_idx), "next to the .rec file"),
       training_row("label-width", DT_FIELD(ScoreOptions, model.flags.job.augment.label_width), kOfModel),
       training_row("label-names", DT_FIELD(ScoreOptions, model.flags.job.augment.label_names), kOfModel),
   };
 }
 
+job::FlagRow<ScoreOptions> log_format_row() {
+  return {.name = "log-format",
+          .value = "1.9|legacy",
+          .help = "print the lines of MXNet's score.py, which had one form in all versions, on a terminal too",
+          .bind = DT_FIELD(ScoreOptions, log_format),
+          .default_text = "a table on a terminal, those lines elsewhere",
+          .choices = {"1.9", "legacy"}};
+}
+
 job::FlagTable<ScoreOptions> score_flags() {
   return {rows_together<ScoreOptions>({model_rows<ScoreOptions>(),
                                        score_data_rows(),
                                        picture_rows<ScoreOptions>(),
-                                       {json_row(DT_FIELD(ScoreOptions, json))}}),
+                                       {json_row(DT_FIELD(ScoreOptions, json)), log_format_row()}}),
           refused_with_model()};
 }
 
@@ -42,7 +54,8 @@ Result<int> score(const Call& call) {
   if (line.help) return 0;
   note_threads(line.options.model.flags.launch.threads);
   DT_TRY(const tools::Score result, tools::score(line.options, tool_log("score", call)));
-  fmt::print("{}", line.options.json ? result.json() + "\n" : result.text());
+  const bool shows_table = ::isatty(STDOUT_FILENO) != 0 && line.options.log_format.empty();
+  fmt::print("{}", line.options.json ? result.json() + "\n" : shows_table ? result.table() : result.text());
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "small_model.h"
 #include "support/catch.h"
+#include "support/terminal.h"
 
 namespace dtrain {
 
@@ -22,6 +23,7 @@ TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
     std::filesystem::copy_file(dir.path(std::string("run/") + file), dir.path(std::string("mxnet/") + file));
   }
   const std::vector<std::vector<std::string>> models = {
+      {"--model", "run"},  // the run's own validation data
       {"--model", "run", "--data-dir", "data"},
       {"--model", "run/lenet", "--load-epoch", "1", "--data-dir", "data", "--batch-size", "7"},
       {"--model", "run/lenet-0001.params", "--data-val", "data/test.rec"},
@@ -40,12 +42,59 @@ TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
   }
 }
 
+TEST_CASE("score says first that it takes the run's own data, wherever it runs", "[cmd]") {
+  const test::TempDir dir;
+  const std::string accuracy = train_small(dir);
+  const test::Ended here = in_folder(dir, {"score", "--model", "run"});
+  INFO(here.output);
+  CHECK_THAT(
+      here.output.substr(0, here.output.find('\n')),
+      Catch::Contains("the data are the validation data of the run, data; --data-val or --data-dir names others"));
+  std::filesystem::create_directory(dir.path("elsewhere"));
+  const test::Ended there = test::run({DTRAIN_EXE, "score", "--model", "../run"},
+                                      {.deadline_s = 60, .directory = dir.path("elsewhere"), .environment = {}});
+  INFO(there.output);
+  CHECK(there.code == 0);
+  CHECK(first_match(there.output, R"(\('accuracy', ([\d.]+)\))") == accuracy);
+}
+
+TEST_CASE("score prints a table on a terminal, and MXNet's lines elsewhere", "[cmd]") {
+  const test::TempDir dir;
+  train_small(dir);
+  const auto on_terminal = [&](const std::string& flags) {
+    test::Terminal terminal;
+    const std::string command =
+        fmt::format("'{}' score --model run {} > {} 2>/dev/null", DTRAIN_EXE, flags, terminal.path());
+    const test::Ended ended =
+        test::run({"/bin/sh", "-c", command}, {.deadline_s = 60, .directory = dir.path(), .environment = {}});
+    INFO(ended.output);
+    REQUIRE(ended.code == 0);
+    return terminal.take();
+  };
+  const std::string table = on_terminal("");
+  CHECK_THAT(table, Catch::Contains("model  run/lenet-0001.params") &&
+                        Catch::Contains("data   data, the validation data of the run") &&
+                        Catch::Contains("class  accuracy  correct") && !Catch::Contains("Finished with"));
+  for (const char* format : {"1.9", "legacy"}) {
+    CHECK_THAT(on_terminal(fmt::format("--log-format {}", format)), Catch::Contains("Finished with ") &&
+                                                                        Catch::Contains("('accuracy', ") &&
+                                                                        !Catch::Contains("class  accuracy"));
+  }
+  CHECK_THAT(on_terminal("--json"), Catch::StartsWith("{\"params\":"));
+  CHECK_THAT(in_folder(dir, {"score", "--model", "run"}).output,
+             Catch::Contains("\n('accuracy', ") && !Catch::Contains("class  accuracy"));
+}
+
 TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
   const test::TempDir dir;
   train_small(dir);
   std::filesystem::create_directory(dir.path("foreign"));
   std::filesystem::copy_file(dir.path("run/lenet-0001.params"), dir.path("foreign/lenet-0001.params"));
   REQUIRE(write_file_atomic(dir.path("broken.params"), "not a model"));
+  const test::Ended trained = in_folder(dir, {"--network", "lenet", "--benchmark", "1", "--num-batches", "1",
+                                              "--batch-size", "8", "--num-epochs", "1", "--run-dir", "trained-only"});
+  INFO(trained.output);
+  REQUIRE(trained.code == 0);
   struct Mistake {
     std::vector<std::string> words;
     int code;
@@ -55,7 +104,8 @@ TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
       {{"--data-dir", "data"}, 2, "give --model"},
       {{"--model", "nowhere", "--data-dir", "data"}, 7, "--model nowhere: there is no nowhere-NNNN.params"},
       {{"--model", "run", "--load-epoch", "9", "--data-dir", "data"}, 7, "run/lenet-0009.params"},
-      {{"--model", "run"}, 2, "give --data-val"},
+      {{"--model", "trained-only"}, 2, "comes from a run without validation data: give --data-val"},
+      {{"--model", "foreign/lenet", "--network", "lenet", "--num-classes", "10"}, 2, "give --data-val"},
       {{"--model", "run", "--data-val", "nothing.rec"}, 7, "nothing.rec"},
       {{"--model", "foreign/lenet", "--data-dir", "data"}, 2, "give --network and --num-classes"},
       {{"--model", "broken.params", "--network", "lenet", "--num-classes", "10", "--data-dir", "data"}, 7, "broken"},
