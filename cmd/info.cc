@@ -32,7 +32,7 @@ job::FlagTable<InfoOptions> info_flags() {
 constexpr const char* kInfoUsage =
     "dtrain info NETWORK|FILE [FLAGS]\n"
     "NETWORK: a network's name as for --network, a symbol file, a run directory, or the prefix of checkpoints.\n"
-    "FILE: a .params or .states file, whose arrays are listed";
+    "FILE: a .params, .states, .onnx or .safetensors file, whose arrays are listed, and what it says about its network";
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "tools/export.h"
 
-#include <fmt/ranges.h>
 #include <map>
 #include <vector>
 
 #include "exec/contract.h"
 #include "exec/folded_values.h"
+#include "tools/export_metadata.h"
 #include "tools/onnx_model.h"
 #include "tools/safetensors.h"
 
@@ -73,9 +73,8 @@ Result<Exported> export_model(const ExportOptions& options, const Write& write, 
   const ParameterView& values = learned.values.view();
   const std::vector<const ParameterSpan*> arrays = all_of(values);
   exported.arrays = arrays.size();
-  const std::map<std::string, std::string> metadata = {{"network", exported.network},
-                                                       {"image_shape", fmt::format("{}", fmt::join(image, ","))},
-                                                       {"num_classes", std::to_string(model.network().num_classes)}};
+  DT_TRY(const std::vector<std::string> class_names, known_class_names(model, model.network().num_classes, log));
+  const std::map<std::string, std::string> metadata = export_metadata(model, class_names);
   if (options.format == Format::kSafetensors) {
     DT_TRY_VOID(write_safetensors(arrays, metadata, write));
     return exported;

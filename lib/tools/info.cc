@@ -10,6 +10,8 @@
 #include "job/resolve/network_file.h"
 #include "role/setup/network.h"
 #include "tensor/ndarray_file.h"
+#include "tools/onnx_model.h"
+#include "tools/safetensors.h"
 #include "train/checkpoint.h"
 
 namespace dtrain::tools {
@@ -109,6 +111,21 @@ std::string header_text(const train::CheckpointHeader& header) {
                                           {"job_hash", header.job_hash}});
 }
 
+std::string metadata_text(const std::map<std::string, std::string>& metadata) {
+  size_t width = 0;
+  for (const auto& [key, value] : metadata) width = std::max(width, printable(key).size());
+  std::string text;
+  for (const auto& [key, value] : metadata)
+    text += fmt::format("{:<{}}  {}\n", printable(key), width, printable(value));
+  return text.empty() ? "" : text + "\n";
+}
+
+// Whether the file's name says that it has arrays.
+bool has_arrays(const std::string& subject) {
+  const auto endings = {".params", ".states", ".onnx", ".safetensors"};
+  return std::ranges::any_of(endings, [&](const char* ending) { return subject.ends_with(ending); });
+}
+
 }  // namespace
 
 InfoOptions::InfoOptions() {
@@ -170,8 +187,12 @@ std::string NetworkInfo::json() const {
 }
 
 Result<ArraysInfo> arrays_info(const std::string& path) {
+  if (path.ends_with(".onnx") || path.ends_with(".safetensors")) {
+    DT_TRY(StoredModel model, path.ends_with(".onnx") ? read_onnx(path) : read_safetensors(path));
+    return ArraysInfo{path, {}, std::move(model.metadata), std::move(model.arrays)};
+  }
   DT_TRY(const std::vector<StoredArray> arrays, read_stored_arrays(path));
-  ArraysInfo info{.file = path, .header = {}, .arrays = {}};
+  ArraysInfo info{.file = path, .header = {}, .metadata = {}, .arrays = {}};
   if (path.ends_with(".states")) {
     DT_TRY(const train::CheckpointHeader header, train::header_of(arrays), "reading {}", path);
     info.header = header_text(header);
@@ -192,7 +213,7 @@ std::string ArraysInfo::text() const {
     table.add({printable(array.name), array.type, to_string(array.shape), with_thousands(own)});
   }
   table.add({"total", "", fmt::format("{} arrays", arrays.size()), with_thousands(elements)});
-  return (header.empty() ? "" : header + "\n") + table.text();
+  return (header.empty() ? "" : header + "\n") + metadata_text(metadata) + table.text();
 }
 
 std::string ArraysInfo::json() const {
@@ -202,13 +223,14 @@ std::string ArraysInfo::json() const {
   }
   nlohmann::ordered_json json{{"file", file}};
   if (!header.empty()) json["header"] = nlohmann::ordered_json::parse(header);
+  if (!metadata.empty()) json["metadata"] = metadata;
   json["arrays"] = std::move(all);
   return json_text(json);
 }
 
 Result<std::string> info(const InfoOptions& options, bool json, const Log& log) {
   const std::string& subject = options.subject;
-  if (subject.ends_with(".params") || subject.ends_with(".states")) {
+  if (has_arrays(subject)) {
     DT_TRY(const ArraysInfo arrays, arrays_info(subject));
     return json ? arrays.json() + "\n" : arrays.text();
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "tensor/shape.h"
+#include "tools/stored_model.h"
 #include "tools/trained_model.h"
 
 namespace dtrain::tools {
@@ -15,7 +17,8 @@ namespace dtrain::tools {
 struct InfoOptions {
   InfoOptions();
 
-  std::string subject;  // a network's name, a symbol file, a run directory, a prefix, or a .params or .states file
+  // A network's name, a symbol file, a run directory, a prefix, or a .params, .states, .onnx or .safetensors file.
+  std::string subject;
   // Which checkpoint, and of the flags the network's and --batch-size. What is not set is that of the run, or, of a
   // network that nobody has trained here, that of the data set it was designed for.
   ModelChoice model;
@@ -44,14 +47,11 @@ struct NetworkInfo {
 // Code::kNotFound: there is no such file; kUsage: there is no such network, or the shape of its images is not known.
 Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log);
 
-struct ArrayInfo {
-  std::string name, type;
-  Shape shape;
-};
-
 struct ArraysInfo {
   std::string file;
   std::string header;  // of a .states file: how far the run had come, as JSON; empty: the file is of another kind
+  // Of an .onnx or .safetensors file: what it says about its network, by key (docs/formats.md, "Exported models").
+  std::map<std::string, std::string> metadata;
   std::vector<ArrayInfo> arrays;
 
   [[nodiscard]] std::string text() const;

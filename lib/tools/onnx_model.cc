@@ -1,5 +1,8 @@
 #include "tools/onnx_model.h"
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <set>
@@ -306,10 +309,32 @@ class OnnxWriter {
   std::set<std::string> names_, added_;   // taken names; variables that are in the model
 };
 
+std::string type_name(int32_t type) {
+  using Type = onnx::TensorProto;
+  return type == Type::FLOAT ? "float32" : type == Type::INT64 ? "int64" : fmt::format("type {}", type);
+}
+
 }  // namespace
 
 Result<std::string> onnx_bytes(const OnnxNetwork& network) {
   return OnnxWriter(network).run();
+}
+
+Result<StoredModel> read_onnx(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(Code::kNotFound, "cannot read '{}': {}", path, std::strerror(errno));
+  onnx::ModelProto proto;
+  if (!proto.ParseFromIstream(&file) || !proto.has_graph()) {
+    return fail(Code::kData, "{}: the file is no model of ONNX, or it is damaged", path);
+  }
+  StoredModel model;
+  for (const onnx::StringStringEntryProto& entry : proto.metadata_props()) model.metadata[entry.key()] = entry.value();
+  for (const onnx::TensorProto& tensor : proto.graph().initializer()) {
+    ArrayInfo array{tensor.name(), type_name(tensor.data_type()), {tensor.dims().begin(), tensor.dims().end()}};
+    DT_TRY_VOID(check_shape(array), "reading {}", path);
+    model.arrays.push_back(std::move(array));
+  }
+  return model;
 }
 
 }  // namespace dtrain::tools

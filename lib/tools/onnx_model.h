@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "tensor/parameters.h"
+#include "tools/stored_model.h"
 
 namespace dtrain::tools {
 
@@ -24,5 +25,8 @@ struct OnnxNetwork {
 // initializers are those of the network's variables. Dropout is left out, and labels are. Code::kUsage: the model needs more
 // than 2 GiB, which ONNX's files cannot have.
 Result<std::string> onnx_bytes(const OnnxNetwork& network);
+
+// Reads the arrays and the metadata of a file, of any program. Code::kNotFound; kData: it is no such file, or damaged.
+Result<StoredModel> read_onnx(const std::string& path);
 
 }  // namespace dtrain::tools

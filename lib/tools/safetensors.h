@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "tensor/parameters.h"
+#include "tools/stored_model.h"
 
 namespace dtrain::tools {
 
@@ -14,5 +16,8 @@ namespace dtrain::tools {
 // order without gaps, row-major and little-endian. Its length is a multiple of 8 bytes.
 std::string safetensors_header(const std::vector<const ParameterSpan*>& arrays,
                                const std::map<std::string, std::string>& metadata);
+
+// Reads the header of a file, of any program. Code::kNotFound; kData: it is no such file, or cut short.
+Result<StoredModel> read_safetensors(const std::string& path);
 
 }  // namespace dtrain::tools

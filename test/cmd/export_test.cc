@@ -25,6 +25,14 @@ TEST_CASE("export writes a trained model in both formats", "[cmd]") {
   const std::string file = *read_file(dir.path("lenet.safetensors"));
   CHECK_THAT(file.substr(8, 400),
              Contains(R"("convolution0_weight":{"dtype":"F32","shape":[20,3,5,5],"data_offsets":[0,6000]})"));
+  for (const char* subject : {"lenet.onnx", "lenet.safetensors"}) {
+    const test::Ended info = in_folder(dir, {"info", subject});
+    INFO(info.output);
+    CHECK(info.code == 0);
+    CHECK_THAT(info.output, Contains("channel_order  RGB\n") && Contains("rgb_mean       123.68,116.779,103.939\n") &&
+                                Contains("image_shape    3,28,28\n") && Contains("convolution0_weight"));
+    CHECK_THAT(in_folder(dir, {"info", subject, "--json"}).output, Contains(R"("metadata":{"channel_order":"RGB",)"));
+  }
   const test::Ended piped = in_folder(dir, {"export", "--model", "run", "--format", "safetensors"});
   CHECK(piped.code == 0);
 }

@@ -3,9 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "exec/contract.h"
 #include "onnx.pb.h"
 #include "support/catch.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "tools/export_metadata.h"
 #include "tools/onnx_model.h"
 #include "tools/safetensors.h"
 
@@ -13,6 +17,7 @@ namespace dtrain::tools {
 namespace {
 
 using namespace dtrain::graph;
+using dtrain::test::must;
 using Windows = std::vector<int64_t>;
 
 struct Model {
@@ -217,6 +222,88 @@ TEST_CASE("the header of a safetensors file says where the arrays are", "[tools]
   CHECK(json == nlohmann::json::parse(R"({"__metadata__": {"network": "net"},
       "fc_weight": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]},
       "fc_bias": {"dtype": "F32", "shape": [2], "data_offsets": [32, 40]}})"));
+}
+
+TEST_CASE("exported files say how images become numbers, and are read back", "[tools][export]") {
+  TrainedModel trained{.params = "run/net-0001.params", .flags = {}};
+  job::NetworkFlags& network = trained.flags.job.network;
+  network.network = "net";
+  network.image_shape = {3, 6, 8};
+  network.num_classes = 2;
+  job::AugmentFlags& augment = trained.flags.job.augment;
+  augment.rgb_mean = {123.68, 116.779, 103.939};
+  augment.scale = 0.5;
+  const std::map<std::string, std::string> metadata = export_metadata(trained, {"cat", "big \"dog\""});
+  CHECK(metadata == std::map<std::string, std::string>{{"network", "net"},
+                                                       {"image_shape", "3,6,8"},
+                                                       {"num_classes", "2"},
+                                                       {"channel_order", "RGB"},
+                                                       {"rgb_mean", "123.68,116.779,103.939"},
+                                                       {"rgb_std", "1,1,1"},
+                                                       {"scale", "0.5"},
+                                                       {"class_names", R"(["cat","big \"dog\""])"}});
+  const Model model = with(Activation{}, {3, 6, 8});
+  const ParameterView& view = model.values.view();
+  const dtrain::test::TempDir dir;
+  must(write_file_atomic(dir.path("a.onnx"), must(onnx_bytes({.graph = model.graph,
+                                                              .shapes = model.shapes,
+                                                              .values = view,
+                                                              .image = model.image,
+                                                              .name = "net",
+                                                              .metadata = metadata}))));
+  std::string file = safetensors_header({&view.parameters[0], &view.parameters[1]}, metadata);
+  must(write_file_atomic(dir.path("cut.safetensors"), file));
+  file.append(view.parameters[0].weight.size_bytes() + view.parameters[1].weight.size_bytes(), '\0');
+  must(write_file_atomic(dir.path("a.safetensors"), file));
+  for (const StoredModel& read :
+       {must(read_onnx(dir.path("a.onnx"))), must(read_safetensors(dir.path("a.safetensors")))}) {
+    CHECK(read.metadata == metadata);
+    REQUIRE(read.arrays.size() == 2);
+    CHECK(read.arrays[0].name == "fc_weight");
+    CHECK(read.arrays[0].type == "float32");
+    CHECK(read.arrays[0].shape == Shape{2, 144});
+  }
+  CHECK(read_safetensors(dir.path("cut.safetensors")).error().code == Code::kData);
+}
+
+TEST_CASE("metadata leave out what a model's files do not tell", "[tools][export]") {
+  TrainedModel trained{.params = "net-0001.params", .flags = {}};
+  trained.flags.job.network.image_shape = {1, 28, 28};
+  trained.flags.job.augment.rgb_mean = {0};
+  const auto has = [&](const std::string& key) { return export_metadata(trained, {}).contains(key); };
+  CHECK(export_metadata(trained, {}).at("rgb_mean") == "0");
+  CHECK(export_metadata(trained, {}).at("channel_order") == "gray");
+  CHECK(!has("class_names"));
+  trained.has_mean_image = true;
+  CHECK(export_metadata(trained, {}).at("mean_image") == "1");
+  CHECK(!has("rgb_mean"));
+  CHECK(has("scale"));
+  trained.has_mean_image = trained.knows_pixels = false;
+  CHECK(!has("rgb_mean"));
+  CHECK(!has("rgb_std"));
+  CHECK(!has("scale"));
+}
+
+TEST_CASE("damaged files of other programs are refused", "[tools][export]") {
+  const dtrain::test::TempDir dir;
+  const std::string path = dir.path("a.safetensors");
+  const Model model = with(Activation{}, {1, 2, 2});
+  const std::string header = safetensors_header({&model.values.view().parameters[0]}, {{"network", "net"}});
+  const std::string whole = header + std::string(32, '\0');
+  for (size_t length = 0; length < whole.size(); length++) {
+    must(write_file_atomic(path, whole.substr(0, length)));
+    CHECK(read_safetensors(path).error().code == Code::kData);
+  }
+  for (size_t i = 0; i < header.size(); i++) {
+    std::string broken = whole;
+    broken[i] = static_cast<char>(broken[i] ^ 1);
+    must(write_file_atomic(path, broken));
+    if (const auto read = read_safetensors(path)) CHECK(read->arrays.size() <= 2);
+  }
+  CHECK(read_safetensors(dir.path("none.safetensors")).error().code == Code::kNotFound);
+  CHECK(read_onnx(dir.path("none.onnx")).error().code == Code::kNotFound);
+  must(write_file_atomic(dir.path("broken.onnx"), "no model"));
+  CHECK(read_onnx(dir.path("broken.onnx")).error().code == Code::kData);
 }
 
 TEST_CASE("a file's ending says its format", "[tools][export]") {
