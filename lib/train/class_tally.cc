@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 #include "base/base64.h"
+#include "base/file.h"
 #include "data/loading/batch_pictures.h"
 
 namespace dtrain::train {
@@ -73,6 +76,25 @@ std::vector<telemetry::JudgedImage> ClassTally::worst(const data::Dataset& datas
     if (!candidate.picture.pixels.empty()) image.picture = small_png(candidate.picture);
   }
   return images;
+}
+
+ClassReport::ClassReport(Options options) : options_(std::move(options)), tally_(options_.metrics, options_.image) {}
+
+void ClassReport::end(const Pass& pass) {
+  const std::vector<MetricHead>& heads = options_.metrics.heads;
+  const telemetry::ClassResults results{.epoch = pass.epoch,
+                                        .step = pass.step,
+                                        .rank = options_.rank,
+                                        .workers = options_.workers,
+                                        .images = pass.images,
+                                        .result = heads.size() > 1 ? heads.front().name : "",
+                                        .class_names = options_.class_names,
+                                        .counts = tally_.counts(),
+                                        .worst = tally_.worst(options_.dataset)};
+  const std::filesystem::path file =
+      std::filesystem::path(options_.directory) / telemetry::class_results_file(results.rank);
+  const Result<> written = write_file_atomic(file.string(), telemetry::to_json(results));
+  if (!written) options_.log.warn("a report of this run will lack its newest validation: {}", written.error().message);
 }
 
 }  // namespace dtrain::train

@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "data/loading/loader.h"
 #include "data/pictures/image.h"
 #include "telemetry/class_results.h"
 #include "tensor/shape.h"
 #include "train/metrics.h"
+#include "train/validation.h"
 
 namespace dtrain::train {
 
@@ -40,6 +43,31 @@ class ClassTally {
   Shape image_;
   telemetry::ClassCounts counts_;
   std::vector<Candidate> worst_;  // by falling loss, at most telemetry::kWorstImages
+};
+
+// Writes what a worker has validated into its run directory, for `dtrain report` (telemetry/class_results.h).
+class ClassReport final : public ValidationWatch {
+ public:
+  struct Options {
+    MetricSpec metrics;
+    Shape image;                           // [c, h, w] of the validation's images
+    const data::Dataset& dataset;          // that is validated; borrowed
+    std::vector<std::string> class_names;  // by label; empty: not known
+    int64_t rank = 0, workers = 1;
+    std::string directory;  // exists
+    Log log;                // gets a warning if the file cannot be written, which does not end the training
+  };
+
+  explicit ClassReport(Options options);
+  void begin() override { tally_.start(); }
+  void add(std::span<const float> probabilities, const data::LoadedBatch& batch) override {
+    tally_.add(probabilities, batch);
+  }
+  void end(const Pass& pass) override;
+
+ private:
+  Options options_;
+  ClassTally tally_;
 };
 
 }  // namespace dtrain::train

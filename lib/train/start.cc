@@ -27,8 +27,8 @@ Result<const NamedArray*> find_array(const SlotsByName& arrays, const std::strin
   const auto found = arrays.find(name);
   if (found == arrays.end()) return fail(Code::kData, "it has no '{}', which the network needs", name);
   if (found->second->shape != shape) {
-    return fail(Code::kData, "the shape of '{}' is {}, the network's is {}", name, to_string(found->second->shape),
-                to_string(shape));
+    return fail(Code::kData, "the shape of '{}' is {}, the network's is {}", name,
+                dtrain::to_string(found->second->shape), dtrain::to_string(shape));
   }
   return found->second;
 }

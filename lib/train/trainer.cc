@@ -1,14 +1,11 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "base/file.h"
 #include "base/thread.h"
 #include "job/flags/flags.h"
 #include "train/agreement.h"
-#include "train/class_tally.h"
 #include "train/epoch_clock.h"
 #include "train/monitor.h"
 #include "train/rate_control.h"
@@ -52,7 +49,6 @@ class Trainer::Impl {
   }
   Result<> evaluate();
   Result<> validate();
-  void write_class_results();
   template <class Write>
   Result<> save(const Write& write);
   Result<> agree_on_best();
@@ -74,9 +70,8 @@ class Trainer::Impl {
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
-  std::optional<ClassTally> class_tally_;  // of the validation; nullopt: nobody reads it
-  bool is_reading_ = false;                // a pass over the data is in progress
-  SteadyTime step_began_;                  // when the last step began
+  bool is_reading_ = false;  // a pass over the data is in progress
+  SteadyTime step_began_;    // when the last step began
   bool stopped_ = false;
 };
 
@@ -123,9 +118,6 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.views, parts_.log) {
-  if (parts_.validation_set != nullptr && validates() && !spec_.metrics_path.empty()) {
-    class_tally_.emplace(spec_.metrics, parts_.inputs.front().shape);
-  }
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
   for (std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) recorder_.add(std::move(sink));
 }
@@ -399,36 +391,22 @@ Result<> Trainer::Impl::evaluate() {
 Result<> Trainer::Impl::validate() {
   const SteadyTime begin = std::chrono::steady_clock::now();
   const int64_t all = parts_.validation_data->batches();
-  if (class_tally_) class_tally_->start();
+  ValidationWatch* watch = parts_.validation_watch;
+  if (watch != nullptr) watch->begin();
   const auto seen = [&](int64_t batches, const data::LoadedBatch& batch) {
-    if (class_tally_) class_tally_->add(parts_.inference->result(0), batch);
+    if (watch != nullptr) watch->add(parts_.inference->result(0), batch);
     reporter_.note_validated(batches, all);
   };
   DT_TRY_VOID(train::validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                               reporter_.validation_metrics(), seen));
   reporter_.end_validated();
-  if (class_tally_) write_class_results();
+  if (watch != nullptr) {
+    watch->end({.epoch = clock_.position().epoch,
+                .step = clock_.updates(),
+                .images = static_cast<int64_t>(reporter_.validation_metrics().sums().front())});
+  }
   reporter_.time_phase(Phase::kValidation, begin);
   return {};
-}
-
-// For `dtrain report`. Each worker writes what it has validated, beside its metrics.jsonl.
-void Trainer::Impl::write_class_results() {
-  const job::Coordinator& coordinator = parts_.coordinator;
-  const telemetry::ClassResults results{
-      .epoch = clock_.position().epoch,
-      .step = clock_.updates(),
-      .rank = coordinator.rank(),
-      .workers = coordinator.workers(),
-      .images = static_cast<int64_t>(reporter_.validation_metrics().sums().front()),
-      .result = spec_.metrics.heads.size() > 1 ? spec_.metrics.heads.front().name : "",
-      .class_names = parts_.class_names,
-      .counts = class_tally_->counts(),
-      .worst = class_tally_->worst(*parts_.validation_set)};
-  const std::filesystem::path directory = std::filesystem::path(spec_.metrics_path).parent_path();
-  const Result<> written = write_file_atomic((directory / telemetry::class_results_file(results.rank)).string(),
-                                             telemetry::to_json(results));
-  if (!written) parts_.log.warn("a report of this run will lack its newest validation: {}", written.error().message);
 }
 
 // Runs `write`, which writes a checkpoint, and counts its time.

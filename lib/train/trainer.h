@@ -18,6 +18,7 @@
 #include "telemetry/tracer.h"
 #include "train/outcome.h"
 #include "train/train_spec.h"
+#include "train/validation.h"
 #include "train/views.h"
 
 namespace dtrain::train {
@@ -33,9 +34,7 @@ struct TrainParts {
   exec::DeviceGroup* inference = nullptr;  // each executor was made with weights_of that of `training`; no validation
                                            // if this or validation_data is null
   data::Loader* validation_data = nullptr;
-  const data::Dataset* validation_set =
-      nullptr;                                // that validation_data reads; null: no file of class results is written
-  std::vector<std::string> class_names = {};  // by label, for that file; empty: not known
+  ValidationWatch* validation_watch = nullptr;  // may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible

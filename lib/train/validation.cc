@@ -13,7 +13,8 @@ Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loa
     DT_TRY_VOID(metrics.add(inference, batch->labels, batch->count));
     seen(batches, *batch);
   }
-  DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch + 1), metrics.sums()));
+  DT_TRY(const std::vector<double> sums,
+         coordinator.sum(fmt::format("validation of epoch {}", epoch + 1), metrics.sums()));
   return metrics.set_sums(sums);
 }
 

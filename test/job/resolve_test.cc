@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"

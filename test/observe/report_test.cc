@@ -280,7 +280,7 @@ TEST_CASE("a report has the classes of all workers' last validation", "[observe]
   write(dir.path("a"), results_of(1, 1));
   write(dir.path("a"), results_of(2, 1));  // of a run with more workers, before it was resumed
   const std::string html = report_page(must(read_runs({dir.path("a")})), "dtrain");
-  CHECK_THAT(html, Contains("Epoch[1] after update 20: 185 of 200 images were classified correctly (0.9250)") &&
+  CHECK_THAT(html, Contains("in epoch 2, after update 20: 185 of 200 images were classified correctly (0.9250)") &&
                        !Contains("These are not all"));
   CHECK_THAT(html, Contains("&lt;b&gt;dog</th><td>0.8500</td><td>85</td><td>100</td>") &&
                        Contains("<li>&lt;b&gt;dog taken for cat: 15 of 100</li>") &&

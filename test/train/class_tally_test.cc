@@ -36,6 +36,29 @@ struct Rows {
   }
 };
 
+// A training whose validation is reported into the directory.
+class Reported {
+ public:
+  Reported(const TempDir& dir, int64_t epochs)
+      : report_(options(dir)), run_(toy_spec("", epochs), {.validation_watch = &report_}) {}
+  ToyRun& run() { return run_; }
+
+ private:
+  ClassReport::Options options(const TempDir& dir) {
+    Log log = Log::silent();
+    must(log.add_file(dir.path("log")));
+    return {.metrics = {},
+            .image = {1, 6, 6},
+            .dataset = set_,
+            .class_names = {"a", "b", "c", "d"},
+            .directory = dir.path(),
+            .log = log};
+  }
+  ToyDataset set_;
+  ClassReport report_;
+  ToyRun run_;
+};
+
 const MetricSpec kSecondOfTwo{.heads = {{.name = "softmax", .label = 1}}, .labels = 2};
 
 }  // namespace
@@ -81,9 +104,8 @@ TEST_CASE("the worst images of several batches are kept with small pictures", "[
 
 TEST_CASE("a training writes how its last validation classified each class", "[train]") {
   const TempDir dir;
-  TrainSpec spec = toy_spec("", 2);
-  spec.metrics_path = dir.path("metrics.jsonl");
-  ToyRun run(spec);
+  Reported reported(dir, 2);
+  ToyRun& run = reported.run();
   REQUIRE(run.run());
   const auto results = must(telemetry::parse_class_results(must(read_file(dir.path("validation-0.json")))));
   CHECK(results.epoch == 1);
@@ -100,12 +122,11 @@ TEST_CASE("a training writes how its last validation classified each class", "[t
 
 TEST_CASE("a directory that cannot be written to does not end a training", "[train]") {
   const TempDir dir;
-  TrainSpec spec = toy_spec("", 1);
-  spec.metrics_path = dir.path("metrics.jsonl");
   std::filesystem::create_directories(dir.path("validation-0.json/in-the-way"));
-  ToyRun run(spec);
-  REQUIRE(run.run());
-  CHECK_THAT(run.log_text(), Catch::Contains("a report of this run will lack its newest validation: "));
+  Reported reported(dir, 1);
+  REQUIRE(reported.run().run());
+  CHECK_THAT(must(read_file(dir.path("log"))),
+             Catch::Contains("a report of this run will lack its newest validation: "));
 }
 
 }  // namespace dtrain::train

@@ -114,12 +114,13 @@ struct ToyOptions {
   Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
   std::function<data::Share(int64_t epoch)> share_in = nullptr;  // instead of the equal share
-  std::vector<size_t> bucket_begin = {0, 2, 4};                  // conv1 | bn1 | bn2 and fc1
-  std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
+  std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
+  std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
   Views views = {};
   telemetry::Tracer* tracer = nullptr;
+  ValidationWatch* validation_watch = nullptr;
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -152,7 +153,7 @@ class ToyRun {
     const auto load = [&](data::LoaderOptions::Mode mode) {
       const bool trains = mode == data::LoaderOptions::Mode::kTraining;
       return std::make_unique<data::Loader>(
-          trains ? std::make_shared<ToyDataset>(options_.change) : validation_set_,
+          std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
           data::LoaderOptions{.mode = mode,
                               .share = trains && options_.share_in ? options_.share_in(0) : share,
                               .share_in = trains ? options_.share_in : nullptr,
@@ -176,8 +177,7 @@ class ToyRun {
                                                            .training_data = *training_data_,
                                                            .inference = options_.validates ? inference_.get() : nullptr,
                                                            .validation_data = validation_data_.get(),
-                                                           .validation_set = validation_set_.get(),
-                                                           .class_names = {"a", "b", "c", "d"},
+                                                           .validation_watch = options_.validation_watch,
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
                                                            .tracer = options_.tracer,
@@ -248,7 +248,6 @@ class ToyRun {
   LocalCoordinator alone_;
   std::unique_ptr<exec::Backend> backend_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;
-  std::shared_ptr<ToyDataset> validation_set_ = std::make_shared<ToyDataset>();
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   Waits waits_;
   std::unique_ptr<kvstore::Store> store_;

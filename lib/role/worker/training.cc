@@ -57,6 +57,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
     if (!hint.empty()) parts.process.log.warn("{}", hint);
   }
   training->open_tensorboard();
+  training->open_class_report();
   training->trainer_ = std::make_unique<train::Trainer>(
       std::move(spec),
       train::TrainParts{.graph = parts.network.graph,
@@ -67,8 +68,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .data = parts.data.train.get(),
                         .inference = training->inference_.get(),
                         .validation_data = training->validation_data_.get(),
-                        .validation_set = parts.keeps_weights ? parts.data.validation.get() : nullptr,
-                        .class_names = names_of_classes(parts),
+                        .validation_watch = training->class_report_.get(),
                         .store = *training->store_,
                         .coordinator = parts.coordinator,
                         .pacer = parts.pacer,
@@ -88,6 +88,19 @@ void Training::open_tensorboard() {
                                                                    .network = setup_.network,
                                                                    .data = setup_.data,
                                                                    .rank = setup_.coordinator.rank()});
+}
+
+void Training::open_class_report() {
+  if (!setup_.keeps_weights || setup_.data.validation == nullptr) return;
+  class_report_ =
+      std::make_unique<train::ClassReport>(train::ClassReport::Options{.metrics = options_.trainer.metrics,
+                                                                       .image = setup_.data.validation->image(),
+                                                                       .dataset = *setup_.data.validation,
+                                                                       .class_names = names_of_classes(setup_),
+                                                                       .rank = setup_.coordinator.rank(),
+                                                                       .workers = setup_.coordinator.workers(),
+                                                                       .directory = setup_.process.run_dir.path(),
+                                                                       .log = setup_.process.log});
 }
 
 std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {

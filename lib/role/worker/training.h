@@ -24,6 +24,7 @@
 #include "role/worker/tensorboard.h"
 #include "role/worker/training_options.h"
 #include "telemetry/gpu_use.h"
+#include "train/class_tally.h"
 #include "train/trainer.h"
 
 namespace dtrain::role {
@@ -68,6 +69,7 @@ class Training {
   Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();
   void open_tensorboard();
+  void open_class_report();
   // What shows the trainer's records besides metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
 
@@ -78,7 +80,8 @@ class Training {
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;
-  std::unique_ptr<TensorBoardRun> tensorboard_;  // null: --tensorboard 0
+  std::unique_ptr<TensorBoardRun> tensorboard_;       // null: --tensorboard 0
+  std::unique_ptr<train::ClassReport> class_report_;  // null: no validation, or its results are of no use
   std::unique_ptr<train::Trainer> trainer_;
 };
 
