@@ -31,11 +31,13 @@ constexpr std::array kCatalogue = {
     MetricInfo{kLearningRate, "lr", kGauge, Unit::kNone, kOnWorker, "", "The learning rate of the next update."},
     // Quality
     MetricInfo{kTrainAccuracy, "train_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the training rows that were classified correctly, of the last window or epoch."},
+               "Share of the training rows that were classified correctly, of the last window of --disp-batches steps; "
+               "in the record of an epoch, of the epoch."},
     MetricInfo{kTrainCrossEntropy, "train_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",
-               "Mean cross-entropy of the training rows, of the last window or epoch."},
+               "Mean cross-entropy of the training rows, of the last window; in the record of an epoch, of the epoch."},
     MetricInfo{kTrainMetric, "train_metric", kGauge, Unit::kNone, kOnWorker, "metric",
-               "Every training metric of the log, such as top_k_accuracy_5, of the last window or epoch."},
+               "Every training metric of the log, such as top_k_accuracy_5, of the last window; in the record of an "
+               "epoch, of the epoch."},
     MetricInfo{kValidationAccuracy, "validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the validation rows that were classified correctly, in the last validation. Rank 0 has it."},
     MetricInfo{kValidationCrossEntropy, "validation_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",

@@ -17,6 +17,7 @@ struct Value {
   Metric metric;
   double value;
   std::string label = {};  // as in Sample
+  bool of_epoch = false;   // over a whole epoch, of a metric that is over a window elsewhere
 };
 
 struct Record {
@@ -32,7 +33,8 @@ class Sink {
   virtual Result<> write(const Record& record) = 0;
 };
 
-// Hands each record to the registry, so that all see the same numbers, and to all sinks.
+// Hands each record to all sinks, and to the registry, so that all see the same numbers. The registry does not get the
+// values of whole epochs: a series there has one kind of value, those of windows.
 class Recorder {
  public:
   explicit Recorder(Registry& registry) : registry_(registry) {}

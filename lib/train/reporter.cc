@@ -19,10 +19,26 @@ using telemetry::Metric;
 using telemetry::Value;
 
 // The metrics of the log that have no name of their own in the catalogue, such as top_k_accuracy_5.
-void add_others(std::vector<Value>& to, Metric metric, const std::vector<MetricValue>& values) {
+void add_others(std::vector<Value>& to, Metric metric, const std::vector<MetricValue>& values, bool of_epoch = false) {
   for (const MetricValue& value : values) {
-    if (value.name != "accuracy" && value.name != "cross-entropy") to.push_back({metric, value.value, value.name});
+    if (value.name == "accuracy" || value.name == "cross-entropy") continue;
+    to.push_back({.metric = metric, .value = value.value, .label = value.name, .of_epoch = of_epoch});
   }
+}
+
+std::vector<Value> window_values(const Metrics& metrics) {
+  std::vector<Value> values = {{Metric::kTrainAccuracy, metrics.window_accuracy()},
+                               {Metric::kTrainCrossEntropy, metrics.window_cross_entropy()}};
+  add_others(values, Metric::kTrainMetric, metrics.window());
+  return values;
+}
+
+std::vector<Value> epoch_values(const Metrics& metrics) {
+  std::vector<Value> values = {
+      {.metric = Metric::kTrainAccuracy, .value = metrics.epoch_accuracy(), .of_epoch = true},
+      {.metric = Metric::kTrainCrossEntropy, .value = metrics.epoch_cross_entropy(), .of_epoch = true}};
+  add_others(values, Metric::kTrainMetric, metrics.epoch(), true);
+  return values;
 }
 
 }  // namespace
@@ -147,21 +163,18 @@ void Reporter::show(const job::WorkerProgress& progress, const DataLimit& limit)
 }
 
 Result<> Reporter::report_window(int64_t count, const Speed& speed) {
-  const std::vector<MetricValue> values = training_metrics_.window();
   parts_.log.info("{}", speed_line({.epoch = parts_.clock.position().epoch,
                                     .count = count,
                                     .batches = speed.batches,
                                     .samples_per_s = speed.samples_per_s,
-                                    .values = values},
+                                    .values = training_metrics_.window()},
                                    parts_.spec.log_format));
   const PaceTotals& totals = pace_.totals();
-  std::vector<Value> record = {{Metric::kTrainAccuracy, training_metrics_.window_accuracy()},
-                               {Metric::kTrainCrossEntropy, training_metrics_.window_cross_entropy()},
-                               {Metric::kLearningRate, rate_},
+  std::vector<Value> record = window_values(training_metrics_);
+  record.insert(record.end(), {{Metric::kLearningRate, rate_},
                                {Metric::kSamplesPerS, speed.samples_per_s},
                                {Metric::kWaitDataS, totals.wait_data_s - at_window_.wait_data_s},
-                               {Metric::kWaitNetworkS, totals.wait_network_s - at_window_.wait_network_s}};
-  add_others(record, Metric::kTrainMetric, values);
+                               {Metric::kWaitNetworkS, totals.wait_network_s - at_window_.wait_network_s}});
   if (std::chrono::steady_clock::now() - use_written_ >= kUseInterval) add_use(record);
   DT_TRY_VOID(write_metrics(std::move(record)));
   DT_TRY_VOID(note_accuracy(DataSet::kTraining, training_metrics_.epoch_accuracy()));
@@ -229,13 +242,16 @@ Result<> Reporter::end_epoch() {
 }
 
 Result<> Reporter::report_epoch(const DataLimit& data) {
-  std::vector<Value> values = {{Metric::kTrainAccuracy, training_metrics_.epoch_accuracy()},
-                               {Metric::kTrainCrossEntropy, training_metrics_.epoch_cross_entropy()},
-                               {Metric::kLearningRate, rate_},
+  if (!last_window_) {  // the epoch is shorter than a window, so for those who watch it is one
+    for (const Value& value : window_values(training_metrics_)) {
+      parts_.registry.set(value.metric, value.value, value.label);
+    }
+  }
+  std::vector<Value> values = epoch_values(training_metrics_);
+  values.insert(values.end(), {{Metric::kLearningRate, rate_},
                                {Metric::kBadRecords, static_cast<double>(parts_.training_data.bad_records())},
                                {Metric::kWaitDataShare, data.wait_share},
-                               {Metric::kDecodeThreads, static_cast<double>(decoders_.threads)}};
-  add_others(values, Metric::kTrainMetric, training_metrics_.epoch());
+                               {Metric::kDecodeThreads, static_cast<double>(decoders_.threads)}});
   if (data.decoders_busy) values.push_back({Metric::kDecodersBusyShare, *data.decoders_busy});
   for (Value& stage : stage_values(data.stages)) values.push_back(std::move(stage));
   if (const data::CacheUse cache = cache_use(); cache.any()) {

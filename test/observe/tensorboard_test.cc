@@ -162,18 +162,19 @@ TEST_CASE("values that are not finite are in no bucket", "[observe][tensorboard]
 }
 
 TEST_CASE("curves are grouped by what they are of", "[observe][tensorboard]") {
-  const auto tag = [](Metric metric, const std::string& label = "", RecordOf of = RecordOf::kWindow) {
-    return scalar_tag({metric, 0, label}, of).value_or("none");
+  const auto tag = [](Metric metric, const std::string& label = "", bool of_epoch = false) {
+    return scalar_tag({metric, 0, label, of_epoch}).value_or("none");
   };
   CHECK(tag(Metric::kTrainAccuracy) == "train/accuracy");
   CHECK(tag(Metric::kTrainCrossEntropy) == "train/cross_entropy");
-  CHECK(tag(Metric::kTrainAccuracy, "", RecordOf::kEpoch) == "train_epoch/accuracy");
+  CHECK(tag(Metric::kTrainAccuracy, "", true) == "train_epoch/accuracy");
+  CHECK(tag(Metric::kTrainMetric, "top_k_accuracy_5", true) == "train_epoch/top_k_accuracy_5");
   CHECK(tag(Metric::kTrainMetric, "top_k_accuracy_5") == "train/top_k_accuracy_5");
-  CHECK(tag(Metric::kValidationAccuracy, "", RecordOf::kEpoch) == "validation/accuracy");
+  CHECK(tag(Metric::kValidationAccuracy) == "validation/accuracy");
   CHECK(tag(Metric::kLearningRate) == "rate/lr");
   CHECK(tag(Metric::kSamplesPerS) == "speed/samples_per_s");
   CHECK(tag(Metric::kPhaseSeconds, "forward") == "time/forward_s");
-  CHECK(tag(Metric::kWaitDataShare, "", RecordOf::kEpoch) == "time/wait_data_share");
+  CHECK(tag(Metric::kWaitDataShare) == "time/wait_data_share");
   CHECK(tag(Metric::kDecodeMs) == "data/decode_ms");
   CHECK(tag(Metric::kCacheBytes) == "data/cache_bytes");
   CHECK(tag(Metric::kSentBytes, "server 0") == "exchange/sent_bytes/server 0");

@@ -82,4 +82,13 @@ TEST_CASE("a record goes to the registry and to every sink", "[telemetry]") {
   REQUIRE(first.size() == 1);
   REQUIRE(second.size() == 1);
   CHECK(second[0].values[0].value == 0.5);
+
+  // The mean of an epoch is no point of the curve of the windows.
+  const Value mean{.metric = Metric::kTrainAccuracy, .value = 0.25, .of_epoch = true};
+  REQUIRE(recorder.write({.epoch = 3, .step = 60, .values = {mean, {Metric::kBadRecords, 7}}}));
+  CHECK(value_of(registry.snapshot(), Metric::kTrainAccuracy) == 0.5);
+  CHECK(value_of(registry.snapshot(), Metric::kBadRecords) == 7);
+  CHECK(value_of(registry.snapshot(), Metric::kEpoch) == 3);
+  REQUIRE(first.size() == 2);
+  CHECK(first[1].values[0].value == 0.25);
 }

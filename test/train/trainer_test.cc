@@ -169,6 +169,36 @@ TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {
   CHECK(lines[0]["seconds"] <= lines[1]["seconds"]);
 }
 
+// metrics.jsonl has both, but whoever watches the run draws a curve of what the registry has.
+TEST_CASE("the live training metrics are those of windows, also after an epoch's end", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec("", 2);
+  spec.metrics_path = dir.path("metrics.jsonl");
+  spec.metrics.top_k = {2};
+  ToyRun run(spec);
+  REQUIRE(run.run());
+  std::istringstream text(must(read_file(spec.metrics_path)));
+  nlohmann::json window, epoch;  // the last ones
+  for (std::string line; std::getline(text, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (object.contains("train_cross_entropy")) (object.contains("samples_per_s") ? window : epoch) = object;
+  }
+  REQUIRE(window["train_cross_entropy"] != epoch["train_cross_entropy"]);
+  CHECK(run.metric(Metric::kTrainCrossEntropy) == window["train_cross_entropy"].get<double>());
+  CHECK(run.metric(Metric::kTrainAccuracy) == window["train_accuracy"].get<double>());
+  CHECK(value_of(run.metrics(), Metric::kTrainMetric, "top_k_accuracy_2") ==
+        window["train_metric"]["top_k_accuracy_2"].get<double>());
+  CHECK(run.metric(Metric::kRunTrainAccuracy) == epoch["train_accuracy"].get<double>());
+}
+
+TEST_CASE("an epoch that is shorter than a window is one for those who watch", "[train]") {
+  TrainSpec spec = toy_spec("", 1);
+  spec.disp_batches = 100;
+  ToyRun run(spec);
+  REQUIRE(run.run());
+  CHECK(run.metric(Metric::kTrainAccuracy) == run.metric(Metric::kRunTrainAccuracy));
+}
+
 // Windows of one batch follow each other in much less than a second.
 TEST_CASE("the use of memory and GPUs is in metrics.jsonl, at most once a second and for each epoch", "[train]") {
   const TempDir dir;

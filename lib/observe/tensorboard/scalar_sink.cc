@@ -1,6 +1,5 @@
 #include "observe/tensorboard/scalar_sink.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -45,11 +44,10 @@ std::string name_below(const std::string& heading, std::string_view name) {
 
 }  // namespace
 
-std::optional<std::string> scalar_tag(const Value& value, RecordOf of) {
+std::optional<std::string> scalar_tag(const Value& value) {
   const char* const heading = heading_of(value.metric);
   if (heading == nullptr) return std::nullopt;
-  const bool of_epoch = of == RecordOf::kEpoch && std::string_view(heading) == "train";
-  const std::string group = std::string(heading) + (of_epoch ? "_epoch" : "");
+  const std::string group = std::string(heading) + (value.of_epoch ? "_epoch" : "");
   const std::string name = name_below(heading, telemetry::info(value.metric).name);
   if (value.label.empty()) return group + "/" + name;
   switch (value.metric) {
@@ -67,11 +65,9 @@ double ScalarSink::shown(const Value& value, const std::string& tag) {
 }
 
 Result<> ScalarSink::write(const telemetry::Record& record) {
-  const bool has_speed =
-      std::ranges::any_of(record.values, [](const Value& value) { return value.metric == Metric::kSamplesPerS; });
   std::vector<Scalar> scalars;
   for (const Value& value : record.values) {
-    const std::optional<std::string> tag = scalar_tag(value, has_speed ? RecordOf::kWindow : RecordOf::kEpoch);
+    const std::optional<std::string> tag = scalar_tag(value);
     if (!tag) continue;
     const bool is_first = described_.insert(*tag).second;
     scalars.push_back({.tag = *tag,

@@ -11,13 +11,9 @@
 
 namespace dtrain::observe {
 
-// What a record is of. A record with a speed is of the last --disp-batches steps. The training metrics of other records
-// are of a whole epoch and make curves of their own.
-enum class RecordOf { kWindow, kEpoch };
-
-// Where TensorBoard shows a value: "train/accuracy", "train_epoch/accuracy", "time/forward_s". Nullopt: it makes no
-// curve.
-std::optional<std::string> scalar_tag(const telemetry::Value& value, RecordOf of);
+// Where TensorBoard shows a value: "train/accuracy", "time/forward_s". Values over whole epochs make curves of their own:
+// "train_epoch/accuracy". Nullopt: it makes no curve.
+std::optional<std::string> scalar_tag(const telemetry::Value& value);
 
 class ScalarSink final : public telemetry::Sink {
  public:
