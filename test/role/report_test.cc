@@ -21,6 +21,7 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
   spec.flags.num_epochs = 4;
   spec.shares = {{0, 1000}, {1000, 2000}};
   spec.batches = {100, 100};
+  job::TimeLeft left;
   const job::Progress progress = job_progress(
       spec.flags, job::plan_of(spec),
       {{.step = 150,
@@ -28,7 +29,8 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
         .wait_data_share = 0.5,
         .wait_network_share = 0.25,
         .data_stage = job::DataStage::kDecode},
-       {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75, .checkpoint_s = 4}});
+       {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75, .checkpoint_s = 4}},
+      left);
   CHECK(progress.step == 150);
   CHECK(progress.steps == 400);
   CHECK(progress.epoch == 1);
@@ -49,8 +51,9 @@ TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
   spec.flags.num_epochs = 2;
   spec.shares = {{0, 300}, {300, 400}};
   spec.batches = {30, 10};
+  job::TimeLeft left;
   const job::Progress progress =
-      job_progress(spec.flags, job::plan_of(spec), {{.step = 70, .samples_per_s = 30}, {.step = 8}});
+      job_progress(spec.flags, job::plan_of(spec), {{.step = 70, .samples_per_s = 30}, {.step = 8}}, left);
   CHECK(progress.steps == 40);
   CHECK(progress.step == 39);
   CHECK(progress.epoch == 1);
@@ -64,8 +67,27 @@ TEST_CASE("a job's progress has its totals before the first report", "[role]") {
   spec.flags.num_epochs = 2;
   spec.shares = {{0, 30}};
   spec.batches = {3};
-  const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {});
+  job::TimeLeft left;
+  const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {}, left);
   CHECK(job::format_progress(progress) == "epoch 1/2  step 0/6");
+}
+
+// The page showed the time left at the speed of the last half second, so it jumped with each report.
+TEST_CASE("one slow report hardly changes the time left of the job", "[role]") {
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "local";
+  spec.flags.batch_size = 10;
+  spec.flags.num_epochs = 1;
+  spec.shares = {{0, 100000}};
+  spec.batches = {10000};
+  job::TimeLeft left;
+  const auto eta_s = [&](uint64_t step, double samples_per_s) {
+    const std::vector<job::WorkerProgress> workers = {{.step = step, .samples_per_s = samples_per_s}};
+    return job_progress(spec.flags, job::plan_of(spec), workers, left).eta_s;
+  };
+  eta_s(0, 1000);
+  CHECK(eta_s(5000, 1000) == Approx(50));
+  CHECK(eta_s(5001, 100) < 60);
 }
 
 TEST_CASE("summary.json has the documented keys", "[role]") {

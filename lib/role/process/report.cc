@@ -57,7 +57,7 @@ std::string summary_path(const std::string& run_dir) {
 }  // namespace
 
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
-                           const std::vector<job::WorkerProgress>& workers) {
+                           const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left) {
   // Sums over all workers: where nobody waits for the slowest one, it makes fewer steps than the others.
   const int64_t of_epoch = static_cast<int64_t>(plan.samples_per_epoch) / flags.batch_size;
   const int64_t of_job = of_epoch * flags.num_epochs;
@@ -82,8 +82,11 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
   job::set_workers(workers, progress);
   progress.step = std::min(done / flags.num_workers, progress.steps);
   progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), flags.num_epochs);
-  const auto left = static_cast<double>((of_job - done) * flags.batch_size);
-  if (progress.samples_per_s > 0) progress.eta_s = std::max(0.0, left) / progress.samples_per_s;
+  const job::JobPace pace{.steps = done,
+                          .steps_of_epoch = std::max<int64_t>(1, of_epoch),
+                          .epochs = flags.num_epochs,
+                          .steps_per_s = progress.samples_per_s / static_cast<double>(flags.batch_size)};
+  progress.eta_s = left.update(pace, Clock::now()).value_or(-1);
   return progress;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "job/process/coordinator.h"
 #include "job/process/progress.h"
+#include "job/process/time_left.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "observe/slow.h"
@@ -18,9 +19,10 @@ namespace dtrain::role {
 
 using Clock = std::chrono::steady_clock;
 
-// The progress of the whole job, from one report of each worker. `step` and `steps` are averages over the workers.
+// The progress of the whole job at this moment, from the newest report of each worker. `step` and `steps` are averages
+// over the workers. `left` estimates the time left, so it must have seen all reports before.
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
-                           const std::vector<job::WorkerProgress>& workers);
+                           const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left);
 
 // Writes summary.json from the metrics of the process, complete but for what only the launcher knows, and logs how the
 // run ended. Returns the exit code of a run that finished (0) or was stopped (75), and the Error of `outcome` if the run

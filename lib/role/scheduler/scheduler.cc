@@ -124,11 +124,12 @@ void warn(const Log& log, const std::string& text) {
 // Waits for the end of the job and prints its progress every kProgressInterval, and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, JobView& view,
                KillSwitch kill) {
+  job::TimeLeft left;
   while (true) {
     const std::optional<Result<>> end = scheduler.wait(kProgressInterval);
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
     const std::vector<job::WorkerProgress> workers = worker_progress(members);
-    const job::Progress progress = job_progress(flags, plan, workers);
+    const job::Progress progress = job_progress(flags, plan, workers, left);
     if (!workers.empty()) print_line(job::machine_line(progress));
     if (end) {
       print_finding(view.end());
@@ -142,7 +143,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
 
 // What the processes have reported, for those who watch the job. The plan is made before any of them reports.
 observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan,
-                           Clock::time_point started) {
+                           job::TimeLeft& left, Clock::time_point started) {
   std::vector<rpc::MemberPulse> members = scheduler.pulses();
   const std::vector<job::WorkerProgress> workers = worker_progress(members);
   std::vector<observe::ProcessState> processes;
@@ -157,8 +158,9 @@ observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags&
     process.source = source_of(std::move(member));
     processes.push_back(std::move(process));
   }
-  return job_state(workers.empty() ? job::Progress{} : job_progress(flags, plan, workers), started,
-                   std::move(processes));
+  const job::Progress progress =
+      workers.empty() ? job::Progress{.eta_s = -1} : job_progress(flags, plan, workers, left);
+  return job_state(progress, started, std::move(processes));
 }
 
 }  // namespace
@@ -199,11 +201,12 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags), nullptr); });
   const auto started = std::chrono::steady_clock::now();
+  job::TimeLeft left;  // for the observer's thread
   DT_TRY(const std::unique_ptr<Observer> observer,
          Observer::of_job(
              process,
              [&] {
-               observe::JobState state = state_of(*scheduler, spec.flags, plan, started);
+               observe::JobState state = state_of(*scheduler, spec.flags, plan, left, started);
                state.processes.push_back(own_state(*process.registry, waits, "scheduler", 0));
                return state;
              },

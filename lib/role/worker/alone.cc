@@ -66,15 +66,17 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   const Clock::time_point started = Clock::now();
   Waits waits;
   begin_own_trace(process);
-  SharedProgress progress(job_progress(spec.flags, plan, {}));
+  job::TimeLeft left;
+  SharedProgress progress(job_progress(spec.flags, plan, {}, left));
   std::atomic<Clock::time_point> step_began = started;
   const auto show = [&](const job::Progress& now) {
     step_began = Clock::now();
     progress.set(now);
     process.log.live(job::live_progress(now));
   };
-  train::LocalCoordinator coordinator(
-      process.signals.stop, [&](const job::WorkerProgress& report) { show(job_progress(spec.flags, plan, {report})); });
+  train::LocalCoordinator coordinator(process.signals.stop, [&](const job::WorkerProgress& report) {
+    show(job_progress(spec.flags, plan, {report}, left));
+  });
   const SignalWatcher watcher(
       process.signals, waits, process.log, [&] { process.log.info("{}", stopping_text(process.signals, step_began)); },
       [&] { (void)trace_next_steps(process); });
