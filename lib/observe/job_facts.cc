@@ -6,7 +6,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <system_error>
 
 #include "base/json.h"
@@ -21,12 +23,19 @@ using telemetry::Metric;
 
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
+constexpr double kGrowthSecondsMin = 3;  // growth over less is not shown: heartbeats come every 2 s
 constexpr std::string_view kHttps = "https://";
 // The metrics of a process that the page shows. All of them would be many: a hundred workers have values by peer.
-constexpr std::array kShown = {Metric::kStep,         Metric::kSamplesPerS,    Metric::kPhaseSeconds,
-                               Metric::kGpuBusyShare, Metric::kGpuMemoryBytes, Metric::kGpuMemoryTotalBytes,
-                               Metric::kUpdates,      Metric::kParkedPulls,    Metric::kServerBusySeconds,
+constexpr std::array kShown = {Metric::kStep,
+                               Metric::kSamplesPerS,
+                               Metric::kGpuBusyShare,
+                               Metric::kGpuMemoryBytes,
+                               Metric::kGpuMemoryTotalBytes,
+                               Metric::kUpdates,
+                               Metric::kParkedPulls,
                                Metric::kStaleness};
+// Those of which it shows the growth.
+constexpr std::array kCounters = {Metric::kPhaseSeconds, Metric::kServerBusySeconds};
 
 double value_or_nan(const telemetry::Snapshot& snapshot, Metric metric) {
   return telemetry::value_of(snapshot, metric).value_or(std::numeric_limits<double>::quiet_NaN());
@@ -37,7 +46,40 @@ json finite_or_null(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-json to_json(const ProcessState& process) {
+// The share of each phase in a worker's time since `before` (null: since its start), by name. Null if nothing was measured.
+json phase_shares(const Source& now, const Source* before) {
+  std::map<std::string, double> shares;
+  double all = 0;
+  for (const telemetry::Sample& sample : now.snapshot) {
+    if (sample.metric != Metric::kPhaseSeconds) continue;
+    const auto earlier = before ? telemetry::value_of(before->snapshot, sample.metric, sample.label) : std::nullopt;
+    all += shares[sample.label] = std::max(0.0, sample.value - earlier.value_or(0));
+  }
+  if (!(all > 0)) return nullptr;
+  json object = json::object();
+  double other = 0;
+  for (const auto& [phase, seconds] : shares) {
+    const double share = seconds / all;
+    if (share < kShareMin || phase == kOtherPhase) {
+      other += share;
+    } else {
+      object[phase] = share;
+    }
+  }
+  if (other > 0) object[std::string(kOtherPhase)] = other;
+  return object;
+}
+
+// How many of a server's threads were busy on average; null if not known.
+json busy_threads(const Source& now, const Source* before, double seconds) {
+  const std::optional<double> busy = telemetry::value_of(now.snapshot, Metric::kServerBusySeconds);
+  if (!busy || before == nullptr) return nullptr;
+  return finite_or_null((*busy - telemetry::value_of(before->snapshot, Metric::kServerBusySeconds).value_or(0)) /
+                        seconds);
+}
+
+// `before`, `seconds`: see JobFacts::earlier.
+json to_json(const ProcessState& process, const Source* before, double seconds) {
   const telemetry::Snapshot& snapshot = process.source.snapshot;
   json object = {{"role", process.source.role},
                  {"rank", process.source.rank},
@@ -46,6 +88,8 @@ json to_json(const ProcessState& process) {
                  {"wait_s", finite_or_null(process.wait_s)},
                  {"heard_s", finite_or_null(process.heard_s)},
                  {"lost", process.is_lost},
+                 {"shares", phase_shares(process.source, before)},
+                 {"busy", busy_threads(process.source, before, seconds)},
                  {"steps", process.steps ? json(*process.steps) : json(nullptr)}};
   for (const telemetry::Sample& sample : snapshot) {
     if (std::find(kShown.begin(), kShown.end(), sample.metric) == kShown.end()) continue;
@@ -73,7 +117,7 @@ json to_json(const CurvePoint& point) {
 
 json to_json(const JobIdentity& identity) {
   json phases = json::array();
-  for (const PhaseWords& phase : kPhaseWords) phases.push_back({phase.name, phase.words});
+  for (const PhaseWords& phase : kPhaseWords) phases.push_back({phase.name, phase.words, phase.is_wait});
   return {{"name", identity.name},
           {"network", identity.network},
           {"scheme", identity.scheme},
@@ -140,6 +184,19 @@ std::string process_in_words(const std::string& line) {
   return fmt::format("{} {}, silent for {:.1f} s", role, rank, static_cast<double>(ms) / 1e3);
 }
 
+// "epoch 1 of 20: Validation-accuracy=0.9" of "Epoch[0] Validation-accuracy=0.9", because MXNet's log counts epochs from 0
+// and people count from 1. Other texts stay as they are.
+std::string with_epoch_from_1(const std::string& text, int64_t epochs) {
+  constexpr std::string_view kBegin = "Epoch[", kEnd = "]";
+  int64_t epoch = 0;
+  const char* const last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + std::min(kBegin.size(), text.size()), last, epoch);
+  const std::string_view rest(stop, last);
+  if (!text.starts_with(kBegin) || error != std::errc() || !rest.starts_with(kEnd)) return text;
+  return fmt::format("epoch {}{}:{}", epoch + 1, epochs > 0 ? fmt::format(" of {}", epochs) : "",
+                     rest.substr(kEnd.size()));
+}
+
 // Cuts off how the text begins. False if it begins in another way.
 bool take_beginning(std::string& text, std::string_view beginning) {
   if (!text.starts_with(beginning)) return false;
@@ -182,8 +239,32 @@ JobEvent event_of(const std::string& log_line) {
 void JobFacts::update(JobState state) {
   const MutexLock lock(mutex_);
   state_ = std::move(state);
+  keep_counters();
   added_.states++;
   if (added_.states % updates_per_point_ == 0) add_point(state_);
+}
+
+void JobFacts::keep_counters() {
+  Counters counters{.seconds = state_.seconds, .sources = {}};
+  for (const ProcessState& process : state_.processes) {
+    Source& kept = counters.sources.emplace_back(Source{process.source.role, process.source.rank, "", {}});
+    std::ranges::copy_if(
+        process.source.snapshot, std::back_inserter(kept.snapshot),
+        [](const telemetry::Sample& sample) { return std::ranges::find(kCounters, sample.metric) != kCounters.end(); });
+  }
+  recent_.push_back(std::move(counters));
+  while (recent_.size() > 2 && recent_[1].seconds <= state_.seconds - kRecentSeconds) recent_.pop_front();
+}
+
+std::pair<const Source*, double> JobFacts::earlier(const Source& source) const {
+  for (const Counters& counters : recent_) {
+    const double seconds = state_.seconds - counters.seconds;
+    if (seconds < kGrowthSecondsMin) break;
+    for (const Source& then : counters.sources) {
+      if (then.role == source.role && then.rank == source.rank) return {&then, seconds};
+    }
+  }
+  return {nullptr, 0};
 }
 
 // When there are too many points, every second one is dropped, and from then on half as many are added.
@@ -217,7 +298,7 @@ void JobFacts::add_log(const std::vector<LogLine>& lines) {
   for (const LogLine& line : lines) {
     add_line(line);
     const JobEvent event = event_of(line.text);
-    if (!event.kind.empty()) add_event(event.kind, line.process + ": " + event.text);
+    if (!event.kind.empty()) add_event(event.kind, line.process + ": " + with_epoch_from_1(event.text, state_.epochs));
   }
 }
 
@@ -273,7 +354,10 @@ std::string JobFacts::text(Seen& seen, bool all) const {
                                    {"success", is_success_},
                                    {"now", to_json(point_of(state_))}};
   state["processes"] = json::array();
-  for (const ProcessState& process : state_.processes) state["processes"].push_back(to_json(process));
+  for (const ProcessState& process : state_.processes) {
+    const auto [before, seconds] = earlier(process.source);
+    state["processes"].push_back(to_json(process, before, seconds));
+  }
   const auto since = [all](uint64_t added, uint64_t before) { return all ? added : added - before; };
   object["points"] = newest(points_, since(added_.points, seen.points), [](const CurvePoint& p) { return to_json(p); });
   object["events"] = newest(events_, since(added_.events, seen.events), [](const JobEvent& event) -> json {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -39,7 +40,7 @@ struct ProcessState {
 struct JobState {
   double seconds = 0;  // since the job began
   int64_t step = 0, steps = 0;
-  int64_t epoch = 0, epochs = 0;
+  int64_t epoch = 0, epochs = 0;  // the current one, from 1, and their number; 0: not known
   double samples_per_s = 0;
   double eta_s = -1;                         // negative: not known
   std::vector<ProcessState> processes = {};  // workers by rank, then servers by rank, then the scheduler
@@ -53,6 +54,9 @@ struct CurvePoint {
   std::vector<double> by_worker = {};  // samples per second; of the first kCurveWorkersMax workers
 };
 inline constexpr size_t kCurvePointsMax = 600;
+// The page shows where the time of about the last so many seconds went. A phase with a smaller share than this one belongs
+// to "other", so that what the page draws and what it says are the same.
+inline constexpr double kRecentSeconds = 15, kShareMin = 0.01;
 inline constexpr size_t kCurveWorkersMax = 8;
 
 struct JobEvent {
@@ -85,8 +89,9 @@ class JobFacts {
   [[nodiscard]] const std::string& name() const { return identity_.name; }
 
   // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
-  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, and with
-  // the newest values as "now", because "points" may leave the newest point out; "points" has the members of CurvePoint
+  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, the shares
+  // of each worker's phases and how busy each server is (both null if not known), and with the newest values as "now",
+  // because "points" may leave the newest point out; "points" has the members of CurvePoint
   // in their order, "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts
   // must outlive the stream.
   [[nodiscard]] std::unique_ptr<EventStream> follow() const;
@@ -99,7 +104,15 @@ class JobFacts {
   struct Seen {
     uint64_t states = 0, points = 0, events = 0, lines = 0;
   };
+  // Of one state: the counters of which the page shows the growth.
+  struct Counters {
+    double seconds = 0;
+    std::vector<Source> sources;
+  };
   [[nodiscard]] std::string text(Seen& seen, bool all) const;
+  void keep_counters() DT_REQUIRES(mutex_);
+  // Those of the process about kRecentSeconds ago, and the time since then; {nullptr, 0} if it is new.
+  [[nodiscard]] std::pair<const Source*, double> earlier(const Source& source) const DT_REQUIRES(mutex_);
   void add_point(const JobState& state) DT_REQUIRES(mutex_);
   void add_line(const LogLine& line) DT_REQUIRES(mutex_);
   void add_event(const std::string& kind, const std::string& text) DT_REQUIRES(mutex_);
@@ -107,6 +120,7 @@ class JobFacts {
   const JobIdentity identity_;
   mutable Mutex mutex_;
   JobState state_ DT_GUARDED_BY(mutex_);
+  std::deque<Counters> recent_ DT_GUARDED_BY(mutex_);  // of the last kRecentSeconds, oldest first
   std::deque<CurvePoint> points_ DT_GUARDED_BY(mutex_);
   size_t updates_per_point_ DT_GUARDED_BY(mutex_) = 1;
   std::deque<JobEvent> events_ DT_GUARDED_BY(mutex_);

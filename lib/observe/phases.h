@@ -10,18 +10,21 @@ namespace dtrain::observe {
 struct PhaseWords {
   std::string_view name;   // the label of the metric
   std::string_view words;  // on the live page and in reports
+  bool is_wait = false;    // the worker waits for somebody else
 };
 
+inline constexpr std::string_view kOtherPhase = "other";
+
 // In the order in which a step goes through them.
-inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for data"},
+inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for data", true},
                                            PhaseWords{"forward", "forward"},
                                            PhaseWords{"backward", "backward"},
                                            PhaseWords{"push", "push"},
-                                           PhaseWords{"pull_wait", "waiting for weights"},
+                                           PhaseWords{"pull_wait", "waiting for weights", true},
                                            PhaseWords{"update", "update"},
                                            PhaseWords{"validation", "validation"},
                                            PhaseWords{"checkpoint", "checkpoint"},
-                                           PhaseWords{"other", "other"}};
+                                           PhaseWords{kOtherPhase, "other"}};
 
 // The name itself if it is none of these, as in a run of another version.
 inline std::string phase_words(const std::string& name) {

@@ -54,14 +54,14 @@ TEST_CASE("a new client gets the history, then what is new", "[observe]") {
   const std::unique_ptr<EventStream> client = facts.follow();
   const json all = data_of(client->take(), "history");
   CHECK(all["job"]["name"] == "lenet-1");
-  CHECK(all["job"]["phases"][0] == json({"data_wait", "waiting for data"}));
+  CHECK(all["job"]["phases"][0] == json({"data_wait", "waiting for data", true}));
   CHECK(all["job"]["phases"].size() == 9);
   CHECK(all["points"].size() == 2);
   CHECK(all["points"][1][2] == 2.5);
   CHECK(all["points"][1][4].is_null());
   CHECK(all["points"][1][7] == json({100, 101}));
   CHECK(all["state"]["processes"][1]["metrics"]["samples_per_s"] == 101);
-  CHECK(all["state"]["processes"][0]["metrics"]["phase_s"]["forward"] == 1.5);
+  CHECK(all["state"]["processes"][0]["shares"]["forward"] == 1);
   CHECK(all["state"]["processes"][0]["metrics"]["gpu_busy_share"]["1"] == 0.75);
   CHECK(all["state"]["processes"][0]["metrics"]["gpu_memory_bytes"]["1"] == 30);
   CHECK(all["state"]["processes"][0]["metrics"]["gpu_memory_total_bytes"]["1"] == 80);
@@ -138,6 +138,62 @@ TEST_CASE("the newest values are told however thin the curves are", "[observe]")
   CHECK(all["state"]["now"][0] == 2001);
   CHECK(all["state"]["now"][2] == 0.5);
   CHECK(all["state"]["now"][4] == 0.99);
+}
+
+// The bar of a worker and the words about its waits are made of these shares.
+TEST_CASE("the shares of a worker's time are those of the last 15 s", "[observe]") {
+  JobFacts facts({.name = "a"});
+  const auto process_at = [&](double seconds, double data_wait, double pull_wait, double forward) {
+    telemetry::Registry registry;
+    registry.set(Metric::kPhaseSeconds, data_wait, "data_wait");
+    registry.set(Metric::kPhaseSeconds, pull_wait, "pull_wait");
+    registry.set(Metric::kPhaseSeconds, forward, "forward");
+    JobState state{.seconds = seconds};
+    state.processes.push_back({.source = {"worker", 0, "node1", registry.snapshot()}});
+    facts.update(std::move(state));
+    return json::parse(facts.history())["state"]["processes"][0];
+  };
+  CHECK(process_at(1, 1, 0, 0)["shares"] == json({{"data_wait", 1.0}}));  // new: of all its time
+  CHECK(process_at(2, 1, 0, 1)["shares"] == json({{"data_wait", 0.5}, {"forward", 0.5}}));
+  CHECK(process_at(5, 2, 0, 3)["shares"] == json({{"data_wait", 0.25}, {"forward", 0.75}}));  // since the first second
+  // The wait of the beginning is forgotten, and one that is too short to be seen in the bar is none.
+  for (int second = 6; second <= 30; second++) process_at(second, 2, 0, second - 2);
+  CHECK(process_at(31, 2, 0.125, 29.875)["shares"] == json({{"forward", 0.9921875}, {"other", 0.0078125}}));
+  CHECK(process_at(32, 2, 4, 29.875)["shares"].contains("pull_wait"));
+  CHECK(process_at(60, 2, 4, 29.875)["shares"].is_null());  // no step for a long time
+  const json phases = json::parse(facts.history())["job"]["phases"];
+  for (const json& phase : phases) CHECK(phase[2] == (phase[0] == "data_wait" || phase[0] == "pull_wait"));
+}
+
+TEST_CASE("a server is busy as much as its threads were in the last 15 s", "[observe]") {
+  JobFacts facts({.name = "a"});
+  const auto busy_at = [&](double seconds, double busy_s) {
+    telemetry::Registry registry;
+    registry.set(Metric::kServerBusySeconds, busy_s);
+    JobState state{.seconds = seconds};
+    state.processes.push_back({.source = {"server", 0, "node1", registry.snapshot()}});
+    facts.update(std::move(state));
+    return json::parse(facts.history())["state"]["processes"][0]["busy"];
+  };
+  CHECK(busy_at(1, 1).is_null());
+  CHECK(busy_at(5, 2) == 0.25);
+  CHECK(busy_at(20, 2) == 0);  // since the fifth second
+}
+
+TEST_CASE("events count epochs from 1", "[observe]") {
+  JobFacts facts({.name = "a"});
+  JobState state = state_at(1);
+  state.epochs = 20;
+  facts.update(std::move(state));
+  const auto log = [&](const std::string& text) {
+    facts.add_log({{"worker 0", "2026-11-25 10:00:00,000 Node[0] " + text}});
+    return json::parse(facts.history())["events"].back()[2].get<std::string>();
+  };
+  CHECK(log("Epoch[0] Validation-accuracy=0.300000") == "worker 0: epoch 1 of 20: Validation-accuracy=0.300000");
+  CHECK(log("Epoch[9] Batch [99] Validation-accuracy=0.3") ==
+        "worker 0: epoch 10 of 20: Batch [99] Validation-accuracy=0.3");
+  CHECK(log("warning: Epoch[x] is no epoch") == "worker 0: Epoch[x] is no epoch");
+  CHECK(log("Stopped after 3 epochs") == "worker 0: Stopped after 3 epochs");
 }
 
 TEST_CASE("a worker's own steps are told beside the updates that it has seen", "[observe]") {

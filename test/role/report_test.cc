@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "role/process/observer.h"
 #include "role/process/summary.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
@@ -70,6 +71,20 @@ TEST_CASE("a job's progress has its totals before the first report", "[role]") {
   job::TimeLeft left;
   const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {}, left);
   CHECK(job::format_progress(progress) == "epoch 1/2  step 0/6");
+}
+
+// People count epochs from 1. While an epoch is validated, it is still the current one.
+TEST_CASE("the page's epoch is that of the last step, from 1", "[role]") {
+  const auto epoch_after = [](int64_t step) {
+    return job_state({.step = step, .steps = 30, .epoch = step / 10, .epochs = 3}, {}, {}).epoch;
+  };
+  CHECK(epoch_after(0) == 1);
+  CHECK(epoch_after(9) == 1);
+  CHECK(epoch_after(10) == 1);
+  CHECK(epoch_after(11) == 2);
+  CHECK(epoch_after(20) == 2);
+  CHECK(epoch_after(30) == 3);
+  CHECK(job_state({}, {}, {}).epoch == 0);  // nothing is known yet
 }
 
 // The page showed the time left at the speed of the last half second, so it jumped with each report.

@@ -45,6 +45,15 @@ CONTRAST = r"""
 })()
 """
 
+# The workers of which the bar shows a wait and the list does not name it, or the other way round.
+WAITS_APART = r"""
+(() => {
+  const listed = [...document.querySelectorAll('#waits li')].filter(one => one.textContent.includes('waiting for')).map(one => one.querySelector('b').textContent);
+  return [...document.querySelectorAll('#workers tr')].map(row => [row.querySelector('th').textContent, row.querySelectorAll('.bar')[1]?.ariaLabel ?? ''])
+      .filter(([name, drawn]) => drawn.includes('waiting for') !== listed.includes(name)).map(([name]) => name);
+})()
+"""
+
 # All that a keyboard should reach, in the order of the page.
 REACHABLE = "[...document.querySelectorAll('a[href], button, select, [tabindex=\"0\"]')].filter(n => n.getClientRects().length).map(n => n.id || n.className)"
 FOCUSED = "document.activeElement.id || document.activeElement.className"
@@ -80,6 +89,8 @@ def content(page, check):
     for wanted in ("lenet, dist_sync, 2 workers and 2 servers", "worker 0", "worker 1", "server 1", "running"):
         check(wanted in text, f"'{wanted}' is not on the page:\n{text}")
     check(page.evaluate("[...document.querySelectorAll('#workers .bar')].length") == 4, "no bars of time:\n" + text)
+    apart = page.evaluate(WAITS_APART)
+    check(not apart, f"the bars and the list of waits do not say the same about {apart}:\n{text}")
     check(page.evaluate("document.querySelectorAll('#staleness .bar').length") >= 1, "no staleness:\n" + text)
     check(page.evaluate("document.querySelector('#log').textContent.includes('Speed:')"), "no lines of the log:\n" + text)
 
