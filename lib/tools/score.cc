@@ -136,7 +136,8 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   if (takes_data_of_run) DT_TRY_VOID(take_data_of_run(choice, log));
   DT_TRY(const TrainedModel model, find_model(choice, log));
   DT_TRY(const CompiledModel compiled, compile_model(model));
-  DT_TRY(const data::DataSets sets, open_validation(model, takes_data_of_run, log), "opening the data");
+  DT_TRY(const data::DataSets sets, open_validation(model, takes_data_of_run, log), "opening the {}",
+         takes_data_of_run ? "validation data of the run; if they have moved, give --data-dir or --data-val" : "data");
   data::LoaderOptions loading = in_order(model, sets.validation->size());
   DT_TRY(loading.labels, role::batch_labels(model.flags.job.augment, compiled.shapes));
   data::Loader loader(sets.validation, std::move(loading), log);

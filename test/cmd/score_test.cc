@@ -56,6 +56,10 @@ TEST_CASE("score says first that it takes the run's own data, wherever it runs",
   INFO(there.output);
   CHECK(there.code == 0);
   CHECK(first_match(there.output, R"(\('accuracy', ([\d.]+)\))") == accuracy);
+  std::filesystem::rename(dir.path("data"), dir.path("moved"));
+  const test::Ended moved = in_folder(dir, {"score", "--model", "run"});
+  CHECK(moved.code == 7);
+  CHECK_THAT(moved.output, Catch::Contains("if they have moved, give --data-dir or --data-val"));
 }
 
 TEST_CASE("score prints a table on a terminal, and MXNet's lines elsewhere", "[cmd]") {
