@@ -108,7 +108,8 @@ std::string matrix_cell(int64_t images, int64_t images_of_label, bool is_right) 
   if (images == 0) return "<td></td>";
   if (is_right) return fmt::format("<td class=\"right\">{}</td>", images);
   const double share = static_cast<double>(images) / static_cast<double>(images_of_label);
-  return fmt::format("<td class=\"wrong\" style=\"--share:{:.2f}\">{}</td>", std::min(1.0, 0.08 + 2 * share), images);
+  return fmt::format("<td class=\"wrong\" style=\"background:rgb(213 94 0/{:.2f})\">{}</td>",
+                     std::min(0.7, 0.06 + 1.4 * share), images);
 }
 
 std::string matrix_row(const ClassResults& results, const std::set<int64_t>& classes, int64_t label, bool has_others) {

@@ -30,7 +30,6 @@ svg.chart{display:block;width:100%;height:auto}
 .wide>figure{min-width:34rem;max-width:50rem}
 table.matrix td,table.matrix th{padding:.2rem .4rem;min-width:2.2rem;max-width:7rem;text-align:right}
 td.right{font-weight:600}
-td.wrong{background:rgb(213 94 0/calc(var(--share)*70%))}
 .worst{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.8rem}
 .worst img{display:block;height:6rem;margin:.3rem;image-rendering:pixelated}
 .worst .file{font-size:.75rem;overflow-wrap:anywhere}
