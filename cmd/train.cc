@@ -20,10 +20,10 @@
 #include "role/process/run_dir.h"
 #include "role/role.h"
 #include "role/setup/data.h"
-#include "role/setup/memory_need.h"
 #include "role/setup/network.h"
 #include "role/setup/pretrained.h"
 #include "role/setup/shares.h"
+#include "role/worker/planned_memory.h"
 #include "signal_thread.h"
 #include "start_job.h"
 #include "tool.h"
@@ -48,7 +48,12 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (!flags.launch.on_other_hosts()) {
-    DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes, role::workers_started_here(flags)));
+    DT_TRY(const bool validates, role::check_data_files(flags));
+    DT_TRY(const std::string warning,
+           role::judge_memory(
+               {.flags = flags, .network = network, .validates = validates, .host = role::started_here(flags)},
+               usable_memory()));
+    if (!warning.empty()) show_note(warning);
     if (loop.resume.empty()) DT_TRY_VOID(role::pretrained_params(loop));
   }
   DT_TRY_VOID(role::initializer_spec(flags.job));

@@ -5,11 +5,10 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <tuple>
 
 #include "base/host_limits.h"
-#include "exec/executor.h"
+#include "base/words.h"
 #include "job/flags/value.h"
 #include "job/resolve/scheme.h"
 #include "job/spec/groups.h"
@@ -18,70 +17,38 @@
 #include "role/process/membership.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
-#include "role/setup/memory_need.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "role/setup/update.h"
+#include "role/worker/planned_memory.h"
 #include "role/worker/stores.h"
-#include "role/worker/training.h"
 
 namespace dtrain::tools {
 
 namespace {
 
-std::string mebibytes(uint64_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
-uint64_t parameter_bytes(const ParameterView& view) {
-  uint64_t elements = 0;
-  for (const ParameterSpan& parameter : view.parameters) elements += parameter.weight.size();
-  return elements * sizeof(float);
-}
-
-struct WorkerMemory {
-  uint64_t weights = 0;  // of one device
-  uint64_t compute = 0;  // of all devices: activations and workspace
-};
-
-Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices& devices) {
-  DT_TRY(const role::Network network, role::build_network(flags.job));
-  DT_TRY_VOID(role::check_memory(flags, network, usable_memory().bytes, role::workers_started_here(flags)));
-  DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
-  exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
-  WorkerMemory memory;
-  for (size_t device = 0; device < batches.size(); device++) {
-    options.batch_size = batches[device];
-    DT_TRY(const std::unique_ptr<exec::Executor> executor, devices.backend(device).compile(network.graph, options));
-    memory.weights = parameter_bytes(executor->parameters());
-    memory.compute += executor->memory_bytes();
-  }
-  return memory;
-}
-
-// A worker holds weights, gradients and the memory of its executors. Optimizer state is where the update runs. Images
-// count as float32; GPUs that get pixels need a little less.
+// What the processes take and, if that is more than is free, a warning.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
   if (!opened) return fmt::format("memory of a worker: unknown on this host: {}\n", opened.error().message);
-  DT_TRY(const WorkerMemory memory, worker_memory(flags, *opened));
-  DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
+  DT_TRY(const role::Network network, role::build_network(flags.job));
+  const role::MemoryQuestion question{
+      .flags = flags, .network = network, .validates = !flags.job.augment.benchmark, .host = role::started_here(flags)};
+  DT_TRY(const std::string warning, role::judge_memory(question, usable_memory()));
+  DT_TRY(const role::PlannedMemory plan, role::plan_memory(question, flags.job.batch_size));
   const size_t devices = role::device_count(flags);
-  const uint64_t weights = memory.weights;
-  const uint64_t state = weights * slots.size();
-  std::string text = fmt::format("memory of a worker{}: weights {}, gradients {}, activations and workspace {}",
-                                 devices > 1 ? fmt::format(" with {} devices", devices) : "",
-                                 mebibytes(weights * devices), mebibytes(weights * devices), mebibytes(memory.compute));
-  if (flags.job.num_servers == 0) {
-    const bool replicates =
-        role::update_place(job::store_of(flags.job), flags.job.num_workers) == kvstore::UpdateAt::kReplicas;
-    const size_t copies = replicates ? devices : 1;
-    return text + fmt::format(", optimizer {}\n", mebibytes(state * copies));
+  std::string text = fmt::format(
+      "memory of a worker{}: weights {}, gradients {}, activations and workspace {}, images read ahead {}{}\n",
+      devices > 1 ? fmt::format(" with {} devices", devices) : "", bytes_text(plan.weights), bytes_text(plan.gradients),
+      bytes_text(plan.activations), bytes_text(plan.batches),
+      plan.optimizer > 0 ? ", optimizer " + bytes_text(plan.optimizer) : "");
+  const int64_t servers = flags.job.num_servers;
+  if (servers > 0) {
+    text +=
+        fmt::format("memory of {}: weights, sums and optimizer {}\n",
+                    servers == 1 ? "1 server" : fmt::format("each of {} servers", servers), bytes_text(plan.server));
   }
-  return text + fmt::format(
-                    "\nmemory of {}: weights {}, sums {}, optimizer {}\n",
-                    flags.job.num_servers == 1 ? "1 server" : fmt::format("{} servers together", flags.job.num_servers),
-                    mebibytes(weights), mebibytes(weights), mebibytes(state));
+  return warning.empty() ? text : fmt::format("{}warning: {}\n", text, warning);
 }
 
 uint64_t elements_of(const std::vector<graph::ParameterInfo>& arrays) {

@@ -28,7 +28,7 @@ TEST_CASE("a dry run names the network, the rates, the memory and where weights 
   const std::string text = must(dry_run({"--lr", "0.5", "--lr-factor", "0.1", "--lr-step-epochs", "3"}));
   CHECK_THAT(text, Contains("network: mlp, 10 classes, images 1,28,28: 109386 parameters in 6 arrays"));
   CHECK_THAT(text, Contains("learning rate by epoch: 0.5, 0.05 from 3; 100 epochs"));
-  CHECK_THAT(text, Contains("memory of a worker: weights 0.4 MiB") && Contains("weights are updated on cpu(0)"));
+  CHECK_THAT(text, Contains("memory of a worker: weights 427 KiB") && Contains("weights are updated on cpu(0)"));
   CHECK_FALSE(Contains("scheme:").match(text));
 }
 

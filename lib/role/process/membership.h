@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "job/spec/groups.h"
+#include "role/setup/memory_need.h"
 #include "rpc/job_types.h"
 
 namespace dtrain::job {
@@ -32,10 +33,6 @@ rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
 
 // How many processes of the job share the host of the process that `reply` answers: those with its address. Containers
 // of one host have addresses and limits of their own, so each counts as a host.
-struct HostShare {
-  int64_t workers = 0;
-  int64_t servers = 0;
-};
 HostShare host_share(const rpc::JoinReply& reply, rpc::Role role);
 
 // If no launcher has said how many servers and workers share this host (LaunchFlags::host_roles), `share` does.

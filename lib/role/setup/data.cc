@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <filesystem>
 
 #include "base/file.h"
 #include "data/records/label_list.h"
@@ -121,6 +122,25 @@ Result<data::Located> locate_data(const job::Flags& flags) {
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return std::vector<data::IndexedFile>{};
   return data::record_files(data_options(flags));
+}
+
+Result<bool> check_data_files(const job::Flags& flags) {
+  if (flags.job.augment.benchmark) return false;
+  DT_TRY(const data::Located located, locate_data(flags), "looking for the data");
+  for (const data::SetFiles* set : {&located.train, &located.validation}) {
+    DT_TRY_VOID(data::records_of(*set), "looking for the data");
+    std::error_code ignored;
+    if (!set->index.empty() && !std::filesystem::exists(set->index, ignored)) {
+      return fail(Code::kNotFound, "{}: no such index of record files", set->index);
+    }
+  }
+  const std::string& list = flags.data.path_imglist;
+  if (!list.empty()) DT_TRY_VOID(data::check_label_list_fits(list, located.train));
+  std::error_code ignored;
+  if (!list.empty() && !std::filesystem::exists(list, ignored)) {
+    return fail(Code::kNotFound, "--path-imglist {}: no such file", list);
+  }
+  return located.validation.given();
 }
 
 namespace {

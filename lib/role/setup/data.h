@@ -35,6 +35,9 @@ Result<data::Located> locate_data(const job::Flags& flags);
 
 // The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
+// Looks for the files that the data flags name, for a job whose processes all run on this host. Returns whether there is
+// validation data. Fails as locate_data does, and with Code::kNotFound for a list of labels that is not there.
+Result<bool> check_data_files(const job::Flags& flags);
 // Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
 Result<> apply_own_data_set(job::Flags& flags);
 // Logs what was found, and writes RUN_DIR/synset.txt, with the names of the classes by label, if the data set has such names.

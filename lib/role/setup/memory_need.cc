@@ -5,6 +5,7 @@
 #include <numeric>
 #include <variant>
 
+#include "base/words.h"
 #include "job/flags/flags.h"
 
 namespace dtrain::role {
@@ -19,10 +20,6 @@ double elements(const Shape& shape) {
 
 bool is_product(const graph::Op& op) {
   return std::holds_alternative<graph::Convolution>(op) || std::holds_alternative<graph::FullyConnected>(op);
-}
-
-std::string size_text(double bytes) {
-  return bytes < 0x1p30 ? fmt::format("{:.1f} MiB", bytes / 0x1p20) : fmt::format("{:.1f} GiB", bytes / 0x1p30);
 }
 
 }  // namespace
@@ -50,14 +47,15 @@ Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_
       Code::kUsage,
       "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image){}, and only "
       "{} of memory can be used here: make the batch, the image or the network smaller{}",
-      network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
-      workers == 1 ? "" : fmt::format(", {} for the {} workers of this host", size_text(all_bytes), workers),
-      size_text(host_bytes), fewer_would_fit ? ", or run fewer workers on the host" : "");
+      network, batch_size, bytes_text(bytes), bytes_text(need.weights), bytes_text(need.activations),
+      workers == 1 ? "" : fmt::format(", {} for the {} workers of this host", bytes_text(all_bytes), workers),
+      bytes_text(host_bytes), fewer_would_fit ? ", or run fewer workers on the host" : "");
 }
 
-int64_t workers_started_here(const job::Flags& flags) {
+HostShare started_here(const job::Flags& flags) {
   const bool starts_all = flags.launch.role == job::Role::kNone && !flags.launch.on_other_hosts();
-  return starts_all ? std::max<int64_t>(1, flags.job.num_workers) : 1;
+  if (!starts_all) return {.workers = 1};
+  return {.workers = std::max<int64_t>(1, flags.job.num_workers), .servers = flags.job.num_servers};
 }
 
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers) {

@@ -15,6 +15,15 @@ struct Flags;
 
 namespace dtrain::role {
 
+// How many processes of a job share one host.
+struct HostShare {
+  int64_t workers = 0;
+  int64_t servers = 0;
+};
+// Those of this host, if this process is a launcher or trains alone. For a launcher of processes on other hosts: one
+// worker.
+HostShare started_here(const job::Flags& flags);
+
 struct MemoryNeed {
   double weights = 0;      // bytes of the weights and their gradients
   double activations = 0;  // bytes per image: the input, and the outputs of convolutions and fully connected layers
@@ -30,8 +39,6 @@ MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = 
 // Code::kUsage if batches of this size, one for each of the host's `workers`, need more than its `host_bytes`.
 Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
                       int64_t workers = 1);
-// How many workers run on this host, if this process is a launcher or trains alone.
-int64_t workers_started_here(const job::Flags& flags);
 // The same for training, by processes with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
 // its driver reports when it runs out.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers = 1);

@@ -153,7 +153,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                           .waits = connection.waits,
                           .pacer = &pacer,
                           .keeps_weights = false,
-                          .workers_here = host_share(joined.reply, rpc::Role::kWorker).workers},
+                          .host = host_share(joined.reply, rpc::Role::kWorker)},
                          [&](const auto&...) -> Result<std::unique_ptr<kvstore::Store>> {
                            return std::make_unique<NoStore>(spec.flags);
                          }));

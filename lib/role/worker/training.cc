@@ -4,6 +4,7 @@
 #include "role/setup/class_names.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/pretrained.h"
+#include "role/worker/planned_memory.h"
 
 namespace dtrain::role {
 
@@ -33,7 +34,7 @@ std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
 }  // namespace
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
-  DT_TRY_VOID(check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.workers_here));
+  DT_TRY_VOID(role::check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.host.workers));
   DT_TRY(TrainingOptions options, training_options({.flags = setup.process.flags,
                                                     .spec = setup.spec,
                                                     .plan = setup.plan,
@@ -46,6 +47,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                                                     .keeps_weights = setup.keeps_weights}));
   std::unique_ptr<Training> training(new Training(std::move(setup), std::move(options)));
   DT_TRY_VOID(training->compile());
+  DT_TRY_VOID(training->check_memory());
   DT_TRY_VOID(training->make_store(make_store));
   training->open_loaders();
   TrainingSetup& parts = training->setup_;
@@ -128,6 +130,26 @@ Result<> Training::compile() {
   }
   DT_TRY(inference_, compile_with(options_.inference), "compiling '{}' for validation",
          setup_.spec.flags.network.network);
+  return {};
+}
+
+// Of processes on CPU devices, now that the executors tell their bytes. A launcher on this host has checked the same, and
+// has warned.
+Result<> Training::check_memory() {
+  if (!setup_.process.flags.device.gpus.empty()) return {};
+  double activations = 0;
+  for (exec::DeviceGroup* group : {training_.get(), inference_.get()}) {
+    for (size_t device = 0; group != nullptr && device < group->size(); device++) {
+      activations += static_cast<double>(group->executor(device).memory_bytes());
+    }
+  }
+  const MemoryQuestion question{.flags = setup_.process.flags,
+                                .network = setup_.network,
+                                .validates = inference_ != nullptr,
+                                .host = setup_.host};
+  DT_TRY(const PlannedMemory plan, planned_memory(question, activations));
+  const double bytes = usable_memory().bytes;
+  DT_TRY_VOID(judge_memory(question, plan, {.bytes = bytes, .free_bytes = bytes}));
   return {};
 }
 

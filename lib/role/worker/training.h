@@ -19,6 +19,7 @@
 #include "kvstore/store.h"
 #include "role/process/process.h"
 #include "role/setup/devices.h"
+#include "role/setup/memory_need.h"
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
 #include "role/worker/tensorboard.h"
@@ -40,8 +41,8 @@ struct TrainingSetup {
   Waits& waits;
   Pacer* pacer = nullptr;               // as in TrainParts
   telemetry::Tracer* tracer = nullptr;  // as in TrainParts
-  bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves none
-  int64_t workers_here = 1;   // how many workers of the job share the memory of this host
+  bool keeps_weights = true;     // false: starts from the initial weights even if a run is resumed, and saves none
+  HostShare host{.workers = 1};  // the processes of the job that share the memory of this host
 };
 
 // Makes the store for executors that were compiled on `devices`. `setup` is valid during the call.
@@ -65,6 +66,7 @@ class Training {
     return setup_.tracer == nullptr ? nullptr : &setup_.tracer->timeline();
   }
   Result<> compile();
+  Result<> check_memory();
   Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();

@@ -188,7 +188,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                           .waits = connection.waits,
                           .pacer = &pacer,
                           .tracer = process.tracer.get(),
-                          .workers_here = host_share(reply, rpc::Role::kWorker).workers},
+                          .host = host_share(reply, rpc::Role::kWorker)},
                          [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
