@@ -48,6 +48,11 @@ Result<int> ps(const Call& call) {
     code = job::kExitStartup;
   }
   sort_and_merge(processes);
+  if (processes.empty() && !line.options.plain) {
+    fmt::print("no run of yours trains on {}\n",
+               asked.hosts.empty() ? "this host; -H FILE also asks other hosts" : "this host and the hosts of -H");
+    return code;
+  }
   std::fputs((line.options.plain ? launch::plain(processes) : launch::table(processes)).c_str(), stdout);
   return code;
 }

@@ -1,7 +1,9 @@
 // `dtrain [train]`: trains in this process, or starts a whole job.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "base/host_limits.h"
 #include "batch_job.h"
@@ -12,6 +14,7 @@
 #include "job/process/exit_code.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/resume.h"
+#include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "notes.h"
 #include "role/process/addresses.h"
@@ -112,9 +115,24 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   return 0;
 }
 
-Result<int> run_process(const job::Flags& flags) {
+// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. A failure is no reason not
+// to train.
+std::optional<launch::JobRecord> record_process(const Call& call, const std::string& run_dir) {
+  Result<launch::JobRecord> record =
+      launch::JobRecord::create(launch::record_root(call.environment), launch::job_name(run_dir));
+  const Result<> added =
+      record.and_then([](const launch::JobRecord& made) { return made.add("worker", 0, ::getpid()); });
+  if (added) return std::move(*record);
+  show_note(fmt::format("`dtrain ps` will not list this run: {}", added.error().message));
+  return std::nullopt;
+}
+
+Result<int> run_process(const Call& call, const job::Flags& flags) {
   const SignalThread signals;
-  return role::run_process(flags, signals.signals());
+  std::optional<launch::JobRecord> record;  // removed when the process ends
+  return role::run_process(flags, signals.signals(), [&](const std::string& run_dir) {
+    if (auto made = record_process(call, run_dir)) record.emplace(*std::move(made));
+  });
 }
 
 }  // namespace
@@ -133,7 +151,7 @@ Result<int> train(const Call& call) {
   for (const std::string& note : parsed.notes) show_note(note);
   note_threads(flags, call.environment);
   DT_TRY_VOID(role::apply_pretrained(flags));
-  if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
+  if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(call, flags);
   if (flags.distributed() || flags.launch.dry_run) unblock_early_signals();
   if (flags.launch.launcher == "print") return print_files(call, flags);
   // The pods read the data, which need not be here.
@@ -147,7 +165,7 @@ Result<int> train(const Call& call) {
   if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);
   if (search.is_finished) return job::kExitOk;
   DT_TRY_VOID(check_early(flags));
-  if (!flags.distributed()) return run_process(flags);
+  if (!flags.distributed()) return run_process(call, flags);
   return is_submitted(call, flags) ? submit_job(call, flags, search.run) : launch_job(call, flags, search.run);
 }
 

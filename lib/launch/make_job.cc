@@ -258,21 +258,6 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
           .needed = machines.size()};
 }
 
-// "lenet-20261121-101500-4f9ac01b" for "runs/lenet-20261121-101500". Ends in random digits, because jobs that other
-// users start on the same hosts may have a run directory of the same name. Characters that are special to a shell
-// become '-', because the name is typed after `dtrain kill` and is part of command lines on other hosts.
-std::string job_name(const std::string& run_dir) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
-  const std::filesystem::path path(run_dir);
-  std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
-  if (name == "." || name == "..") name.clear();
-  for (char& c : name) {
-    if (kPlain.find(c) == std::string_view::npos) c = '-';
-  }
-  name.erase(0, name.find_first_not_of('-'));
-  return fmt::format("{}-{}", name.empty() ? "job" : name, job::make_token().substr(0, 8));
-}
-
 // The option that must be repeated to resume the job.
 std::string copied_again(const job::LaunchFlags& launch) {
   return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + shell_line({launch.sync_dst_dir});
@@ -299,6 +284,18 @@ std::string names_of(const std::vector<std::string>& environment) {
 }
 
 }  // namespace
+
+std::string job_name(const std::string& run_dir) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+  const std::filesystem::path path(run_dir);
+  std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+  if (name == "." || name == "..") name.clear();
+  for (char& c : name) {
+    if (kPlain.find(c) == std::string_view::npos) c = '-';
+  }
+  name.erase(0, name.find_first_not_of('-'));
+  return fmt::format("{}-{}", name.empty() ? "job" : name, job::make_token().substr(0, 8));
+}
 
 Job make_job(const JobSetting& setting) {
   const Common common = common_of(setting);

@@ -64,4 +64,9 @@ std::string host_name(const job::SshAddress& address);
 // The path of `executable` on hosts to which --sync-dst-dir has copied it; `copy` is that directory, "" without a copy.
 std::string remote_executable(const std::string& executable, const std::string& copy);
 
+// "lenet-20261121-101500-4f9ac01b" for "runs/lenet-20261121-101500". Ends in random digits, because jobs that other
+// users start on the same hosts may have a run directory of the same name. Characters that are special to a shell
+// become '-', because the name is typed after `dtrain kill` and is part of command lines on other hosts.
+std::string job_name(const std::string& run_dir);
+
 }  // namespace dtrain::launch

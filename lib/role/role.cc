@@ -2,17 +2,16 @@
 
 #include "role/scheduler/scheduler.h"
 #include "role/server/server.h"
-#include "role/worker/alone.h"
 #include "role/worker/worker.h"
 
 namespace dtrain::role {
 
-Result<int> run_process(const job::Flags& flags, const Signals& signals) {
+Result<int> run_process(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir) {
   switch (flags.launch.role) {
     case job::Role::kScheduler: return run_scheduler(flags, signals);
     case job::Role::kServer: return run_server(flags, signals);
     case job::Role::kWorker: return run_worker(flags, signals);
-    case job::Role::kNone: return run_alone(flags, signals);
+    case job::Role::kNone: return run_alone(flags, signals, on_run_dir);
   }
   return fail(Code::kInternal, "role {} is none", static_cast<int>(flags.launch.role));
 }

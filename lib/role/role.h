@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/signals.h"
+#include "role/worker/alone.h"
 
 namespace dtrain::job {
 struct Flags;
@@ -12,6 +13,7 @@ namespace dtrain::role {
 
 // Trains alone in this process, or runs as a scheduler, server or worker, as flags.launch.role says. Returns the exit
 // code (job/process/exit_code.h); an Error means that the process failed.
-Result<int> run_process(const job::Flags& flags, const Signals& signals);
+// `on_run_dir`, if given, is called once a process that trains alone has its run directory.
+Result<int> run_process(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir = nullptr);
 
 }  // namespace dtrain::role

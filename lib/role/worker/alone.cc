@@ -120,8 +120,9 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
 
 }  // namespace
 
-Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
+Result<int> run_alone(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  if (on_run_dir) on_run_dir(process.run_dir.path());
   DT_TRY_VOID(process.take_rank(0));
   DT_TRY_VOID(complete_flags(process.flags));
   process.flags.job.seed = choose_seed(process);

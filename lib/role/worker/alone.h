@@ -1,6 +1,9 @@
 // Training in one process.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "base/error.h"
 #include "base/signals.h"
 
@@ -10,7 +13,9 @@ struct Flags;
 
 namespace dtrain::role {
 
-// Returns the exit code: 0, or 75 if it was stopped.
-Result<int> run_alone(const job::Flags& flags, const Signals& signals);
+using OnRunDir = std::function<void(const std::string& run_dir)>;
+
+// Returns the exit code: 0, or 75 if it was stopped. `on_run_dir`: see role.h.
+Result<int> run_alone(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir = nullptr);
 
 }  // namespace dtrain::role

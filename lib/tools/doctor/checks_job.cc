@@ -125,6 +125,20 @@ Finding judge_memory(const HostReport& host, const Facts& facts) {
   return {.found = fmt::format("{}, {} are free", found, bytes_text(facts.memory_free_bytes))};
 }
 
+// Without a job: what is there.
+std::vector<Row> memory_row(const Examined& examined) {
+  std::vector<double> free, all;
+  const std::vector<Finding> findings =
+      judge_hosts(examined, nullptr, [&](const HostReport&, const Facts& facts) -> Finding {
+        free.push_back(facts.memory_free_bytes);
+        all.push_back(facts.memory_bytes);
+        return {};
+      });
+  if (findings.empty()) return rows_of("memory", findings);
+  return rows_of("memory", findings,
+                 fmt::format("{} free of {}", range_text(free, bytes_text), range_text(all, bytes_text)));
+}
+
 std::vector<Row> speed_row(const Examined& examined, const std::string& check, const std::vector<Finding>& slow,
                            const std::string& summary) {
   if (!examined.asked.perf) return single_row(check, Verdict::kSkip, "not asked for (--perf)");
@@ -204,7 +218,7 @@ std::vector<Row> check_data_equal(const Examined& examined) {
 }
 
 std::vector<Row> check_memory(const Examined& examined) {
-  if (!examined.asked.job) return single_row("memory", Verdict::kSkip, kNoJob);
+  if (!examined.asked.job) return memory_row(examined);
   const auto is_known = [](const HostReport& host) {
     return runs_processes(host) && host.facts->needs.error.empty() && host.facts->needs.worker > 0;
   };
