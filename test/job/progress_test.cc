@@ -6,12 +6,12 @@ using namespace dtrain::job;
 
 TEST_CASE("the scheduler's progress line is parsed and formatted for users", "[job]") {
   const auto progress = parse_progress(
-      "live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 "
+      "live step=1500 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 "
       "colour=7 "
       "training=0.131/0.962 validation=0.0812/0.977");
   REQUIRE(progress);
   CHECK(format_progress(*progress) ==
-        "epoch 4/10  step 120/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  "
+        "epoch 4/10  step 1500/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  "
         "validation "
         "loss 0.081  waiting: data 2 %, network 10 %");
   CHECK(format_progress(*parse_progress("live step=0 steps=10")) == "epoch 0/0  step 0/10");  // no speed is known yet
@@ -92,7 +92,7 @@ TEST_CASE("a job of several workers is shown with a bar and a line for each of t
   CHECK(progress.validated == 0.25);
   const dtrain::Live live = live_progress(progress, [](uint32_t rank) { return rank == 0 ? "node7" : ""; });
   CHECK(live.text ==
-        "epoch 4/9  step 120/480  validating 25 %  loss 0.300  accuracy 85.0 %  5400 samples/s  ETA 1m20s  waiting: "
+        "epoch 3/9  step 120/480  validating 25 %  loss 0.300  accuracy 85.0 %  5400 samples/s  ETA 1m20s  waiting: "
         "data 0 %, network 10 %");
   CHECK(live.done == 0.25);
   CHECK(live.details ==

@@ -186,10 +186,15 @@ Progress at_end(Progress progress) {
   return progress;
 }
 
+int64_t epoch_under_way(const Progress& progress) {
+  const int64_t done =
+      progress.steps > 0 ? std::max<int64_t>(0, progress.step - 1) * progress.epochs / progress.steps : progress.epoch;
+  return std::min(done + 1, progress.epochs);
+}
+
 std::string format_progress(const Progress& progress) {
-  // The epoch under way; all of them, when the last one has ended.
-  const int64_t epoch = std::min(progress.epoch + 1, progress.epochs);
-  std::string text = fmt::format("epoch {}/{}  step {}/{}", epoch, progress.epochs, progress.step, progress.steps);
+  std::string text =
+      fmt::format("epoch {}/{}  step {}/{}", epoch_under_way(progress), progress.epochs, progress.step, progress.steps);
   if (progress.validated) text += fmt::format("  validating {:.0f} %", 100 * *progress.validated);
   if (progress.training) {
     text += fmt::format("  loss {}  accuracy {}", loss_text(progress.training->loss),

@@ -42,6 +42,9 @@ Progress at_end(Progress progress);
 // Sets validated, training, validation, worker_count and workers from what all workers have reported.
 void set_workers(std::vector<WorkerProgress> all, Progress& progress);
 
+// From 1. It is that of the last step: validation after an epoch belongs to that epoch.
+int64_t epoch_under_way(const Progress& progress);
+
 // For people:
 // "epoch 3/10  step 120/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  validation loss
 // 0.081  waiting: data 2 %, network 10 %". The epoch is the current one, from 1. If data limits the job, "waiting: data 34 %

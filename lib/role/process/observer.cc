@@ -236,13 +236,10 @@ void Observer::end(const Result<>& outcome) {
 observe::JobState job_state(const job::Progress& progress, std::chrono::steady_clock::time_point started,
                             std::vector<observe::ProcessState> processes) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
-  // The epoch of the last step: validation after an epoch belongs to that epoch.
-  const int64_t before =
-      progress.steps > 0 ? std::max<int64_t>(0, progress.step - 1) * progress.epochs / progress.steps : 0;
   return {.seconds = passed.count(),
           .step = progress.step,
           .steps = progress.steps,
-          .epoch = std::min(before + 1, progress.epochs),
+          .epoch = job::epoch_under_way(progress),
           .epochs = progress.epochs,
           .samples_per_s = progress.samples_per_s,
           .eta_s = progress.eta_s,
