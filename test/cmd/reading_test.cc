@@ -57,7 +57,7 @@ TEST_CASE("a run says whether data is the limit, in the log, the metrics and the
   CHECK(epoch["decode_threads"] >= 1);
   CHECK(summary["image_ms"]["decode"] > 0);
   const double share = summary["wait_data_share"];
-  CHECK(summary["data_limit"].is_null() == !(share > 0.05));
+  CHECK(summary["data_limit"].is_null() == !(share > 0.1));
   const Ended table = test::in_folder(dir, {"parse-log", "run"});
   CHECK(table.code == 0);
   CHECK_THAT(table.output, Contains("|  1 | "));

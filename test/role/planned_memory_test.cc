@@ -126,6 +126,13 @@ TEST_CASE("the largest batch is found with few questions", "[role]") {
   const int64_t found = must(largest_batch({.least = 1, .too_large = 1000, .too_large_bytes = 12000}, 4000, steps));
   CHECK(found >= 280);
   CHECK(found <= 300);
+  // Above some size not even the executors can be made.
+  const auto limited = [&](int64_t batch) -> Result<double> {
+    return batch > 100 ? std::numeric_limits<double>::infinity() : static_cast<double>(batch) * 10;
+  };
+  const int64_t made = must(largest_batch({.least = 1, .too_large = 1000, .too_large_bytes = 1e9}, 1e8, limited));
+  CHECK(made >= 60);
+  CHECK(made <= 100);
 }
 
 }  // namespace dtrain::role

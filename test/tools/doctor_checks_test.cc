@@ -110,9 +110,8 @@ TEST_CASE("what was not asked for is skipped", "[doctor]") {
   all.asked = {};
   all.hosts.resize(1);
   all.pairs.clear();
-  for (const Check check :
-       {check_gpus, check_driver, check_cuda, check_nccl, check_run_directory, check_disk_space, check_flags,
-        check_data_present, check_memory, check_latency, check_bandwidth, check_disk_speed, check_decode_speed}) {
+  for (const Check check : {check_gpus, check_driver, check_cuda, check_nccl, check_run_directory, check_flags,
+                            check_data_present, check_latency, check_bandwidth, check_disk_speed, check_decode_speed}) {
     const std::vector<Row> rows = check(all);
     REQUIRE(rows.size() == 1);
     INFO(rows[0].check << ": " << rows[0].found);
@@ -120,6 +119,13 @@ TEST_CASE("what was not asked for is skipped", "[doctor]") {
     CHECK(contains(rows[0].found, "not asked for"));
   }
   CHECK(check_reach(all).empty());
+  // What the machine has is shown without a job, too.
+  for (const Check check : {check_disk_space, check_memory}) {
+    const std::vector<Row> rows = check(all);
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].verdict == Verdict::kPass);
+    CHECK(contains(rows[0].found, " free "));
+  }
 }
 
 TEST_CASE("a host that cannot be examined is named with a remedy, and the code is 3", "[doctor]") {

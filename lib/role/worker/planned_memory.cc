@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -60,9 +61,12 @@ Result<double> compiled_bytes(const MemoryQuestion& question, int64_t batch_size
   return bytes;
 }
 
+// Infinite if not even the executors can be made here.
 Result<double> bytes_on_host(const MemoryQuestion& question, int64_t batch_size) {
-  DT_TRY(const PlannedMemory plan, plan_memory(question, batch_size));
-  return plan.on(question.host);
+  const Result<PlannedMemory> plan = plan_memory(question, batch_size);
+  if (plan) return plan->on(question.host);
+  if (plan.error().code == Code::kDevice) return std::numeric_limits<double>::infinity();
+  return tl::unexpected(plan.error());
 }
 
 std::string processes_text(const HostShare& host) {
@@ -152,7 +156,7 @@ Result<int64_t> largest_batch(const BatchRange& range, double limit,
   double high_bytes = range.too_large_bytes;
   if (low_bytes > limit) return int64_t{0};
   for (int i = 0; i < kQuestionsMax && high - low > 1 && low_bytes < kCloseEnough * limit; i++) {
-    const double part = (limit - low_bytes) / std::max(1.0, high_bytes - low_bytes);
+    const double part = std::isfinite(high_bytes) ? (limit - low_bytes) / std::max(1.0, high_bytes - low_bytes) : 0.5;
     const auto guess = low + static_cast<int64_t>(std::floor(part * static_cast<double>(high - low)));
     const int64_t next = std::clamp(guess, low + 1, high - 1);
     DT_TRY(const double bytes, bytes_at(next));
