@@ -59,10 +59,9 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   if (header.optimizer.name != spec.optimizer.name) {
     return fail(Code::kUsage, "its optimizer is '{}', this job's is '{}'", header.optimizer.name, spec.optimizer.name);
   }
-  if (header.job_hash != spec.job_hash) {
-    log.warn("the checkpoint was written with other values of: {}",
-             fmt::join(job::differing_keys(header.job_text, spec.job_text), ", "));
-  }
+  const auto changed = header.job_hash == spec.job_hash ? std::vector<std::string>()
+                                                        : job::differing_keys(header.job_text, spec.job_text);
+  if (!changed.empty()) log.warn("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
   if (spec.ends_after_fixed_steps && header.position.step >= steps) {

@@ -131,6 +131,28 @@ TEST_CASE("--resume auto continues a run that keeps other checkpoints than the d
   CHECK(continued({"--keep", "5"}).loop.keep == 5);
 }
 
+// What the flag did before its value was always stored. A later default must not remove what such a run has kept.
+TEST_CASE("a flag that an older version did not store keeps its old meaning and is named", "[job]") {
+  const test::TempDir dir;
+  JobSpec old = run_of({"--keep", "2"}, here());
+  CHECK(must(parse_job_spec(file_text(old))).older_flags.empty());
+  old.remembered.values.erase("keep");
+  must(write_job_spec(dir.path(), old));
+  CHECK(must(read_job_spec(dir.path())).older_flags == std::vector<std::string>{"keep"});
+  CHECK(must(resumed(dir.path())).loop.keep == 0);
+  CHECK(must(resumed(dir.path(), {"--keep", "4"})).loop.keep == 4);
+  CHECK(must(parse_job_spec(text(old))).older_flags.empty());  // what peers exchange has no flags of a process
+}
+
+TEST_CASE("a value that an older version wrote otherwise is no difference", "[job]") {
+  const std::string now = text(run_of({"--network", "mlp", "--initializer", "xavier(gaussian,in,2)"}, here()));
+  std::string then = now;
+  const std::string line = "initializer = xavier(gaussian,in,2)";
+  then.replace(then.find(line), line.size(), "initializer = default");
+  CHECK(differing_keys(then, now).empty());
+  CHECK(differing_keys(then, now + "colour = red\n") == std::vector<std::string>{"colour", "initializer"});
+}
+
 TEST_CASE("a run that is resumed from another working directory finds its files", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"--model-prefix", "models/m", "--mean-img", "{data-dir}/mean.bin",

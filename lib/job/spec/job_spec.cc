@@ -189,6 +189,19 @@ Result<> take(const NamedText& source, Entries& entries, const std::string& key,
   return {};
 }
 
+// Gives the flags that an older version did not write their old meaning, and returns their names. A text without a working
+// directory has no remembered flags at all.
+std::vector<std::string> add_older_flags(Entries& entries) {
+  const bool has_remembered = entries.contains(std::string(kDirectoryKey));
+  std::vector<std::string> added;
+  for (const Row& row : training_flags().rows()) {
+    const std::optional<std::string> value = former_value(row.name);
+    if (!value || (is_remembered(row.name) && !has_remembered)) continue;
+    if (entries.emplace(row.name, *value).second) added.push_back(row.name);
+  }
+  return added;
+}
+
 // Each list by rank has a value for every worker or is still empty. All lists are filled at the same time.
 Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
@@ -225,6 +238,7 @@ Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
   const NamedText source{text, name};
   DT_TRY(Entries entries, read_lines(text, name));
   JobSpec spec;
+  spec.older_flags = add_older_flags(entries);
   Flags holder;
   for (const Row& row : training_flags().rows()) {
     if (row.scope != Scope::kJob) continue;
@@ -269,6 +283,8 @@ std::vector<std::string> differences(const JobSpec& a, const JobSpec& b) {
 }
 
 std::vector<std::string> differing_keys(std::string_view a, std::string_view b) {
+  const Result<JobSpec> first = parse_job_spec(a), second = parse_job_spec(b);
+  if (first && second) return differences(*first, *second);
   return differing_keys(read_lines(a).value_or(Entries{}), read_lines(b).value_or(Entries{}));
 }
 

@@ -32,9 +32,6 @@ const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "
 // Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file is one.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
-// Always stored: a run that lacks it is from a version of dtrain whose default was to keep all checkpoints.
-constexpr std::string_view kKeep = "keep";
-
 const Row* row_of(std::string_view flag) {
   for (const Row& row : training_flags().rows()) {
     if (row.name == flag) return &row;
@@ -84,9 +81,9 @@ std::string Remembered::path_of(std::string_view flag) const {
 
 int64_t checkpoints_kept(const Remembered& run) {
   Flags flags;
-  flags.loop.keep = 0;
-  const auto stored = run.values.find(kKeep);
-  if (stored != run.values.end()) (void)FlagTable<Flags>::set(*row_of(kKeep), stored->second, flags);
+  const auto stored = run.values.find("keep");
+  (void)FlagTable<Flags>::set(*row_of("keep"), stored != run.values.end() ? stored->second : *former_value("keep"),
+                              flags);
   return flags.loop.keep;
 }
 
@@ -94,6 +91,11 @@ bool is_remembered(std::string_view flag) {
   const Row* row = row_of(flag);
   return row != nullptr && row->scope == Scope::kProcess && !contains(kOfOneStart, flag) &&
          !contains(kOfOneProcess, flag);
+}
+
+std::optional<std::string> former_value(std::string_view flag) {
+  if (flag == "keep") return "0";
+  return std::nullopt;
 }
 
 Remembered remember(const Flags& flags, const std::string& directory) {
@@ -105,8 +107,8 @@ Remembered remember(const Flags& flags, const std::string& directory) {
     std::string value = row.bind.get(flags);
     const bool given = flags.source(row.name) > Source::kEnvironment;
     const bool differs = value != row.bind.get(defaults) && flags.source(row.name) != Source::kEnvironment;
-    const bool is_always_stored = row.name == kKeep;
-    if (!given && !differs && !is_always_stored && !is_read_by_default(flags, row.name)) continue;
+    const bool is_default = !given && !differs && !is_read_by_default(flags, row.name);
+    if (is_default && !former_value(row.name)) continue;
     // A path in --data-dir is stored relative to it, so that the run can be resumed with another --data-dir. Relative
     // names of data sets need no change.
     const std::string& data_dir = flags.data.data_dir;
@@ -131,7 +133,7 @@ std::string absolute_value(std::string_view flag, const std::string& value, cons
 Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
                 Flags& flags) {
   flags.loop.keep = checkpoints_kept(run);
-  flags.sources[std::string(kKeep)] = Source::kResumed;
+  flags.sources["keep"] = Source::kResumed;
   for (const auto& [flag, text] : run.values) {
     if (!is_remembered(flag) || is_replaced(flag, given)) continue;
     const std::string value =

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,12 @@ int64_t checkpoints_kept(const Remembered& run);
 // True if a run stores the value of this flag. False for flags of the job, and for flags that concern one start
 // (--dry-run) or one process (--rank), or that may hold a secret (--env).
 bool is_remembered(std::string_view flag);
+
+// What a run did whose file lacks this flag. Only for flags that older versions did not store, or whose default has
+// changed since: a run stores them even if they were not given, so that their absence tells that an older version wrote the
+// file. Nullopt: a run that lacks the flag has its default. Whoever adds a flag of the job, or changes the default of one
+// that is remembered, adds the old meaning here.
+std::optional<std::string> former_value(std::string_view flag);
 
 // Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.
 Remembered remember(const Flags& flags, const std::string& directory);

@@ -79,6 +79,15 @@ ResumeSearch resuming(Resumed run, const std::optional<train::Position>& positio
   return search;
 }
 
+std::string older_version_note(const std::vector<std::string>& flags) {
+  std::vector<std::string> meanings;
+  for (const std::string& flag : flags) {
+    meanings.push_back(fmt::format("--{} ({})", flag, job::former_value(flag).value_or("")));
+  }
+  return fmt::format("the jobspec was written by an older version of dtrain: {} {} old meaning",
+                     fmt::join(meanings, ", "), flags.size() == 1 ? "keeps its" : "keep their");
+}
+
 Result<ResumeSearch> resume_named(const job::Flags& flags) {
   const std::string& directory = flags.loop.resume;
   DT_TRY(job::JobSpec spec, job::read_resumed(directory));
@@ -96,11 +105,15 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
           directory, prefix, prefix, directory);
     }
   }
+  std::vector<std::string> older = run.spec.older_flags;
+  std::erase_if(older, [&](const std::string& flag) { return flags.source(flag) != job::Source::kResumed; });
   job::JobSpec then;
   then.flags = run.spec.flags;
   then.mean_image = run.spec.mean_image;
   then.label_list = run.spec.label_list;
-  return resuming(std::move(run), position, flags, job::describe_differences(then, job::requested(flags)));
+  ResumeSearch search = resuming(std::move(run), position, flags, describe_differences(then, job::requested(flags)));
+  if (!older.empty() && !search.is_finished) search.notes.push_back(older_version_note(older));
+  return search;
 }
 
 // Looks at runs one by one, and remembers why each was rejected.
