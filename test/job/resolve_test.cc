@@ -202,6 +202,11 @@ TEST_CASE("a process started by hand needs its role and the scheduler's address"
   CHECK(parsed({"-n", "2", "--port", "9091"}).launch.port == 9091);  // the launcher's scheduler takes it
   CHECK_THAT(refused({"--role", "scheduler", "-n", "1", "--port", "9", "--port-range", "9-10"}), Contains("exclude"));
   CHECK(parsed({"--role", "scheduler", "-n", "1", "--port-range", "9100-9200"}).launch.port_last == 9200);
+  for (const char* text : {"5", "5-", "-5", "9-8", "0-5", "1-70000", "5:9", "5-6-7", ""}) {
+    CHECK_THAT(refused({std::string("--port-range=") + text}),
+               Contains(std::string("--port-range: '") + text + "' does not have the form FIRST-LAST") &&
+                   Contains("a single port is --port N"));
+  }
 }
 
 TEST_CASE("a tracker's environment variables describe the process", "[job]") {

@@ -22,22 +22,27 @@ Binding<Flags> address(Binding<Flags> binding) {
 
 // Stores "9100-9200" in two members.
 Binding<Flags> port_range() {
-  return {.set = [](Flags& flags, std::string_view text) -> Result<> {
-            const size_t dash = std::min(text.find('-'), text.size() - 1);
-            int64_t first = 0, last = 0;
-            DT_TRY_VOID(parse_value(text.substr(0, dash), first));
-            DT_TRY_VOID(parse_value(text.substr(dash + 1), last));
-            if (first < 1 || last > 65535 || first > last)
-              return fail(Code::kUsage, "'{}' does not have the form FIRST-LAST, with ports from 1 to 65535", text);
-            flags.launch.port_first = first;
-            flags.launch.port_last = last;
-            return {};
-          },
-          .get =
-              [](const Flags& flags) {
-                const LaunchFlags& launch = flags.launch;
-                return launch.port_last == 0 ? "none" : fmt::format("{}-{}", launch.port_first, launch.port_last);
-              }};
+  return {
+      .set = [](Flags& flags, std::string_view text) -> Result<> {
+        const size_t dash = std::min(text.find('-'), text.size());
+        int64_t first = 0, last = 0;
+        const bool are_numbers =
+            dash < text.size() && parse_value(text.substr(0, dash), first) && parse_value(text.substr(dash + 1), last);
+        if (!are_numbers || first < 1 || last > 65535 || first > last) {
+          return fail(Code::kUsage,
+                      "'{}' does not have the form FIRST-LAST, with ports from 1 to 65535, as in 9091-9100; a single "
+                      "port is --port N",
+                      text);
+        }
+        flags.launch.port_first = first;
+        flags.launch.port_last = last;
+        return {};
+      },
+      .get =
+          [](const Flags& flags) {
+            const LaunchFlags& launch = flags.launch;
+            return launch.port_last == 0 ? "none" : fmt::format("{}-{}", launch.port_first, launch.port_last);
+          }};
 }
 
 std::vector<std::string> preset_names() {
@@ -252,7 +257,10 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.port),
        .min = 0,
        .max = 65535},
-      {.name = "port-range", .value = "A-B", .help = "listen on a free port in this range", .bind = port_range()},
+      {.name = "port-range",
+       .value = "FIRST-LAST",
+       .help = "listen on a free port in this range",
+       .bind = port_range()},
       {.name = "token-file",
        .value = "FILE",
        .help = "file with the token that all processes of the job must share",
