@@ -58,12 +58,15 @@ constexpr const char* kDataStatUsage =
     "TRAINING-FLAGS (dtrain --help images) change them, among them --image-shape and\n"
     "--seed. FLAGS are:";
 
-// The words before the first flag.
-std::vector<std::string> take_names(std::vector<std::string>& arguments) {
-  const auto first = std::ranges::find_if(arguments, [](const std::string& word) { return word.starts_with('-'); });
-  std::vector<std::string> names(arguments.begin(), first);
-  arguments.erase(arguments.begin(), first);
-  return names;
+// Takes the words that belong to no flag, wherever they stand. Flags of training, with their values, and unknown flags stay.
+Result<std::vector<std::string>> take_names(std::vector<std::string>& words) {
+  DT_TRY(job::CommandLine line, job::read_command_line(job::training_flags().spellings(), words));
+  words.clear();
+  for (const job::GivenFlag& given : line.given) words.push_back(fmt::format("{}={}", given.spelling, given.value));
+  const auto is_name = [](const std::string& word) { return !word.starts_with('-'); };
+  const auto flags = std::ranges::stable_partition(line.extras, is_name);
+  words.insert(words.end(), flags.begin(), flags.end());
+  return std::vector<std::string>(line.extras.begin(), flags.begin());
 }
 
 Result<int> print_stat(const std::vector<std::string>& names, DataStatOptions options, const Log& log) {
@@ -109,13 +112,12 @@ Result<int> data_stat(const Call& call) {
     show_help(call, kDataStatUsage, table.flag_helps());
     return 0;
   }
-  std::vector<std::string> arguments = call.arguments;
-  const std::vector<std::string> names = take_names(arguments);
+  DT_TRY(MixedLine<DataStatOptions> line, read_mixed_line(table, call.arguments));
+  DT_TRY(const std::vector<std::string> names, take_names(line.job));
   if (names.empty() || std::ranges::find(names, "") != names.end()) {
     const std::string_view usage = kDataStatUsage;
     return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
   }
-  DT_TRY(const MixedLine<DataStatOptions> line, read_mixed_line(table, arguments));
   const Log log = tool_log("stat", call);
   if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
   if (!line.options.out.empty()) return fail(Code::kUsage, "--out has a use only with --sheet N or --npy N");
