@@ -300,9 +300,9 @@ TEST_CASE("where clients that stop reading occupy all threads, others wait for t
   CHECK(status_of(http_get(site.port(), "/metrics")) == 200);
 }
 
-// Eight threads are occupied by clients that do not read, and 64 more requests wait. All others are refused.
+// Eight threads are occupied by clients that do not read, and 128 more requests wait. All others are refused.
 TEST_CASE("where too many requests wait, others are refused at once", "[observe]") {
-  constexpr size_t kClients = 100, kServed = 8 + 64;
+  constexpr size_t kClients = 170, kServed = 8 + 128;
   HttpOptions options;
   options.patience = std::chrono::minutes(10);
   options.streams_max = 0;
@@ -345,6 +345,20 @@ TEST_CASE("clients that have not sent a whole request keep no other waiting", "[
   send_text(stalled.back(), "\r\n");  // the newest of them completes its request
   CHECK(status_of(read_answer(stalled.back())) == 200);
   CHECK(read_answer(stalled.front()).empty());  // the oldest was closed, without an answer
+}
+
+// More silent clients than the server keeps come before and after the one that then sends its request. They do not take its
+// place, because it has not waited for the grace.
+TEST_CASE("a client whose request is on its way keeps its place among silent ones", "[observe]") {
+  HttpOptions options;
+  options.patience = options.grace = std::chrono::minutes(10);
+  const Site site(std::move(options));
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 40; i++) silent.push_back(connect_to_port(site.port()));
+  const UniqueFd honest = connect_to_port(site.port());
+  for (int i = 0; i < 100; i++) silent.push_back(connect_to_port(site.port()));
+  send_text(honest, request_of("GET", "/metrics"));
+  CHECK(status_of(read_answer(honest)) == 200);
 }
 
 TEST_CASE("streams are bounded, and end with the server", "[observe]") {

@@ -50,34 +50,45 @@ void ConnectionPool::watch() {
   name_thread("http accept");
   while (true) {
     std::vector<pollfd> watched{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    const bool accepts = may_accept();
     for (const UniqueFd& listener : listeners_) {
-      watched.push_back({.fd = listener.get(), .events = POLLIN, .revents = 0});
+      watched.push_back({.fd = accepts ? listener.get() : -1, .events = POLLIN, .revents = 0});
     }
     const size_t first_silent = watched.size();
-    std::optional<std::chrono::steady_clock::time_point> until;
     for (const Silent& one : silent_) {
       watched.push_back({.fd = one.connection->descriptor(), .events = one.wait_for, .revents = 0});
-      until = std::min(until.value_or(one.connection->wait_until()), one.connection->wait_until());
     }
-    if (poll_until(watched, until) < 0) continue;
+    if (poll_until(watched, next_turn()) < 0) continue;
     sort_silent(std::span(watched).subspan(first_silent));
     if (watched[0].revents != 0 && !take_returned()) return;
     for (size_t i = 0; i < listeners_.size(); i++) {
-      if (watched[i + 1].revents != 0) accept_from(listeners_[i]);
+      if (watched[i + 1].revents != 0 && may_accept()) accept_from(listeners_[i]);
     }
   }
 }
 
-// Of the silent connections, those with news go to the threads, and those whose time is over are closed.
+bool ConnectionPool::may_accept() const {
+  return silent_.size() < limits_.silent || Clock::now() >= silent_.front().since + limits_.grace;
+}
+
+// When a connection has waited too long, or may be closed in favor of another. Nullopt: not before something happens.
+std::optional<ConnectionPool::Clock::time_point> ConnectionPool::next_turn() const {
+  std::optional<Clock::time_point> until;
+  if (!may_accept()) until = silent_.front().since + limits_.grace;
+  for (const Silent& one : silent_) {
+    until = std::min(until.value_or(one.connection->wait_until()), one.connection->wait_until());
+  }
+  return until;
+}
+
+// Of the silent connections, those whose request has arrived go to the threads, and those whose time is over are closed.
 void ConnectionPool::sort_silent(std::span<const pollfd> watched) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   std::deque<Silent> still;
   for (size_t i = 0; i < watched.size(); i++) {
-    if (watched[i].revents != 0) {
-      enqueue(std::move(silent_[i].connection));
-    } else if (now < silent_[i].connection->wait_until()) {
-      still.push_back(std::move(silent_[i]));
-    }
+    Silent& one = silent_[i];
+    const bool is_silent = watched[i].revents == 0 || read(one);
+    if (is_silent && now < one.connection->wait_until()) still.push_back(std::move(one));
   }
   silent_ = std::move(still);
 }
@@ -86,26 +97,32 @@ void ConnectionPool::sort_silent(std::span<const pollfd> watched) {
 bool ConnectionPool::take_returned() {
   eventfd_t ignored = 0;
   (void)eventfd_read(wake_.get(), &ignored);
-  std::vector<Silent> returned;
-  {
-    const MutexLock lock(mutex_);
-    if (stop_) return false;
-    returned.swap(returned_);
-  }
-  for (Silent& one : returned) add_silent(std::move(one));
-  return true;
-}
-
-void ConnectionPool::add_silent(Silent silent) {
-  if (silent_.size() >= limits_.silent) silent_.pop_front();
-  silent_.push_back(std::move(silent));
+  const MutexLock lock(mutex_);
+  for (Silent& one : returned_) silent_.push_back(std::move(one));
+  returned_.clear();
+  return !stop_;
 }
 
 void ConnectionPool::accept_from(const UniqueFd& listener) {
   UniqueFd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (connection.open()) return add_silent({open_(std::move(connection)), POLLIN});
-  std::vector<pollfd> wake{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  if (errno == EMFILE || errno == ENFILE) poll_until(wake, std::chrono::steady_clock::now() + kNoDescriptor);
+  if (!connection.open()) {
+    std::vector<pollfd> wake{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    if (errno == EMFILE || errno == ENFILE) poll_until(wake, Clock::now() + kNoDescriptor);
+    return;
+  }
+  Silent one{open_(std::move(connection)), POLLIN, Clock::now()};
+  if (!read(one)) return;
+  if (silent_.size() >= limits_.silent) silent_.pop_front();
+  silent_.push_back(std::move(one));
+}
+
+// Takes what has arrived. Returns whether there is more to wait for; otherwise the connection is closed or with the threads.
+bool ConnectionPool::read(Silent& silent) {
+  silent.wait_for = silent.connection->gather();
+  if (silent.wait_for != 0) return true;
+  const bool is_asked = silent.connection->request().state() != HttpRequestReader::State::kIncomplete;
+  if (is_asked && !silent.connection->is_finished()) enqueue(std::move(silent.connection));
+  return false;
 }
 
 void ConnectionPool::enqueue(std::unique_ptr<Connection> connection) {
@@ -131,20 +148,17 @@ void ConnectionPool::serve_waiting() {
       connection = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    read_and_serve(std::move(connection));
+    serve(std::move(connection));
   }
 }
 
-void ConnectionPool::read_and_serve(std::unique_ptr<Connection> connection) {
-  short wait_for = connection->gather();
-  if (wait_for == 0 && !connection->is_finished()) {
-    serve_(*connection);
-    wait_for = connection->finish();
-  }
+void ConnectionPool::serve(std::unique_ptr<Connection> connection) {
+  serve_(*connection);
+  const short wait_for = connection->finish();
   if (wait_for == 0) return;
   {
     const MutexLock lock(mutex_);
-    returned_.push_back({std::move(connection), wait_for});
+    returned_.push_back({std::move(connection), wait_for, Clock::now()});
   }
   (void)eventfd_write(wake_.get(), 1);
 }

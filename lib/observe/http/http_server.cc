@@ -26,8 +26,6 @@ using Method = HttpRequest::Method;
 
 constexpr std::chrono::milliseconds kStreamInterval{1000};
 constexpr size_t kThreads = 8;  // besides those that streams occupy
-constexpr size_t kSilent = 64;
-constexpr size_t kWaiting = 64;
 constexpr unsigned kUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";
@@ -143,7 +141,7 @@ class Site final : public HttpServer {
     port_ = opened->port;
     pool_.emplace(
         std::move(opened->sockets),
-        ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .silent = kSilent, .waiting = kWaiting},
+        ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .grace = options_.grace},
         [this](UniqueFd socket) {
           return std::make_unique<Connection>(std::move(socket), options_.patience, tls_.get());
         },
@@ -176,7 +174,6 @@ class Site final : public HttpServer {
 
   void serve(Connection& connection) {
     const HttpRequestReader& reader = connection.request();
-    if (reader.state() == HttpRequestReader::State::kIncomplete) return;  // the client has closed
     const auto done = catching([&]() -> Result<> {
       send(connection, reader.request(), response_to(reader));
       return {};
