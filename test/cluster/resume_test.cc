@@ -187,7 +187,7 @@ TEST_CASE("a run that an older version wrote is resumed to the weights that this
   const Ended end = run(resume, {.deadline_s = kRunSeconds, .directory = dir.path()});
   INFO(end.output);
   REQUIRE(end.code == 0);
-  CHECK_THAT(end.output, Contains("note: resuming the run in run at epoch 1, step 0\n"));
+  CHECK_THAT(end.output, Contains("note: resuming the run in run at epoch 2, step 0\n"));
   const std::string note =
       "note: the jobspec was written by an older version of dtrain: --keep (0) keeps its old meaning\n";
   CHECK_THAT(end.output, Contains(note));
