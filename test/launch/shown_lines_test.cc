@@ -8,7 +8,7 @@ using namespace dtrain::launch;
 
 namespace {
 
-const Command kScheduler{.role = "scheduler", .host = "a"}, kServer{.role = "server", .rank = 1, .host = "b"},
+const Command kTheScheduler{.role = "scheduler", .host = "a"}, kServer{.role = "server", .rank = 1, .host = "b"},
     kFirst{.role = "worker", .rank = 0, .host = "a"}, kSecond{.role = "worker", .rank = 1, .host = "b"};
 
 std::string shown(ShownLogs logs, const Command& command, const std::string& line) {
@@ -26,7 +26,7 @@ const std::string kBegin = "2016-05-12 10:11:12,345 Node[0] ", kSpeed = kBegin +
 TEST_CASE("a launcher shows the logs of the first worker and of the scheduler, and all warnings", "[launch]") {
   constexpr ShownLogs kLogs = ShownLogs::kFirstWorker;
   CHECK(shown(kLogs, kFirst, kSpeed) == "[worker 0 a] " + kSpeed);
-  CHECK(shown(kLogs, kScheduler, kFound) == "[scheduler a] " + kFound);
+  CHECK(shown(kLogs, kTheScheduler, kFound) == "[scheduler a] " + kFound);
   CHECK(shown(kLogs, kSecond, kSpeed) == "nothing");
   CHECK(shown(kLogs, kServer, kFound) == "nothing");
   CHECK(shown(kLogs, kServer, kWarning) == "[server 1 b] " + kWarning);

@@ -114,8 +114,8 @@ struct ToyOptions {
   Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
   std::function<data::Share(int64_t epoch)> share_in = nullptr;  // instead of the equal share
-  std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
-  std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
+  std::vector<size_t> bucket_begin = {0, 2, 4};                  // conv1 | bn1 | bn2 and fc1
+  std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
   Views views = {};

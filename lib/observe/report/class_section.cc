@@ -46,8 +46,8 @@ std::string introduction(const ClassResults& results) {
   std::string html = fmt::format(
       "<p>The newest validation, in epoch {}, after update {}: {} of {} images were classified correctly "
       "({:.4f}).{}</p>\n",
-      results.epoch + 1, with_thousands(static_cast<int64_t>(results.step)), with_thousands(right), with_thousands(images),
-      static_cast<double>(right) / static_cast<double>(images),
+      results.epoch + 1, with_thousands(static_cast<int64_t>(results.step)), with_thousands(right),
+      with_thousands(images), static_cast<double>(right) / static_cast<double>(images),
       results.result.empty() ? "" : fmt::format(" This is the result '{}'.", cell(results.result)));
   if (images >= results.images) return html;
   return html + fmt::format(
