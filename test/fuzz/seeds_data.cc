@@ -1,3 +1,4 @@
+#include "data/cifar_batch.h"
 #include "data/records/image_record.h"
 #include "data/records/record_index.h"
 #include "fuzz/memory_file.h"
@@ -48,6 +49,13 @@ std::vector<std::string> index_seeds() {
 std::vector<std::string> list_seeds() {
   return {"0\t1.000000\ta.jpg\n1\t0.000000\tdir/b c.jpg\n", "5\t1\t2.5\ta.png\n6\t0\t-1e-3\tb.png",
           "3 2 with blanks.jpg\r\n\n4 0 other.jpg\r\n", "18446744073709551615\t3.4e38\tx\n"};
+}
+
+std::vector<std::string> pickle_seeds() {
+  return {test::cifar_batch(1, {"labels"}), test::cifar_batch(1, {"coarse_labels", "fine_labels"}),
+          test::cifar_batch(1, {"labels"}, true),
+          "\x80\x02]q\x01(h\x01Neh\x01"
+          "a."};
 }
 
 std::vector<std::string> sharding_seeds() {

@@ -29,6 +29,10 @@ bool read_index_bytes(std::string_view bytes);
 // ids differ.
 bool read_list_bytes(std::string_view bytes);
 
+// A pickle. Its values refer to values that it has and to bytes of the file. An array of bytes has as many as its rows and
+// columns say.
+bool read_pickle_bytes(std::string_view bytes);
+
 // A picture of any format. If it is decoded as a whole, a window of it is decoded too, to the same pixels, whatever the
 // decoder has read before.
 bool read_image_bytes(std::string_view bytes);
@@ -67,6 +71,7 @@ std::vector<std::string> params_seeds();
 std::vector<std::string> records_seeds();
 std::vector<std::string> index_seeds();
 std::vector<std::string> list_seeds();
+std::vector<std::string> pickle_seeds();
 std::vector<std::string> image_seeds();
 std::vector<std::string> sharding_seeds();
 std::vector<std::string> hosts_seeds();

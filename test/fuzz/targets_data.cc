@@ -9,6 +9,7 @@
 #include "data/records/image_list.h"
 #include "data/records/image_record.h"
 #include "data/records/label_list.h"
+#include "data/records/pickle.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
 #include "data/records/sharding_file.h"
@@ -85,6 +86,25 @@ void check_packed_offsets(const RecordFile& file, const std::vector<int64_t>& of
   DT_CHECK(packed, "the offsets cannot be packed: {}", packed.error().text());
   const Result<std::vector<int64_t>> unpacked = unpack_offsets(file, *packed);
   DT_CHECK(unpacked && *unpacked == offsets, "the packed offsets are unpacked as others");
+}
+
+void check_pickle_value(const Pickle& pickle, const Pickle::Value& value, std::string_view file) {
+  const bool is_inside = value.bytes.data() >= file.data() && value.bytes.end() <= file.end();
+  DT_CHECK(value.bytes.empty() || is_inside, "bytes of a pickle lie outside of it");
+  const bool is_dictionary = value.kind == Pickle::Value::Kind::kDictionary;
+  DT_CHECK(!is_dictionary || value.items.size() % 2 == 0, "a key has no value");
+  for (size_t i = 0; is_dictionary && i < value.items.size(); i += 2) {
+    const Pickle::Value& key = pickle[value.items[i]];
+    const bool is_text = key.kind == Pickle::Value::Kind::kBytes;
+    DT_CHECK(!is_text || pickle.find(value, key.bytes) != nullptr, "a key is not found");
+  }
+  const Result<PickledBytes> array = byte_array(pickle, value);
+  if (!array) {
+    refused(array.error());
+    return;
+  }
+  DT_CHECK(array->rows > 0 && array->columns > 0 && array->rows * array->columns == std::ssize(array->bytes),
+           "an array of {} x {} has {} bytes", array->rows, array->columns, array->bytes.size());
 }
 
 }  // namespace
@@ -207,6 +227,23 @@ void check_written_shares(const std::vector<Share>& shares, int64_t records, con
 }
 
 }  // namespace
+
+bool read_pickle_bytes(std::string_view bytes) {
+  const Result<Pickle> pickle = Pickle::parse(bytes);
+  if (!pickle) return refused(pickle.error());
+  // Every value that can be reached, each once: a list may hold itself.
+  std::vector<const Pickle::Value*> open{&pickle->root()};
+  std::set<const Pickle::Value*> seen{open.front()};
+  while (!open.empty()) {
+    const Pickle::Value& value = *open.back();
+    open.pop_back();
+    check_pickle_value(*pickle, value, bytes);
+    for (const Pickle::Id id : value.items) {
+      if (seen.insert(&(*pickle)[id]).second) open.push_back(&(*pickle)[id]);
+    }
+  }
+  return true;
+}
 
 bool read_sharding_bytes(std::string_view bytes) {
   constexpr std::array<int64_t, 5> kRecords = {1, 7, 50'000, 1'281'167, 1'000'000'000'003};
