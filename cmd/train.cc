@@ -151,7 +151,10 @@ Result<int> train(const Call& call) {
   for (const std::string& note : parsed.notes) show_note(note);
   note_threads(flags, call.environment);
   DT_TRY_VOID(role::apply_pretrained(flags));
-  if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(call, flags);
+  if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) {
+    DT_TRY_VOID(role::check_tls(flags.launch));
+    return run_process(call, flags);
+  }
   if (flags.distributed() || flags.launch.dry_run) unblock_early_signals();
   if (flags.launch.launcher == "print") return print_files(call, flags);
   // The pods read the data, which need not be here.

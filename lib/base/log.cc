@@ -116,8 +116,11 @@ constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
 }  // namespace
 
 struct Log::Sinks {
-  std::shared_ptr<spdlog::sinks::dist_sink_mt> all = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> files = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> all =
+      std::make_shared<spdlog::sinks::dist_sink_mt>(std::vector<spdlog::sink_ptr>{files});
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("dtrain", all);
+  std::shared_ptr<spdlog::logger> file_logger = std::make_shared<spdlog::logger>("files", files);
   std::atomic<int> errors = 0;
   std::shared_ptr<ConsoleSink> console;  // nullptr: silent
   int verbosity = 0;
@@ -149,7 +152,7 @@ Result<> Log::add_file(const std::string& path) {
     console->plain(fmt::format("cannot write the log file '{}': {}; the run continues without it", printable(path),
                                std::strerror(error)));
   };
-  sinks_->all->add_sink(std::make_shared<FileSink>(file.release(), failed));
+  sinks_->files->add_sink(std::make_shared<FileSink>(file.release(), failed));
   sinks_->logger->set_pattern(kPattern);
   return {};
 }
@@ -180,6 +183,10 @@ void Log::write(Level level, std::string_view line) const {
   if (level == Level::kError) sinks_->errors++;
   sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}{}{}{}", node_, kBehindNode, word_before(level, line),
                       printable(line, kRecordBytesMax, "\t"));
+}
+
+void Log::to_files(std::string_view line) const {
+  sinks_->file_logger->info("Node[{}] {}", node_, printable(line, kRecordBytesMax, "\t"));
 }
 
 void Log::write(Level level, fmt::string_view format, fmt::format_args args) const {

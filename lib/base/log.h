@@ -59,6 +59,9 @@ class Log {
   // From now on stderr is for people: of the lines without a warning or error it gets those for which `shown` says how
   // they are fitted to the terminal, and all lines are without time and node. Files get all lines as before.
   void show_people(std::optional<Fit> (*shown)(std::string_view text)) const;
+  // Writes to the files only: for lines of libraries, which are of use when a failure is looked into.
+  void to_files(std::string_view line) const;
+
   // Shows this below all lines (base/console.h), on stderr only; each call replaces it.
   void live(Live live) const;
 

@@ -61,17 +61,17 @@ Key key_in(const std::string& text) {
   return Key(PEM_read_bio_PrivateKey(source.get(), nullptr, no_password, nullptr));
 }
 
-std::string reason() {
-  const char* text = ERR_reason_error_string(ERR_peek_last_error());
-  return text == nullptr ? "the connection was closed" : text;
-}
-
 Result<Store> store_of(const Tls& tls) {
   Store store(X509_STORE_new());
   const std::vector<Certificate> authorities = certificates_in(tls.authority);
   if (authorities.empty()) return fail(Code::kUsage, "--tls-ca: the file has no certificate in PEM form");
   for (const Certificate& authority : authorities) X509_STORE_add_cert(store.get(), authority.get());
   return store;
+}
+
+void speak_http2(SSL_CTX* context) {
+  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(context, kHttp2, sizeof kHttp2);
 }
 
 Context context_of(const Tls& tls) {
@@ -85,8 +85,7 @@ Context context_of(const Tls& tls) {
   SSL_CTX_use_PrivateKey(context.get(), key.get());
   SSL_CTX_set_cert_store(context.get(), store->release());
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
-  SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2);
+  speak_http2(context.get());
   return context;
 }
 
@@ -117,7 +116,19 @@ std::optional<int> complete(SSL* connection, Clock::time_point deadline, const C
   }
 }
 
-std::string handshake_failure(SSL* connection, const std::string& peer) {
+bool is_alert(int reason) {
+  return reason >= SSL_AD_REASON_OFFSET;
+}
+
+std::string refused_certificate(const std::string& peer) {
+  const unsigned long error = ERR_peek_last_error();
+  const char* text = is_alert(ERR_GET_REASON(error)) ? ERR_reason_error_string(error) : nullptr;
+  return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", peer,
+                     text != nullptr ? text : "it closes the connection, and its log file has the reason");
+}
+
+// Nullopt: the peer closed the connection without a reason, so another attempt may succeed.
+std::optional<std::string> handshake_failure(SSL* connection, const std::string& peer) {
   const long verified = SSL_get_verify_result(connection);
   if (verified != X509_V_OK) {
     return fmt::format(
@@ -126,10 +137,43 @@ std::string handshake_failure(SSL* connection, const std::string& peer) {
         peer, X509_verify_cert_error_string(verified));
   }
   const int code = ERR_GET_REASON(ERR_peek_last_error());
-  if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST || code == 0) {
+  if (code == 0 || code == SSL_R_UNEXPECTED_EOF_WHILE_READING) return std::nullopt;
+  if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST) {
     return fmt::format("{} does not speak TLS: give all processes of the job --tls-cert, --tls-key and --tls-ca", peer);
   }
-  return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", peer, reason());
+  return refused_certificate(peer);
+}
+
+std::optional<std::string> refusal_with(const Tls& tls, const Endpoint& peer, const UniqueFd& socket,
+                                        Clock::time_point deadline) {
+  const Context context = context_of(tls);
+  if (context == nullptr) return std::nullopt;
+  const Connection connection(SSL_new(context.get()));
+  if (connection == nullptr || SSL_set_fd(connection.get(), socket.get()) != 1) return std::nullopt;
+  expect_name(connection.get(), peer.host);
+  const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
+  if (!shaken) return std::nullopt;
+  if (*shaken == 0) return handshake_failure(connection.get(), to_text(peer));
+  // A server that accepts the client's certificate begins to speak HTTP/2. One that refuses it says so or, as gRPC's does, only
+  // closes the connection.
+  char first = 0;
+  const auto got = complete(connection.get(), deadline, [&] { return SSL_read(connection.get(), &first, 1); });
+  if (got != 0) return std::nullopt;
+  return refused_certificate(to_text(peer));
+}
+
+// Whoever completes a handshake, or refuses one for want of a certificate, speaks TLS.
+std::optional<std::string> refusal_without(const Endpoint& peer, const UniqueFd& socket, Clock::time_point deadline) {
+  const Context context(SSL_CTX_new(TLS_client_method()));
+  if (context == nullptr) return std::nullopt;
+  speak_http2(context.get());
+  const Connection connection(SSL_new(context.get()));
+  if (connection == nullptr || SSL_set_fd(connection.get(), socket.get()) != 1) return std::nullopt;
+  const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
+  if (!shaken) return std::nullopt;
+  if (*shaken == 0 && !is_alert(ERR_GET_REASON(ERR_peek_last_error()))) return std::nullopt;
+  return fmt::format("{} speaks TLS, and this process does not: give it --tls-cert, --tls-key and --tls-ca, too",
+                     to_text(peer));
 }
 
 }  // namespace
@@ -152,22 +196,12 @@ Result<> check_certificates(const Tls& tls) {
               X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
 }
 
-std::optional<std::string> tls_refusal(const Endpoint& peer, const Tls& tls, std::chrono::milliseconds limit) {
+std::optional<std::string> tls_refusal(const Endpoint& peer, const std::optional<Tls>& tls,
+                                       std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
   const Result<UniqueFd> socket = connect_to(peer, limit);
-  const Context context = context_of(tls);
-  if (!socket || context == nullptr) return std::nullopt;
-  const Connection connection(SSL_new(context.get()));
-  if (connection == nullptr || SSL_set_fd(connection.get(), socket->get()) != 1) return std::nullopt;
-  expect_name(connection.get(), peer.host);
-  const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
-  if (!shaken) return std::nullopt;
-  if (*shaken == 0) return handshake_failure(connection.get(), to_text(peer));
-  // A server that refuses the client's certificate says so after the handshake; one that accepts it begins to speak HTTP/2.
-  char first = 0;
-  const auto got = complete(connection.get(), deadline, [&] { return SSL_read(connection.get(), &first, 1); });
-  if (got != 0 || ERR_peek_last_error() == 0) return std::nullopt;
-  return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", to_text(peer), reason());
+  if (!socket) return std::nullopt;
+  return tls ? refusal_with(*tls, peer, *socket, deadline) : refusal_without(peer, *socket, deadline);
 }
 
 }  // namespace dtrain::rpc

@@ -15,8 +15,13 @@ namespace dtrain::rpc {
 // key, is not valid today, or was not signed by the authority.
 Result<> check_certificates(const Tls& tls);
 
-// Connects, and tells why a connection with TLS to this address can never be made: somebody listens there, but one of the
-// two certificates is refused, or TLS is not spoken. Nullopt if one can be made, or if nobody answers within `limit`.
-std::optional<std::string> tls_refusal(const Endpoint& peer, const Tls& tls, std::chrono::milliseconds limit);
+// How long a connection may be missing before its peer is asked for the reason with tls_refusal(), and how often it is asked.
+inline constexpr std::chrono::milliseconds kLookAtTls{1'000};
+
+// Connects, and tells why a connection to this address can never be made: somebody listens there, but one of the two
+// certificates is refused, or only one side speaks TLS. Nullopt if one can be made, or if nobody answers within `limit`.
+// Without `tls` this process does not speak it. The process must ignore SIGPIPE.
+std::optional<std::string> tls_refusal(const Endpoint& peer, const std::optional<Tls>& tls,
+                                       std::chrono::milliseconds limit);
 
 }  // namespace dtrain::rpc

@@ -37,6 +37,9 @@ constexpr int kKeepaliveMs = 20'000;
 // it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of a
 // job has a call open all the time. gRPC's own limits are two minutes for the handshake and none for idle connections.
 constexpr int kSilenceMs = 5'000;
+// gRPC looks once in this time whether there was a call since it last looked, so a connection lives for up to twice as long
+// after its last call.
+constexpr int kIdleMs = 2'000;
 
 // Calls at once over one connection. A member has a control stream and one or two calls, or one data stream and perhaps
 // the one that it has just given up. gRPC's default is no limit.
@@ -139,7 +142,7 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   keep_alive(set);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 4);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
-  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kSilenceMs);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   if (traffic == Traffic::kData) tune_for_data(set);
   // Control messages are small: what callers may send before it is read stays at 64 KiB a stream.
   if (traffic == Traffic::kControl) set(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -24,7 +24,6 @@ constexpr milliseconds kRetryLast{1'000};
 constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
 constexpr milliseconds kGoodbye{2'000};      // once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
-constexpr milliseconds kLookAtTls{1'000};  // no connection for so long: is it refused for good?
 constexpr auto kNever = Clock::time_point::max();
 constexpr milliseconds kPrepareMax = std::chrono::hours(24 * 30);
 
@@ -283,8 +282,8 @@ class GrpcControlClient final : public ControlClient {
   Result<bool> find_scheduler(Clock::time_point give_up) {
     auto look_at = Clock::now() + kLookAtTls;
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kRetryFirst)) {
-      if (options_.security.tls && Clock::now() >= look_at) {
-        const auto refusal = tls_refusal(options_.scheduler, *options_.security.tls, kLookAtTls);
+      if (Clock::now() >= look_at) {
+        const auto refusal = tls_refusal(options_.scheduler, options_.security.tls, kLookAtTls);
         if (refusal) return fail(Code::kDenied, "{}", *refusal);
         look_at = Clock::now() + kLookAtTls;
       }

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/printable.h"
 #include "base/thread.h"
+#include "rpc/certificates.h"
 #include "rpc/channel.h"
 #include "rpc/client_stream.h"
 #include "rpc/data_message.h"
@@ -109,6 +110,16 @@ class Link final : public kvstore::Pipe {
   [[nodiscard]] bool open() const {
     const MutexLock lock(mutex_);
     return is_open();
+  }
+  [[nodiscard]] bool was_open() const {
+    const MutexLock lock(mutex_);
+    return was_open_;
+  }
+  // Why the certificates of both sides will never let this link open; asks the server.
+  [[nodiscard]] std::optional<Error> refusal() const {
+    const auto why = tls_refusal(endpoint_, options_.security.tls, kLookAtTls);
+    if (!why) return std::nullopt;
+    return Error{Code::kDenied, *why, {}}.with(fmt::format("connecting to server {}", server_));
   }
   [[nodiscard]] std::string last_error() const {
     const MutexLock lock(mutex_);
@@ -403,7 +414,20 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     if (!outcome) on_failure(std::move(outcome.error()));
   }
 
+  // A connection that TLS refuses looks to gRPC like one to a server that does not listen yet.
+  void look_at_refusals() {
+    for (const auto& link : links_) {
+      if (link->was_open() || !is_running()) continue;
+      if (std::optional<Error> error = link->refusal()) on_failure(*std::move(error));
+    }
+  }
+  [[nodiscard]] bool is_running() {
+    const MutexLock lock(mutex_);
+    return !closed_ && !error_;
+  }
+
   void keep_connected() {
+    auto look_at = Clock::now() + kLookAtTls;
     const MutexLock lock(mutex_);
     while (!closed_ && !error_) {
       const uint64_t seen = changes_;
@@ -415,6 +439,12 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
           link->open_if_due();
           due = std::min(due, link->due());
         }
+        const bool is_starting = !std::ranges::all_of(links_, [](const auto& link) { return link->was_open(); });
+        if (is_starting && Clock::now() >= look_at) {
+          look_at_refusals();
+          look_at = Clock::now() + kLookAtTls;
+        }
+        if (is_starting) due = std::min(due, look_at);
       }
       changed_.wait_until(mutex_, due, [&]() DT_REQUIRES(mutex_) { return closed_ || error_ || changes_ != seen; });
     }

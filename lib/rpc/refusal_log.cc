@@ -4,20 +4,22 @@
 
 namespace dtrain::rpc {
 
-void RefusalLog::warn(const std::string& text) {
-  uint64_t left_out = 0;
-  {
-    const MutexLock lock(mutex_);
-    const auto now = now_();
-    if (logged_ && now - *logged_ < std::chrono::seconds(1)) {
-      left_out_++;
-      return;
-    }
-    logged_ = now;
-    left_out = std::exchange(left_out_, 0);
+std::optional<uint64_t> OncePerSecond::admit() {
+  const MutexLock lock(mutex_);
+  const auto now = now_();
+  if (admitted_ && now - *admitted_ < std::chrono::seconds(1)) {
+    left_out_++;
+    return std::nullopt;
   }
+  admitted_ = now;
+  return std::exchange(left_out_, 0);
+}
+
+void RefusalLog::warn(const std::string& text) {
+  const std::optional<uint64_t> left_out = limit_.admit();
+  if (!left_out) return;
   log_.warn("{}{}", text,
-            left_out == 0 ? "" : fmt::format(" ({} more calls were refused since the last line)", left_out));
+            *left_out == 0 ? "" : fmt::format(" ({} more calls were refused since the last line)", *left_out));
 }
 
 }  // namespace dtrain::rpc

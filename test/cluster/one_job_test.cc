@@ -61,6 +61,6 @@ TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and --res
   };
   train_to_epoch("1", {});
   train_to_epoch("2", {"--resume", "run"});
-  CHECK(checkpoint_count(dir.path("run")) == 2);
+  CHECK(checkpoint_count(dir.path("run")) == 3);  // two epochs, and the best
   CHECK(broken_files(dir.path("run")).empty());
 }

@@ -29,7 +29,8 @@ class Child {
     if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
     pid_ = fork();
     if (pid_ == 0) {
-      silence_library();
+      std::signal(SIGPIPE, SIG_IGN);  // as dtrain does
+      const LibraryLines none(Log::silent());
       const Result<> outcome = catching([&] { return work(ends[1]); });
       say(ends[1], outcome ? "well" : outcome.error().text());
       _exit(0);

@@ -1,4 +1,5 @@
 // A job whose scheduler gets more connections from strangers than it may have file descriptors.
+#include <poll.h>
 #include <sys/resource.h>
 #include <memory>
 
@@ -74,6 +75,20 @@ TEST_CASE("a job runs despite more silent connections than the scheduler has fil
 
 TEST_CASE("a job runs despite more idle HTTP/2 connections than the scheduler has file descriptors", "[rpc][cluster]") {
   run_job_beside_strangers(kHttp2Greeting);
+}
+
+// A refused call must not give its connection more time than one has that says nothing at all, which is closed after 5 s.
+TEST_CASE("a connection whose call was refused is closed sooner than a silent one", "[rpc][cluster]") {
+  const auto deadline = Child::Clock::now() + 60s;
+  Child scheduler(run_crowded_scheduler);
+  const auto port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
+  const UniqueFd caller = connect_to(port);
+  say(caller, kHttp2Greeting);
+  say(caller, call_without_token());
+  const UniqueFd silent = connect_to(port);
+  CHECK(is_closed_within(caller, 60s));
+  pollfd open{.fd = silent.get(), .events = POLLIN, .revents = 0};
+  CHECK(::poll(&open, 1, 0) == 0);
 }
 
 }  // namespace dtrain::rpc::test

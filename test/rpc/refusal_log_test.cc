@@ -13,7 +13,7 @@ TEST_CASE("refused calls get one line a second, which counts those that had none
   const dtrain::test::TempDir dir;
   Log log = Log::silent();
   REQUIRE(log.add_file(dir.path("log")));
-  RefusalLog::Clock::time_point now{1h};
+  OncePerSecond::Clock::time_point now{1h};
   RefusalLog refusals(log, [&now] { return now; });
   refusals.warn("refused A");
   for (int i = 0; i < 3; i++) refusals.warn("refused B");

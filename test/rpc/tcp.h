@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/poll_until.h"
 #include "base/unique_fd.h"
@@ -27,8 +29,24 @@ inline UniqueFd connect_to(uint16_t port) {
 }
 
 // The first bytes of an HTTP/2 client: the preface and an empty SETTINGS frame.
+using namespace std::string_literals;
 using namespace std::string_view_literals;
 inline constexpr std::string_view kHttp2Greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"sv;
+
+// The HEADERS frame of a call of Scheduler.Join on stream 1, without compression: each name and value follows its length.
+inline std::string call_without_token() {
+  std::string block;
+  for (const auto& [name, value] : {std::pair{":method"sv, "POST"sv},
+                                    {":scheme"sv, "http"sv},
+                                    {":path"sv, "/dtrain.proto.Scheduler/Join"sv},
+                                    {":authority"sv, "x"sv},
+                                    {"content-type"sv, "application/grpc"sv},
+                                    {"te"sv, "trailers"sv}}) {
+    block += '\0';
+    for (const std::string_view text : {name, value}) block += static_cast<char>(text.size()) + std::string(text);
+  }
+  return "\0\0"s + static_cast<char>(block.size()) + "\1\4\0\0\0\1"s + block;
+}
 
 inline void say(const UniqueFd& connection, std::string_view text) {
   // The error of a closed connection is ignored here; the caller notices it by other means.

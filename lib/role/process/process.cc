@@ -14,6 +14,7 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
   Process process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose), flags.launch.terminal),
                   std::move(search.run), std::move(run_dir), name);
   if (job::is_screen_for_people(flags.given("log-format"))) process.log.show_people(job::fit_for_people);
+  process.library_lines_ = std::make_unique<rpc::LibraryLines>(process.log);
   const int64_t steps = flags.launch.trace_steps;
   if (steps > 0) process.tracer->request_at_start(static_cast<uint64_t>(steps));
   return process;

@@ -11,6 +11,7 @@
 #include "base/waits.h"
 #include "job/spec/job_spec.h"
 #include "role/process/run_dir.h"
+#include "rpc/library_log.h"
 #include "telemetry/process_use.h"
 #include "telemetry/registry.h"
 #include "telemetry/tracer.h"
@@ -39,6 +40,7 @@ class Process {
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
       : flags(f), signals(s), log(std::move(l)), resumed(std::move(r)), run_dir(std::move(d)), name_(std::move(name)) {}
   std::string name_;
+  std::unique_ptr<rpc::LibraryLines> library_lines_;
   telemetry::Registry::Handle process_use_ = telemetry::collect_process_use(*registry);
 };
 
