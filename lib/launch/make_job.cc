@@ -7,6 +7,7 @@
 #include <set>
 
 #include "job/flags/flags.h"
+#include "job/process/scheduler_lines.h"
 #include "job/process/token.h"
 
 namespace dtrain::launch {
@@ -141,6 +142,7 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   append(command.arguments, common.machines.empty() ? common.arguments : job::without_flags(common.arguments, own));
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
+  if (role == "scheduler") append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
   if (slot != nullptr && !slot->gpus.empty()) {
     append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(slot->gpus, ","))});
   }

@@ -94,7 +94,8 @@ LoopbackJob::Member& LoopbackJob::start(const std::string& role, int rank, const
   }
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   const ProcessOptions options{.directory = dir_.path(),
-                               .environment = {"DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token)}};
+                               .environment = {"DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token),
+                                               "DTRAIN_LAUNCHED=1"}};  // await_step reads the scheduler's lines
   members_.push_back({role, rank, std::make_unique<Process>(arguments, options), std::nullopt, {}});
   return members_.back();
 }

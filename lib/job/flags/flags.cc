@@ -12,6 +12,7 @@
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/flags/toml_file.h"
+#include "job/process/scheduler_lines.h"
 #include "job/process/token.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/network_file.h"
@@ -193,6 +194,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   DT_TRY_VOID(apply_layers(layers, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   flags.launch.terminal = environment("TERM").value_or("");
+  flags.launch.has_launcher = environment(kLauncherVariable).has_value();
   // If only a --config file names the token's file, a launcher has passed the token itself in the environment, because
   // other hosts lack the file.
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();

@@ -178,8 +178,9 @@ struct LaunchFlags {
   bool overwrite = false;  // remove the run that run_dir holds
   std::string cache_dir;   // caches facts about this machine's devices; empty: no cache
   int64_t verbose = 0;
-  int64_t threads = 0;     // compute threads of this process; 0: its share of the host's cores
-  int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
+  int64_t threads = 0;        // compute threads of this process; 0: its share of the host's cores
+  bool has_launcher = false;  // kLauncherVariable (scheduler_lines.h): what the scheduler prints is read by a launcher
+  int64_t host_roles = 0;     // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
   std::chrono::milliseconds stop_timeout{
       0};  // of a launcher, from TERM to KILL; 0: as the job's steps and checkpoints need
 };

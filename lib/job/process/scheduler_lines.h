@@ -1,9 +1,13 @@
-// The lines that the scheduler prints to its standard output for its launcher. A third one is in job/process/progress.h.
+// The lines that the scheduler prints to its standard output for its launcher. A third one is in job/process/progress.h. A
+// scheduler without a launcher prints only the address, and shows people how the job goes.
 #pragma once
 
 #include <string_view>
 
 namespace dtrain::job {
+
+// The environment variable that a launcher sets for the scheduler that it starts.
+inline constexpr const char* kLauncherVariable = "DTRAIN_LAUNCHED";
 
 // When it listens; then HOST:PORT. The launcher starts the other processes with this address.
 inline constexpr std::string_view kAddressLine = "dtrain scheduler ";

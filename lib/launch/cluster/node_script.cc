@@ -2,6 +2,7 @@
 
 #include "job/flags/flags.h"
 #include "job/process/exit_code.h"
+#include "job/process/scheduler_lines.h"
 #include "launch/cluster/batch_request.h"
 #include "launch/command.h"
 
@@ -23,7 +24,7 @@ done
 pids=''
 trap 'kill -s TERM $pids 2>/dev/null' TERM INT
 if [ "$node" -eq 0 ]; then
-  process scheduler --bind 0.0.0.0 --port {port} --advertise "$scheduler" &
+  as_scheduler process scheduler --bind 0.0.0.0 --port {port} --advertise "$scheduler" &
   pids="$pids $!"
 fi
 rank=$node
@@ -81,6 +82,7 @@ std::string node_script(const NodeScript& node) {
   text +=
       fmt::format("process() {{\n  role=$1\n  shift\n  exec {}{} --run-dir \"$run_dir\" --role \"$role\" \"$@\"\n}}\n",
                   shell_line({node.command.front()}), given.empty() ? "" : " " + given);
+  text += function_with("as_scheduler", {fmt::format("{}=1", job::kLauncherVariable)});
   text += function_with("as_server", node.server_exports) + function_with("as_worker", node.worker_exports);
   return text + filled(kNodeBody, {{"{startup}", startup},
                                    {"{port}", std::to_string(kSchedulerPort)},

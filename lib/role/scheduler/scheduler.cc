@@ -9,6 +9,7 @@
 #include "job/process/exit_code.h"
 #include "job/process/host_file.h"
 #include "job/process/open_files.h"
+#include "job/process/progress.h"
 #include "job/process/scheduler_lines.h"
 #include "job/resolve/scheme.h"
 #include "kvstore/wire/placement.h"
@@ -36,10 +37,24 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-template <class Finding>
-void print_finding(const Finding& finding) {
-  print_line(std::string(job::kFindingLine) + observe::to_json(finding));
-}
+// Shows how the job goes: to a launcher in lines that it reads, to a person in words. Of findings the log has the words.
+class Screen {
+ public:
+  Screen(bool has_launcher, Log log) : has_launcher_(has_launcher), log_(std::move(log)) {}
+
+  void show(const job::Progress& progress) const {
+    if (!has_launcher_) return log_.live(job::live_progress(progress));
+    print_line(job::machine_line(progress));
+  }
+  template <class Finding>
+  void show_finding(const Finding& finding) const {
+    if (has_launcher_) print_line(std::string(job::kFindingLine) + observe::to_json(finding));
+  }
+
+ private:
+  const bool has_launcher_;
+  const Log log_;
+};
 
 // Returns what is traced, as a sentence; an Error says why nothing is.
 Result<std::string> start_trace(rpc::Scheduler& scheduler, uint64_t steps, Waits& waits) {
@@ -121,22 +136,22 @@ void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
 
-// Waits for the end of the job and prints its progress every kProgressInterval, and at the end.
-Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, JobView& view,
-               KillSwitch kill) {
+// Waits for the end of the job and shows its progress every kProgressInterval, and at the end.
+Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
+               JobView& view, KillSwitch kill) {
   job::TimeLeft left;
   while (true) {
     const std::optional<Result<>> end = scheduler.wait(kProgressInterval);
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
     const std::vector<job::WorkerProgress> workers = worker_progress(members);
     const job::Progress progress = job_progress(flags, plan, workers, left);
-    if (!workers.empty()) print_line(job::machine_line(progress));
+    if (!workers.empty()) screen.show(end ? job::at_end(progress) : progress);
     if (end) {
-      print_finding(view.end());
+      screen.show_finding(view.end());
       return *end;
     }
     if (workers.empty()) continue;
-    for (const observe::Slow& slow : view.update(progress, std::move(members))) print_finding(slow);
+    for (const observe::Slow& slow : view.update(progress, std::move(members))) screen.show_finding(slow);
     kill.reached(static_cast<uint64_t>(progress.step));
   }
 }
@@ -212,7 +227,8 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
              },
              [&] { return start_trace(*scheduler, steps_to_trace(flags), waits); }));
   JobView view(*process.registry, job_form(process, spec.flags), process.log);
-  Result<> ended = watch(*scheduler, spec.flags, plan, view, KillSwitch(own_faults(process.flags, 0).kill_at));
+  const Screen screen(flags.launch.has_launcher, process.log);
+  Result<> ended = watch(*scheduler, spec.flags, plan, screen, view, KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();
   if (observer != nullptr) observer->end(ended);
   DT_TRY_VOID(std::move(ended));
