@@ -120,9 +120,14 @@ void ConnectionPool::accept_from(const UniqueFd& listener) {
 bool ConnectionPool::read(Silent& silent) {
   silent.wait_for = silent.connection->gather();
   if (silent.wait_for != 0) return true;
-  const bool is_asked = silent.connection->request().state() != HttpRequestReader::State::kIncomplete;
-  if (is_asked && !silent.connection->is_finished()) enqueue(std::move(silent.connection));
-  return false;
+  if (silent.connection->is_finished()) return false;
+  if (silent.connection->request().state() != HttpRequestReader::State::kIncomplete) {
+    enqueue(std::move(silent.connection));
+    return false;
+  }
+  // The client has gone, or has been told that this port speaks TLS, and is to get that answer.
+  silent.wait_for = silent.connection->finish();
+  return silent.wait_for != 0;
 }
 
 void ConnectionPool::enqueue(std::unique_ptr<Connection> connection) {
