@@ -72,7 +72,7 @@ TEST_CASE("processes read role, scheduler and counts from DMLC variables", "[sta
     CHECK(end.code == 0);
     CHECK_FALSE(contains(end.output, "live step="));
     CHECK_FALSE(contains(end.output, "finding {"));
-    if (process == processes[2]) CHECK(contains(end.output, "\nepoch 1  step "));
+    if (process == processes[2]) CHECK(contains(end.output, "\nepoch 1/1  step "));
   }
 }
 
