@@ -300,9 +300,9 @@ TEST_CASE("where clients that stop reading occupy all threads, others wait for t
   CHECK(status_of(http_get(site.port(), "/metrics")) == 200);
 }
 
-// Eight threads are occupied by clients that do not read, and 128 more requests wait. All others are refused.
+// Eight threads are occupied by clients that do not read, and 256 more requests wait. All others are refused.
 TEST_CASE("where too many requests wait, others are refused at once", "[observe]") {
-  constexpr size_t kClients = 170, kServed = 8 + 128;
+  constexpr size_t kClients = 290, kServed = 8 + 256;
   HttpOptions options;
   options.patience = std::chrono::minutes(10);
   options.streams_max = 0;
@@ -356,7 +356,7 @@ TEST_CASE("a client whose request is on its way keeps its place among silent one
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 40; i++) silent.push_back(connect_to_port(site.port()));
   const UniqueFd honest = connect_to_port(site.port());
-  for (int i = 0; i < 100; i++) silent.push_back(connect_to_port(site.port()));
+  for (int i = 0; i < 200; i++) silent.push_back(connect_to_port(site.port()));
   send_text(honest, request_of("GET", "/metrics"));
   CHECK(status_of(read_answer(honest)) == 200);
 }

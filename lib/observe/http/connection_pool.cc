@@ -58,7 +58,7 @@ void ConnectionPool::watch() {
     for (const Silent& one : silent_) {
       watched.push_back({.fd = one.connection->descriptor(), .events = one.wait_for, .revents = 0});
     }
-    if (poll_until(watched, next_turn()) < 0) continue;
+    if (poll_until(watched, next_turn(accepts)) < 0) continue;
     sort_silent(std::span(watched).subspan(first_silent));
     if (watched[0].revents != 0 && !take_returned()) return;
     for (size_t i = 0; i < listeners_.size(); i++) {
@@ -72,9 +72,9 @@ bool ConnectionPool::may_accept() const {
 }
 
 // When a connection has waited too long, or may be closed in favor of another. Nullopt: not before something happens.
-std::optional<ConnectionPool::Clock::time_point> ConnectionPool::next_turn() const {
+std::optional<ConnectionPool::Clock::time_point> ConnectionPool::next_turn(bool accepts) const {
   std::optional<Clock::time_point> until;
-  if (!may_accept()) until = silent_.front().since + limits_.grace;
+  if (!accepts) until = silent_.front().since + limits_.grace;
   for (const Silent& one : silent_) {
     until = std::min(until.value_or(one.connection->wait_until()), one.connection->wait_until());
   }

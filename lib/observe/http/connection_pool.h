@@ -26,9 +26,9 @@ class ConnectionPool {
     // Connections that wait for bytes of their clients. For one more, the one that has waited longest is closed if it has
     // waited for `grace`. Until then the new client waits in the system's queue: a client whose request is on its way must
     // not lose its place to those who send none.
-    size_t silent = 64;
+    size_t silent = 128;
     std::chrono::milliseconds grace{};
-    size_t waiting = 128;  // connections with a request that no thread has taken yet; more are turned away
+    size_t waiting = 256;  // connections with a request that no thread has taken yet; more are turned away
   };
   using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // of a socket that does not block
   // Answers a request that is complete or refused. Any of the threads calls it, once for each connection.
@@ -48,7 +48,7 @@ class ConnectionPool {
   };
   void watch();
   [[nodiscard]] bool may_accept() const;
-  [[nodiscard]] std::optional<Clock::time_point> next_turn() const;
+  [[nodiscard]] std::optional<Clock::time_point> next_turn(bool accepts) const;
   bool take_returned();
   void sort_silent(std::span<const pollfd> watched);
   void accept_from(const UniqueFd& listener);

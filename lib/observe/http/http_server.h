@@ -73,7 +73,7 @@ struct HttpOptions {
   std::optional<ServerCertificate> certificate = {};  // HTTPS with this; without it HTTP
   size_t streams_max = 8;                             // open streams; more are refused with status 503
   std::chrono::milliseconds patience{5000};       // for a request to arrive, and for a piece of an answer to be read
-  std::chrono::milliseconds grace{250};           // for a request to arrive, if too many clients send none
+  std::chrono::milliseconds grace{100};           // for a request to arrive, if too many clients send none
   std::chrono::milliseconds answer_age_max{200};  // an answer that is younger is given to other clients as well
 };
 
