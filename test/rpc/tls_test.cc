@@ -19,7 +19,6 @@
 namespace dtrain::rpc::test {
 namespace {
 
-using Catch::Matchers::Contains;
 using dtrain::test::make_certificates;
 
 bool has_openssl() {
@@ -128,9 +127,10 @@ TEST_CASE("a certificate that is refused ends the start at once, whichever side 
     const Result<> result = outcome.get();
     REQUIRE_FALSE(result);
     CHECK(result.error().code == Code::kDenied);
-    CHECK_THAT(result.error().text(), Contains(cause));
+    CHECK_THAT(result.error().text(), Catch::Contains(cause));
   }
-  CHECK_THAT(connect(all.expired(), all.good()).error().text(), Contains(shown) && Contains("connecting to server 0"));
+  CHECK_THAT(connect(all.expired(), all.good()).error().text(),
+             Catch::Contains(shown) && Catch::Contains("connecting to server 0"));
 }
 
 TEST_CASE("lines of gRPC go to the log's files", "[rpc]") {
@@ -141,7 +141,7 @@ TEST_CASE("lines of gRPC go to the log's files", "[rpc]") {
   REQUIRE(log.add_file(dir.path("log")));
   const LibraryLines lines(log);
   CHECK_FALSE(connect(certificates.good(), certificates.stranger()));
-  CHECK_THAT(*read_file(dir.path("log")), Contains(" gRPC: ") && Contains("andshake"));
+  CHECK_THAT(*read_file(dir.path("log")), Catch::Contains(" gRPC: ") && Catch::Contains("andshake"));
 }
 
 TEST_CASE("an invalid certificate is a startup error", "[rpc]") {
@@ -150,7 +150,7 @@ TEST_CASE("an invalid certificate is a startup error", "[rpc]") {
   Waits waits;
   const auto server = DataServer::start(std::move(options), waits, Log::silent());
   REQUIRE_FALSE(server.has_value());
-  CHECK_THAT(server.error().message, Contains("TLS"));
+  CHECK_THAT(server.error().message, Catch::Contains("TLS"));
 }
 
 }  // namespace dtrain::rpc::test
