@@ -184,7 +184,7 @@ TEST_CASE("a run that an older version wrote is resumed to the weights that this
   std::filesystem::copy(old, dir.path(), std::filesystem::copy_options::recursive);
   const std::vector<std::string> resume = {dtrain_program(), "--resume",     "run", "--data-dir",
                                            "data",           "--num-epochs", "5"};
-  const Ended end = run(resume, {.deadline_s = kRunSeconds, .directory = dir.path()});
+  const Ended end = run(resume, {.deadline_s = kRunSeconds, .directory = dir.path(), .environment = {}});
   INFO(end.output);
   REQUIRE(end.code == 0);
   CHECK_THAT(end.output, Contains("note: resuming the run in run at epoch 2, step 0\n"));
@@ -205,7 +205,7 @@ TEST_CASE("a run that an older version wrote is resumed to the weights that this
     CHECK(largest_difference(now[i].values, then[i].values) < 1e-5);
   }
   const Ended again = run({dtrain_program(), "--resume", "run", "--num-epochs", "6"},
-                          {.deadline_s = kRunSeconds, .directory = dir.path()});
+                          {.deadline_s = kRunSeconds, .directory = dir.path(), .environment = {}});
   INFO(again.output);
   CHECK(again.code == 0);
   CHECK_THAT(again.output, !Contains("older version"));

@@ -26,7 +26,7 @@ struct EpochSummary {
 
   int64_t epoch = 0, epochs = 0;  // `epoch`: from 1
   double loss = 0, accuracy = 0;  // means over the epoch's training data; losses are mean cross-entropies
-  std::optional<Validation> validation;
+  std::optional<Validation> validation = {};
   double rate = 0;     // the learning rate of the epoch's last step
   double seconds = 0;  // from the epoch's first step to this line
 };

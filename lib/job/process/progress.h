@@ -19,18 +19,18 @@ namespace dtrain::job {
 struct Progress {
   static constexpr size_t kWorkersMax = 16;  // that the line tells of
 
-  int64_t step = 0, steps = 0;              // steps done, and their total
-  int64_t epoch = 0, epochs = 0;            // epochs done, and their total
-  double samples_per_s = 0;                 // of the whole job; 0: not known yet
-  double wait_data = 0, wait_network = 0;   // fractions of the workers' time, 0 to 1
-  double eta_s = 0;                         // time until the end; negative: not known
-  double checkpoint_s = 0;                  // the longest time that writing a checkpoint has taken
-  DataStage data_stage = DataStage::kNone;  // that limits the worker that waits most for data
-  std::optional<double> validated;          // of the validation under way, 0 to 1: the mean of the workers in it
-  std::optional<Quality> training;          // of the epoch so far: the mean of the workers
-  std::optional<Quality> validation;        // of the last validation
-  size_t worker_count = 0;                  // in all
-  std::vector<WorkerProgress> workers;      // the slowest ones, by rank
+  int64_t step = 0, steps = 0;               // steps done, and their total
+  int64_t epoch = 0, epochs = 0;             // epochs done, and their total
+  double samples_per_s = 0;                  // of the whole job; 0: not known yet
+  double wait_data = 0, wait_network = 0;    // fractions of the workers' time, 0 to 1
+  double eta_s = 0;                          // time until the end; negative: not known
+  double checkpoint_s = 0;                   // the longest time that writing a checkpoint has taken
+  DataStage data_stage = DataStage::kNone;   // that limits the worker that waits most for data
+  std::optional<double> validated = {};      // of the validation under way, 0 to 1: the mean of the workers in it
+  std::optional<Quality> training = {};      // of the epoch so far: the mean of the workers
+  std::optional<Quality> validation = {};    // of the last validation
+  size_t worker_count = 0;                   // in all
+  std::vector<WorkerProgress> workers = {};  // the slowest ones, by rank
 };
 
 // The line above, without a newline.
