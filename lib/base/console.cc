@@ -17,7 +17,6 @@ namespace {
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr WindowSize kSizeUnknown{80, 24};
 constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
-constexpr std::string_view kBetweenParts = "  ";
 
 // Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out, and
 // said when writing is possible again: it never ends the program.

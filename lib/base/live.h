@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Live {
   std::optional<double> done;        // how much of the work is done, 0 to 1; a terminal shows it as a bar
   std::vector<std::string> details;  // one line each, the most important ones first; shown on terminals only
 };
+
+// Stands between the parts of a text.
+inline constexpr std::string_view kBetweenParts = "  ";
 
 // How a line is fitted to the width of a terminal.
 enum class Fit {

@@ -58,6 +58,13 @@ std::string with_thousands(int64_t number) {
   return text;
 }
 
+std::string decimal_text(double number, int digits) {
+  std::string text = fmt::format("{:.{}f}", number, digits);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 0x1p20) return fmt::format("{:.0f} KiB", bytes / 0x1p10);
   if (bytes < 0x1p30) return fmt::format("{:.1f} MiB", bytes / 0x1p20);

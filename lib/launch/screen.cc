@@ -21,6 +21,10 @@ std::string message_of(const Live& live) {
   return to_message(words);
 }
 
+std::string message_of(const std::string& line, Fit fit) {
+  return to_message({kLineWord, line, std::to_string(static_cast<int>(fit))});
+}
+
 Live live_of(const std::vector<std::string>& words) {
   std::optional<double> done;
   if (words[2] != kNoShare) done = std::strtod(words[2].c_str(), nullptr);
@@ -78,18 +82,16 @@ void Screen::leave_out_oldest() {
 
 std::string Screen::next_message() {
   if (left_out_ > 0) {
-    return to_message({kLineWord,
-                       fmt::format("dtrain: {} lines are not shown, because the terminal was too slow "
-                                   "(the logs in the run directory have them)",
-                                   std::exchange(left_out_, 0)),
-                       "0"});
+    return message_of(fmt::format("dtrain: {} lines are not shown, because the terminal was too slow "
+                                  "(the logs in the run directory have them)",
+                                  std::exchange(left_out_, 0)),
+                      Fit::kAsIs);
   }
   const Entry entry = std::move(queue_.front());
   queue_.pop_front();
   bytes_ -= entry.text.size() + 1;
   if (entry.kind == Kind::kFinish) return to_message({kFinishWord});
-  return entry.kind == Kind::kLive ? entry.text
-                                   : to_message({kLineWord, entry.text, std::to_string(static_cast<int>(entry.fit))});
+  return entry.kind == Kind::kLive ? entry.text : message_of(entry.text, entry.fit);
 }
 
 void Screen::flush() {

@@ -87,25 +87,26 @@ telemetry::Snapshot to_snapshot(const proto::Heartbeat& beat) {
   return snapshot;
 }
 
-std::optional<job::Quality> to_quality(const proto::Quality& quality) {
-  return job::Quality{quality.loss(), quality.accuracy()};
+job::Quality to_quality(const proto::Quality& quality) {
+  return {quality.loss(), quality.accuracy()};
 }
 
 }  // namespace
 
 Pulse to_pulse(const proto::Heartbeat& beat) {
-  return {.progress = {.step = beat.step(),
-                       .samples_per_s = beat.samples_per_s(),
-                       .wait_data_share = beat.wait_data_share(),
-                       .wait_network_share = beat.wait_network_share(),
-                       .data_stage = job::data_stage(beat.data_stage()),
-                       .checkpoint_s = beat.checkpoint_s(),
-                       .validated = beat.has_validated() ? std::optional(beat.validated()) : std::nullopt,
-                       .training = beat.has_training() ? to_quality(beat.training()) : std::nullopt,
-                       .validation = beat.has_validation() ? to_quality(beat.validation()) : std::nullopt},
-          .wait = beat.wait(),
-          .wait_s = beat.wait_s(),
-          .metrics = to_snapshot(beat)};
+  return {
+      .progress = {.step = beat.step(),
+                   .samples_per_s = beat.samples_per_s(),
+                   .wait_data_share = beat.wait_data_share(),
+                   .wait_network_share = beat.wait_network_share(),
+                   .data_stage = job::data_stage(beat.data_stage()),
+                   .checkpoint_s = beat.checkpoint_s(),
+                   .validated = beat.has_validated() ? std::optional(beat.validated()) : std::nullopt,
+                   .training = beat.has_training() ? std::optional(to_quality(beat.training())) : std::nullopt,
+                   .validation = beat.has_validation() ? std::optional(to_quality(beat.validation())) : std::nullopt},
+      .wait = beat.wait(),
+      .wait_s = beat.wait_s(),
+      .metrics = to_snapshot(beat)};
 }
 
 proto::Down to_down(const membership::Notice& notice) {

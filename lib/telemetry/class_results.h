@@ -58,6 +58,9 @@ struct JudgedImage {
 // How many images with the highest loss are kept.
 inline constexpr size_t kWorstImages = 20;
 
+// How many classes and confusions people are shown.
+inline constexpr size_t kClassesShown = 20, kConfusionsShown = 10;
+
 // The images with the highest loss first, and no more than kWorstImages.
 void keep_worst(std::vector<JudgedImage>& images);
 

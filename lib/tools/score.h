@@ -31,14 +31,14 @@ struct Score {
 
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py
-  [[nodiscard]] std::string table()
-      const;  // for a terminal, with accuracies by class and confusions; 80 columns at most
+  // For a terminal, with accuracies by class and confusions; 80 columns at most.
+  [[nodiscard]] std::string table() const;
 };
 
 // Classifies the validation data that --data-val or --data-dir names, or else those of the run that trained the model, each
-// picture once, on the CPU. Logs whose data they are, and how pixels become numbers. Code::kNotFound: there is no such model or no such data; kUsage: it is not known which network it is,
-// or the data do not fit it; kData: a file is broken, the weights are of another network, or the labels are not its
-// classes.
+// picture once, on the CPU. Logs whose data they are, and how pixels become numbers. Code::kNotFound: there is no such model
+// or no such data; kUsage: it is not known which network it is, or the data do not fit it; kData: a file is broken, the
+// weights are of another network, or the labels are not its classes.
 Result<Score> score(const ScoreOptions& options, const Log& log);
 
 }  // namespace dtrain::tools

@@ -12,8 +12,10 @@ namespace {
 
 using telemetry::ClassAccuracy;
 using telemetry::Confusion;
+using telemetry::kClassesShown;
+using telemetry::kConfusionsShown;
 
-constexpr size_t kColumnsMax = 80, kClassesShown = 20, kConfusionsShown = 10;
+constexpr size_t kColumnsMax = 80;
 constexpr size_t kNameColumnsMax = 22;  // two of them, and "taken for" and two numbers, fit into a line
 
 // How many columns a character takes that begins with this byte: Latin, Greek and Cyrillic letters one, all others two at

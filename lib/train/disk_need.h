@@ -13,8 +13,7 @@ namespace dtrain::train {
 struct CheckpointPlan {
   int64_t save_period = 1;  // in epochs; 0: never
   int64_t num_epochs = 1;
-  int64_t keep = 0;  // that stay on disk; 0: all
-  bool keep_best = false;
+  int64_t keep = 0;      // that stay on disk; 0: all
   int64_t finished = 0;  // epochs, of which the checkpoints have been written
   int64_t on_disk = 0;   // checkpoints of the run, of those that `keep` counts
 };

@@ -14,6 +14,21 @@ using namespace dtrain;
 using namespace dtrain::role;
 using telemetry::Metric;
 
+namespace {
+
+// The job of one worker with batches of 10 records.
+job::JobSpec alone(int64_t epochs, int64_t batches) {
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "local";
+  spec.flags.batch_size = 10;
+  spec.flags.num_epochs = epochs;
+  spec.shares = {{0, 10 * batches}};
+  spec.batches = {batches};
+  return spec;
+}
+
+}  // namespace
+
 TEST_CASE("a job's progress is the mean of the workers' progress, and its rate is their sum", "[role]") {
   job::JobSpec spec;
   spec.flags.scheme.kv_store = "dist_sync";
@@ -62,12 +77,7 @@ TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
 }
 
 TEST_CASE("a job's progress has its totals before the first report", "[role]") {
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "local";
-  spec.flags.batch_size = 10;
-  spec.flags.num_epochs = 2;
-  spec.shares = {{0, 30}};
-  spec.batches = {3};
+  const job::JobSpec spec = alone(2, 3);
   job::TimeLeft left;
   const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {}, left);
   CHECK(job::format_progress(progress) == "epoch 1/2  step 0/6");
@@ -89,12 +99,7 @@ TEST_CASE("the page's epoch is that of the last step, from 1", "[role]") {
 
 // The page showed the time left at the speed of the last half second, so it jumped with each report.
 TEST_CASE("one slow report hardly changes the time left of the job", "[role]") {
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "local";
-  spec.flags.batch_size = 10;
-  spec.flags.num_epochs = 1;
-  spec.shares = {{0, 100000}};
-  spec.batches = {10000};
+  const job::JobSpec spec = alone(1, 10000);
   job::TimeLeft left;
   const auto eta_s = [&](uint64_t step, double samples_per_s) {
     const std::vector<job::WorkerProgress> workers = {{.step = step, .samples_per_s = samples_per_s}};

@@ -170,10 +170,7 @@ std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t rec
 std::string format_sharding_file(const std::vector<Share>& shares, int64_t records) {
   // 15 digits: for fewer than 1e14 records a border is off by less than half a record.
   const auto fraction = [&](int64_t border) {
-    std::string text = fmt::format("{:.15f}", static_cast<double>(border) / static_cast<double>(records));
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.ends_with('.')) text.pop_back();
-    return text;
+    return decimal_text(static_cast<double>(border) / static_cast<double>(records), 15);
   };
   std::string text;
   for (const Share& share : shares) text += fmt::format("{} {}\n", fraction(share.begin), fraction(share.end));

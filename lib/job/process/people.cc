@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/console.h"
 #include "base/duration_text.h"
+#include "base/words.h"
 
 namespace dtrain::job {
 namespace {
@@ -27,21 +27,7 @@ constexpr std::array<std::string_view, 11> kForFiles = {
     "the scheduler is connected to ",
 };
 
-constexpr std::string_view kEpochBegin = "epoch ", kEpochMiddle = "  loss ";
-
-bool is_epoch_line(std::string_view text) {
-  if (!text.starts_with(kEpochBegin)) return false;
-  const size_t end = text.find_first_not_of("0123456789/", kEpochBegin.size());
-  return end != std::string_view::npos && text.substr(end).starts_with(kEpochMiddle);
-}
-
-// Without an exponent, which some readers of logs do not know: "0.05", "0.0000125".
-std::string rate_text(double rate) {
-  std::string text = fmt::format("{:.8f}", rate);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
-  return text;
-}
+constexpr std::string_view kEpochBegin = "epoch ", kLossPart = "loss ";
 
 std::string time_text(double seconds) {
   constexpr double kLong = 100;
@@ -55,11 +41,19 @@ bool is_screen_for_people(bool log_format_is_given) {
   return Console::is_terminal() && !log_format_is_given;
 }
 
+bool begins_with_epoch(std::string_view text, std::string_view next_part) {
+  if (!text.starts_with(kEpochBegin)) return false;
+  const size_t end = text.find_first_not_of("0123456789/", kEpochBegin.size());
+  if (end == std::string_view::npos || end == kEpochBegin.size()) return false;
+  text.remove_prefix(end);
+  return text.starts_with(kBetweenParts) && text.substr(kBetweenParts.size()).starts_with(next_part);
+}
+
 std::optional<Fit> fit_for_people(std::string_view text) {
   if (std::ranges::any_of(kForFiles, [&](std::string_view begin) { return text.starts_with(begin); })) {
     return std::nullopt;
   }
-  return is_epoch_line(text) ? Fit::kParts : Fit::kWords;
+  return begins_with_epoch(text, kLossPart) ? Fit::kParts : Fit::kWords;
 }
 
 std::string loss_text(double loss) {
@@ -71,13 +65,14 @@ std::string accuracy_text(double share) {
 }
 
 std::string epoch_line(const EpochSummary& end) {
-  std::string text = fmt::format("{}{}/{}{}{}  accuracy {}", kEpochBegin, end.epoch, end.epochs, kEpochMiddle,
-                                 loss_text(end.loss), accuracy_text(end.accuracy));
+  std::string text = fmt::format("{}{}/{}{}{}{}  accuracy {}", kEpochBegin, end.epoch, end.epochs, kBetweenParts,
+                                 kLossPart, loss_text(end.loss), accuracy_text(end.accuracy));
   if (end.validation) {
     text += fmt::format("  validation {}{}  validation loss {}", accuracy_text(end.validation->accuracy),
                         end.validation->is_best ? " (best)" : "", loss_text(end.validation->loss));
   }
-  return text + fmt::format("  rate {}  {}", rate_text(end.rate), time_text(end.seconds));
+  constexpr int kRateDigits = 8;  // without an exponent, which some readers of logs do not know
+  return text + fmt::format("  rate {}  {}", decimal_text(end.rate, kRateDigits), time_text(end.seconds));
 }
 
 }  // namespace dtrain::job

@@ -14,6 +14,9 @@ namespace dtrain::job {
 // Whether stderr is for people: it is a terminal, and --log-format does not ask for MXNet's lines.
 bool is_screen_for_people(bool log_format_is_given);
 
+// Whether the text begins with an epoch and then this part: "epoch 3/30  loss ...", "epoch 3/30  step ...".
+bool begins_with_epoch(std::string_view text, std::string_view next_part);
+
 // Nullopt if a line with this text, which is no warning or error, is for the log files only.
 std::optional<Fit> fit_for_people(std::string_view text);
 

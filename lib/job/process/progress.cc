@@ -223,10 +223,7 @@ Live live_progress(const Progress& progress, const std::function<std::string(uin
 }
 
 bool is_formatted_progress(std::string_view line) {
-  constexpr std::string_view kBegin = "epoch ", kMiddle = "  step ", kNumbers = "0123456789/";
-  if (!line.starts_with(kBegin)) return false;
-  const size_t end = line.find_first_not_of(kNumbers, kBegin.size());
-  return end != std::string_view::npos && end > kBegin.size() && line.substr(end).starts_with(kMiddle);
+  return begins_with_epoch(line, "step ");
 }
 
 }  // namespace dtrain::job

@@ -16,8 +16,10 @@ using telemetry::ClassCounts;
 using telemetry::ClassResults;
 using telemetry::Confusion;
 using telemetry::JudgedImage;
+using telemetry::kClassesShown;
+using telemetry::kConfusionsShown;
 
-constexpr size_t kClassesShown = 20, kConfusionsShown = 10, kMatrixClasses = 20;
+constexpr size_t kMatrixClasses = 20;
 
 // The name of the class, or its number if names are not known.
 std::string class_name(const ClassResults& results, int64_t label) {
