@@ -66,28 +66,6 @@ WindowSize window_of(int fd) {
   return known ? WindowSize{size.ws_col, size.ws_row} : kSizeUnknown;
 }
 
-// How many columns the text takes at most: a character beyond ASCII may take two.
-size_t columns_of(std::string_view text) {
-  size_t columns = 0;
-  for (const char c : text) {
-    if (!continues_character(c)) columns += static_cast<unsigned char>(c) < 0x80 ? 1 : 2;
-  }
-  return columns;
-}
-
-// The longest beginning of the text that fits; no character is cut in two.
-std::string_view cut(std::string_view text, size_t columns) {
-  size_t end = 0, used = 0;
-  while (end < text.size()) {
-    size_t next = end + 1;
-    while (next < text.size() && continues_character(text[next])) next++;
-    used += columns_of(text.substr(end, next - end));
-    if (used > columns) break;
-    end = next;
-  }
-  return text.substr(0, end);
-}
-
 // "[=====>    ] ".
 std::string bar(double done, size_t columns) {
   const double share = std::clamp(done, 0.0, 1.0);
@@ -101,7 +79,7 @@ std::string bar(double done, size_t columns) {
 std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {
-    const std::string_view fits = cut(text, columns);
+    const std::string_view fits = fitting(text, columns);
     // A break may come directly behind what fits.
     const size_t part = text.substr(0, fits.size() + kBetweenParts.size()).rfind(kBetweenParts);
     if (part == std::string_view::npos || part == 0) break;
@@ -172,12 +150,12 @@ std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
   std::vector<std::string> lines =
       broken((live.done && bar_columns >= kBarMin ? bar(*live.done, bar_columns) : "") + live.text, columns);
   if (lines.size() > rows) lines.resize(rows);
-  for (std::string& line : lines) line = cut(line, columns);
+  for (std::string& line : lines) line = fitting(line, columns);
   const size_t room = rows - lines.size();
   const size_t shown = live.details.size() <= room ? live.details.size() : room - std::min<size_t>(room, 1);
-  for (size_t i = 0; i < shown; i++) lines.emplace_back(cut(live.details[i], columns));
+  for (size_t i = 0; i < shown; i++) lines.emplace_back(fitting(live.details[i], columns));
   if (shown < live.details.size() && room > 0) {
-    lines.emplace_back(cut(fmt::format("... and {} more", live.details.size() - shown), columns));
+    lines.emplace_back(fitting(fmt::format("... and {} more", live.details.size() - shown), columns));
   }
   return lines;
 }

@@ -1,6 +1,7 @@
 // What texts in UTF-8 are made of.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace dtrain {
@@ -15,5 +16,11 @@ constexpr std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
 }
+
+// How many columns of a terminal the text takes: Latin, Greek and Cyrillic letters one, all others two at most.
+size_t columns_of(std::string_view text);
+
+// The longest beginning of the text that fits into so many columns; no character is cut in two.
+std::string_view fitting(std::string_view text, size_t columns);
 
 }  // namespace dtrain

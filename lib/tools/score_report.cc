@@ -18,28 +18,11 @@ using telemetry::kConfusionsShown;
 constexpr size_t kColumnsMax = 80;
 constexpr size_t kNameColumnsMax = 22;  // two of them, and "taken for" and two numbers, fit into a line
 
-// How many columns a character takes that begins with this byte: Latin, Greek and Cyrillic letters one, all others two at
-// most.
-size_t columns_of(char first_byte) {
-  if (continues_character(first_byte)) return 0;
-  return static_cast<unsigned char>(first_byte) < 0xe0 ? 1 : 2;
-}
-
-size_t columns_of(std::string_view text) {
-  size_t columns = 0;
-  for (const char c : text) columns += columns_of(c);
-  return columns;
-}
-
 // The text, cut to so many columns.
 std::string cut(std::string_view text, size_t columns_max) {
   if (columns_of(text) <= columns_max) return std::string(text);
   constexpr std::string_view kDots = "...";
-  size_t end = 0;
-  for (size_t columns = 0; columns + columns_of(text[end]) <= columns_max - kDots.size(); end++) {
-    columns += columns_of(text[end]);
-  }
-  return std::string(text.substr(0, end)).append(kDots);
+  return std::string(fitting(text, columns_max - kDots.size())).append(kDots);
 }
 
 // The text and as many blanks as it takes to fill the columns.
@@ -55,7 +38,7 @@ std::string class_name(const Score& score, int64_t label) {
 
 // The end of a path, because its beginning says less.
 std::string end_of_path(const std::string& path, size_t columns_max) {
-  const std::string text = printable(path);
+  std::string text = printable(path);
   if (columns_of(text) <= columns_max) return text;
   size_t begin = 0;
   while (columns_of(std::string_view(text).substr(begin)) > columns_max - 3 || continues_character(text[begin]))

@@ -20,6 +20,7 @@ job::Flags lenet_flags(int64_t batch_size) {
   flags.job.network.image_shape = {1, 28, 28};
   flags.job.scheme.kv_store = "device";
   flags.job.batch_size = batch_size;
+  flags.launch.threads = 1;  // ThreadSanitizer does not see OpenMP's barriers
   return flags;
 }
 
