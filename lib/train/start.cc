@@ -61,7 +61,12 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   }
   const auto changed = header.job_hash == spec.job_hash ? std::vector<std::string>()
                                                         : job::differing_keys(header.job_text, spec.job_text);
-  if (!changed.empty()) log.warn("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
+  if (!changed.empty()) {
+    const std::string text = fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
+    // Who resumes a run has been told both values, by whoever read its jobspec.
+    const bool is_told = spec.from && !spec.from->epoch;
+    is_told ? log.info("{}", text) : log.warn("{}", text);
+  }
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
   if (spec.ends_after_fixed_steps && header.position.step >= steps) {

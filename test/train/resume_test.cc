@@ -345,5 +345,15 @@ TEST_CASE("a checkpoint of another job gives a warning that lists the keys that 
   spec.start_from = StartFrom{dir.path("net"), 1};
   ToyRun run(spec);
   REQUIRE(run.run());
-  CHECK_THAT(run.log_text(), Catch::Contains("the checkpoint was written with other values of: lr, wd\n"));
+  CHECK_THAT(run.log_text(), Catch::Contains("warning: the checkpoint was written with other values of: lr, wd\n"));
+
+  // Whoever resumes a run has been told before.
+  spec.num_epochs = 3;
+  spec.job_text = "batch-size = 5\nlr = 0.01\nwd = 0.1\n";
+  spec.job_hash = "cc";
+  spec.start_from = StartFrom{dir.path("net"), std::nullopt};
+  ToyRun resumed(spec);
+  REQUIRE(resumed.run());
+  CHECK_THAT(resumed.log_text(), Catch::Contains(" the checkpoint was written with other values of: wd\n") &&
+                                     !Catch::Contains("warning"));
 }
