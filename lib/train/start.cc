@@ -62,7 +62,8 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   const auto changed = header.job_hash == spec.job_hash ? std::vector<std::string>()
                                                         : job::differing_keys(header.job_text, spec.job_text);
   if (!changed.empty()) {
-    const std::string text = fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
+    const std::string text =
+        fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
     // Who resumes a run has been told both values, by whoever read its jobspec.
     const bool is_told = spec.from && !spec.from->epoch;
     is_told ? log.info("{}", text) : log.warn("{}", text);

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/thread.h"
@@ -49,6 +50,7 @@ class Trainer::Impl {
   }
   Result<> evaluate();
   Result<> validate();
+  Result<> check_validation_loss();
   template <class Write>
   Result<> save(const Write& write);
   Result<> agree_on_best();
@@ -399,6 +401,7 @@ Result<> Trainer::Impl::validate() {
   };
   DT_TRY_VOID(train::validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                               reporter_.validation_metrics(), seen));
+  DT_TRY_VOID(check_validation_loss());
   reporter_.end_validated();
   if (watch != nullptr) {
     watch->end({.epoch = clock_.position().epoch,
@@ -407,6 +410,18 @@ Result<> Trainer::Impl::validate() {
   }
   reporter_.time_phase(Phase::kValidation, begin);
   return {};
+}
+
+// The last step of an epoch may spoil the weights, which no later step would see.
+Result<> Trainer::Impl::check_validation_loss() {
+  const Metrics& metrics = reporter_.validation_metrics();
+  if (metrics.sums().front() == 0 || std::isfinite(metrics.epoch_cross_entropy())) return {};
+  const std::string text = fmt::format("epoch {}: the validation loss is not finite", clock_.position().epoch + 1);
+  if (spec_.on_nan == job::OnNan::kSkip) {
+    parts_.log.warn("{}", text);
+    return {};
+  }
+  return fail(Code::kInternal, "{}; train at a lower rate (--lr) or on smaller inputs (--scale)", text);
 }
 
 // Runs `write`, which writes a checkpoint, and counts its time.

@@ -354,6 +354,6 @@ TEST_CASE("a checkpoint of another job gives a warning that lists the keys that 
   spec.start_from = StartFrom{dir.path("net"), std::nullopt};
   ToyRun resumed(spec);
   REQUIRE(resumed.run());
-  CHECK_THAT(resumed.log_text(), Catch::Contains(" the checkpoint was written with other values of: wd\n") &&
-                                     !Catch::Contains("warning"));
+  CHECK_THAT(resumed.log_text(),
+             Catch::Contains(" the checkpoint was written with other values of: wd\n") && !Catch::Contains("warning"));
 }

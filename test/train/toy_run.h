@@ -102,7 +102,8 @@ class StoppingCoordinator : public LocalCoordinator {
 };
 
 struct ToyOptions {
-  ToyDataset::Change change = nullptr;
+  ToyDataset::Change change = nullptr;  // of the training data
+  ToyDataset::Change change_validation = nullptr;
   graph::Graph network = toy_network();
   bool on_cpu_backend = false;  // instead of the reference backend
   // If set, used instead of both backends: devices with a store of their own, which may work in device memory.
@@ -153,7 +154,7 @@ class ToyRun {
     const auto load = [&](data::LoaderOptions::Mode mode) {
       const bool trains = mode == data::LoaderOptions::Mode::kTraining;
       return std::make_unique<data::Loader>(
-          std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
+          std::make_shared<ToyDataset>(trains ? options_.change : options_.change_validation),
           data::LoaderOptions{.mode = mode,
                               .share = trains && options_.share_in ? options_.share_in(0) : share,
                               .share_in = trains ? options_.share_in : nullptr,

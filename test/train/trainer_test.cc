@@ -288,6 +288,24 @@ TEST_CASE("a non-finite loss ends the run with an error that names step and rank
   CHECK(run.metric(Metric::kRunEpochs) == 0);
 }
 
+TEST_CASE("a non-finite validation loss ends the run, or is a warning with --on-nan skip", "[train]") {
+  const auto spoil = [](int64_t index, std::span<float> image) {
+    if (index == 11) image[7] = kInf;
+  };
+  TrainSpec spec = toy_spec("", 1);
+  const ToyOptions options{.change_validation = spoil, .network = linear_network(), .bucket_begin = {0}};
+  ToyRun run(spec, options);
+  const auto outcome = run.run();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kInternal);
+  CHECK_THAT(outcome.error().message, Catch::Contains("epoch 1: the validation loss is not finite; train"));
+
+  spec.on_nan = job::OnNan::kSkip;
+  ToyRun tolerant(spec, options);
+  REQUIRE(tolerant.run());
+  CHECK_THAT(tolerant.log_text(), Catch::Contains("warning: epoch 1: the validation loss is not finite\n"));
+}
+
 TEST_CASE("a non-finite loss is ignored with --on-nan skip", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;
