@@ -133,6 +133,20 @@ Result<> classify(exec::Executor& executor, size_t head, data::Loader& loader, s
   }
 }
 
+// Image files are fitted to the input of a model that knows of no other images; the images of sets stay as they are.
+Result<> fit_image_files(const PredictOptions& options, TrainedModel& model) {
+  if (!model.fits_images) return {};
+  const auto sets = std::ranges::count_if(options.inputs, data::is_set_file);
+  if (sets > 0 && sets < std::ssize(options.inputs)) {
+    return fail(
+        Code::kUsage,
+        "image files beside records, idx or CIFAR files: image files would be fitted to the network's input and the "
+        "others cut; give --val-resize (fit, off or N), or predict them apart");
+  }
+  if (sets == 0) model.flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
+  return {};
+}
+
 }  // namespace
 
 PredictOptions::PredictOptions() {
@@ -164,7 +178,7 @@ Result<Predicted> predict(const PredictOptions& options, const Write& write, con
   const auto set = std::ranges::find_if(options.inputs, data::is_set_file);
   if (set != options.inputs.end()) choice.flags.data.data_val = *set;
   DT_TRY(TrainedModel model, find_model(choice, log));
-  if (model.fits_images) model.flags.job.augment.val_resize.edge = job::Resize::kFit;
+  DT_TRY_VOID(fit_image_files(options, model));
   DT_TRY(const auto pictures, role::open_pictures(model.flags, options.inputs, log), "opening the pictures");
   DT_TRY(const CompiledModel compiled, compile_model(model));
   DT_TRY(const size_t head, find_result(compiled.shapes, options.result, log));

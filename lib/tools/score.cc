@@ -83,7 +83,7 @@ Result<job::Flags> flags_for_other_data(const TrainedModel& model) {
   }
   DT_TRY(const data::Located located, role::locate_data(flags));
   const bool has_class_folders = !located.train.folder.empty() || !located.validation.folder.empty();
-  if (model.fits_images && has_class_folders) flags.job.augment.val_resize.edge = job::Resize::kFit;
+  if (model.fits_images && has_class_folders) flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
   return flags;
 }
 
@@ -138,6 +138,7 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   DT_TRY(const CompiledModel compiled, compile_model(model));
   DT_TRY(const data::DataSets sets, open_validation(model, takes_data_of_run, log), "opening the {}",
          takes_data_of_run ? "validation data of the run; if they have moved, give --data-dir or --data-val" : "data");
+  log.info("{}", sets.found_for_validation);
   data::LoaderOptions loading = in_order(model, sets.validation->size());
   DT_TRY(loading.labels, role::batch_labels(model.flags.job.augment, compiled.shapes));
   data::Loader loader(sets.validation, std::move(loading), log);

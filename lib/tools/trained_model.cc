@@ -46,7 +46,8 @@ Result<> choose_network(const ModelChoice& choice, const std::string& params, jo
   return job::resolve_network_file(flags);
 }
 
-// What the files say that the pictures are in; nullopt: they are image files, which say nothing.
+// What the files say that the pictures are in; nullopt: they are image files, which say nothing. Class folders tell no more
+// than the size of their images.
 Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) {
   const job::DataFlags& data = flags.data;
   if (data.data_val.empty() && data.data_dir.empty()) return std::nullopt;
@@ -76,18 +77,25 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   if (network.image_shape.empty() && !is_file) {
     network.image_shape = job::image_of_network(network.network, network.num_layers);
   }
-  trained.knows_pixels = data || !is_file || (!augment.rgb_mean.empty() && augment.scale);
-  if (network.image_shape.empty() || (!trained.knows_pixels && choice.reads_pictures)) {
-    return fail(Code::kUsage,
-                "{} {}: neither a jobspec nor the pictures tell {}; a model of MXNet often takes images 3,224,224, "
-                "--rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
-                choice.flag, choice.model,
-                network.image_shape.empty() ? "the size of the images: give --image-shape C,H,W"
-                                            : "how pixels become numbers: give --rgb-mean and --scale");
+  const bool tells_pixels = data && data->name != "folder";
+  trained.knows_pixels = tells_pixels || !is_file || (!augment.rgb_mean.empty() && augment.scale);
+  if (network.image_shape.empty()) {
+    return fail(
+        Code::kUsage,
+        "{} {}: neither a jobspec nor the pictures tell the size of the images: give --image-shape C,H,W; a model of "
+        "MXNet often takes 3,224,224",
+        choice.flag, choice.model);
+  }
+  if (!trained.knows_pixels && choice.reads_pictures) {
+    return fail(
+        Code::kUsage,
+        "{} {}: neither a jobspec nor the pictures tell how pixels become numbers: give --rgb-mean and --scale; a "
+        "model of MXNet often takes --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
+        choice.flag, choice.model);
   }
   DT_TRY_VOID(complete_classes(choice, network));
   const std::string name =
-      data ? data->name : std::string(job::data_set_of_network(network.network, network.num_layers));
+      tells_pixels ? data->name : std::string(job::data_set_of_network(network.network, network.num_layers));
   return job::apply_data_set(name, flags.job);
 }
 
@@ -96,9 +104,10 @@ void prefer(const T& given, const T& unset, T& value) {
   if (given != unset) value = given;
 }
 
-// Whether all images of the run's data set had the size of the network's input.
+// Whether the run knew of no image of another size than the network's input, and so says nothing of one.
 bool has_whole_images(const job::AugmentFlags& augment) {
-  return augment.data_type == "mnist" || augment.data_type == "idx";
+  const bool is_idx = augment.data_type == "mnist" || augment.data_type == "idx";
+  return is_idx && augment.val_resize.value_or(job::Resize()) == job::Resize();
 }
 
 // The flags of the run that trained the model, changed to those that the user gave.
@@ -157,10 +166,7 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   if (choice.val_resize) model.flags.job.augment.val_resize = *choice.val_resize;
   DT_TRY_VOID(complete_classes(choice, model.flags.job.network));
   if (!choice.reads_pictures) return model;
-  const job::AugmentFlags& augment = model.flags.job.augment;
-  log.info("{}: network {}, images {}, mean {}, deviation {}, scale {}", model.params, model.network().network,
-           to_string(model.network().image_shape), fmt::join(augment.rgb_mean, ","), fmt::join(augment.rgb_std, ","),
-           augment.scale.value_or(1));
+  log.info("{}: network {}, {}", model.params, model.network().network, role::pixels_text(model.flags));
   return model;
 }
 
@@ -178,8 +184,9 @@ Result<LearnedNetwork> read_network(const TrainedModel& model) {
   DT_TRY(role::Network network, role::build_network(model.flags.job));
   ParameterMemory values = exec::parameter_memory(network.shapes, exec::Options::Purpose::kInference);
   DT_TRY(const train::Checkpoint weights, train::read_weights(model.params));
-  DT_TRY_VOID(train::fill_weights(weights, network.graph, values.view()), "loading {} into the network '{}'",
-              model.params, model.network().network);
+  DT_TRY_VOID(train::fill_weights(weights, network.graph, values.view()),
+              "loading {} into the network '{}' for images of {} (--image-shape)", model.params,
+              model.network().network, fmt::join(model.network().image_shape, ","));
   train::set_fixed_gammas(network.graph, values.view());
   return LearnedNetwork{std::move(network), std::move(values)};
 }

@@ -4,8 +4,9 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "data/make_images.h"
+#include "data/make_data_sets.h"
 #include "job/flags/optimizers.h"
+#include "job/resolve/data_set.h"
 #include "job/resolve/resolve.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"
@@ -17,6 +18,7 @@
 #include "role/worker/stores.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
+#include "sync/differing_keys.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
@@ -26,7 +28,7 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const data::Distortion none = distortion_of({});
   CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
   job::AugmentFlags flags;
-  flags.resize.edge = 40;
+  flags.resize = job::Resize{40};
   flags.inter_method = 4;
   flags.scaled_decoding = true;
   flags.max_random_rotate_angle = 11;
@@ -103,11 +105,54 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   CHECK(flags.job.augment.data_type == "folder");
   CHECK(flags.job.network.num_classes == 3);
   CHECK(flags.job.network.image_shape == std::vector<int64_t>{3, 1, 2});
-  CHECK(flags.job.augment.resize.edge == job::Resize::kFit);
-  CHECK(flags.job.augment.val_resize.edge == job::Resize::kFit);
+  CHECK(flags.job.augment.resize == job::Resize{job::Resize::kFit});
   flags.job.seed = 1;
-  must(introduce_data(must(open_data(flags, 0, Log::silent())), dir.path(), Log::silent()));
+  must(introduce_data(flags, must(open_data(flags, 0, Log::silent())), dir.path(), Log::silent()));
   CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");
+}
+
+// What only the data tell is left open by servers, so that it differs from no job.
+TEST_CASE("a server, which does not see the data, agrees with the job in every form of data", "[role]") {
+  const test::TempDir mnist, dir;
+  test::write_mnist(mnist);
+  test::write_cifar10(dir.path("cifar"));
+  test::write_record_file(dir.path("train.rec"), 20, 6, 6, 3, 2);
+  for (const char* folder : {"classes/a", "classes/b"}) test::write_pictures(dir.path(folder), 2);
+  const auto flags_of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--num-workers", "1", "--num-servers", "1", "--scheduler", "localhost:9000"});
+    return test::must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; })).flags;
+  };
+  const std::string server = job::text(job::requested(flags_of({"--role", "server"})));
+  const std::vector<std::pair<std::string, std::string>> forms = {{"--data-dir", mnist.path("")},
+                                                                  {"--data-dir", dir.path("cifar")},
+                                                                  {"--data-train", dir.path("train.rec")},
+                                                                  {"--data-dir", dir.path("classes")}};
+  for (const auto& [flag, data] : forms) {
+    INFO(data);
+    job::Flags worker = flags_of({"--role", "worker", flag, data});
+    test::must(complete_flags(worker));
+    const std::string job = job::text(job::requested(worker));
+    CHECK_THAT(job, !Catch::Contains("resize = auto"));
+    CHECK(sync::membership::differing_keys(job, server).empty());
+  }
+}
+
+TEST_CASE("images of class folders are fitted, each set for itself, unless a flag says otherwise", "[role]") {
+  const auto completed = [](job::AnySize any_size, job::AugmentFlags flags) {
+    job::complete_resize(any_size, flags);
+    return std::pair{flags.resize->edge, flags.val_resize->edge};
+  };
+  using job::Resize;
+  CHECK(completed({}, {}) == std::pair{Resize::kOff, Resize::kOff});
+  CHECK(completed({true, true}, {}) == std::pair{Resize::kFit, Resize::kFit});
+  CHECK(completed({false, true}, {}) == std::pair{Resize::kOff, Resize::kFit});
+  job::AugmentFlags given;
+  given.resize = Resize{};
+  given.val_resize = Resize{40};
+  CHECK(completed({true, true}, given) == std::pair{Resize::kOff, int64_t{40}});
+  job::AugmentFlags crops;
+  crops.random_resized_crop = true;
+  CHECK(completed({true, true}, crops) == std::pair{Resize::kOff, Resize::kFit});
 }
 
 TEST_CASE("a list of labels for class folders is refused before the data set is recognized as records", "[role]") {

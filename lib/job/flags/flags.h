@@ -75,7 +75,7 @@ struct AugmentFlags {
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
-  Resize resize, val_resize;
+  std::optional<Resize> resize, val_resize;  // nullopt: fit for class directories, otherwise off
   int64_t inter_method = 1;
   bool scaled_decoding = false;
   bool random_resized_crop = false;

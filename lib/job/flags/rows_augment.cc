@@ -73,7 +73,7 @@ std::vector<Row> size_rows() {
        .help =
            "resize training images first: to a shorter edge of N pixels; fit: reduce or enlarge them so that a crop "
            "shows nearly all of an image; off",
-       .bind = DT_FIELD(Flags, job.augment.resize),
+       .bind = DT_FIELD(Flags, job.augment.resize, "auto"),
        .default_text = "fit for class folders, otherwise off",
        .min = 0,
        .max = kImageEdgeMax,
@@ -82,7 +82,7 @@ std::vector<Row> size_rows() {
       {.name = "val-resize",
        .value = "N",
        .help = "the same for validation images",
-       .bind = DT_FIELD(Flags, job.augment.val_resize),
+       .bind = DT_FIELD(Flags, job.augment.val_resize, "auto"),
        .default_text = "fit for class folders, otherwise off",
        .min = 0,
        .max = kImageEdgeMax,

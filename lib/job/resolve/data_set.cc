@@ -111,6 +111,12 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
 
 namespace {
 
+std::string usual_image_text(const NetworkFlags& network) {
+  if (is_name_of_file(network.network)) return "the network's file does not tell it";
+  return fmt::format("{} was made for {}", network.network,
+                     fmt::join(image_of_network(network.network, network.num_layers), ","));
+}
+
 // Sets what the flags leave open to what the files have.
 Result<> apply_found(const FoundData& found, JobFlags& flags) {
   NetworkFlags& network = flags.network;
@@ -122,11 +128,8 @@ Result<> apply_found(const FoundData& found, JobFlags& flags) {
   }
   if (network.image_shape.empty()) {
     const bool is_gray = found.channels == 1;
-    return fail(Code::kUsage,
-                "{}: give the size that the network takes with --image-shape {},H,W ({} was made for {}{})", found.seen,
-                is_gray ? "1" : "C", network.network,
-                fmt::join(image_of_network(network.network, network.num_layers), ","),
-                is_gray ? "; 1 is the channel of gray pictures" : "");
+    return fail(Code::kUsage, "{}: give the size that the network takes with --image-shape {},H,W ({}{})", found.seen,
+                is_gray ? "1" : "C", usual_image_text(network), is_gray ? "; 1 is the channel of gray pictures" : "");
   }
   return apply_data_set(found.name, flags);
 }
@@ -138,11 +141,11 @@ bool needs_no_files(const Flags& flags) {
 
 }  // namespace
 
-void fit_images(Flags& flags) {
-  AugmentFlags& augment = flags.job.augment;
+void complete_resize(AnySize has_any_size, AugmentFlags& augment) {
   const bool chooses_size = augment.random_resized_crop || augment.max_crop_size > 0;
-  if (!flags.given("resize") && !chooses_size) augment.resize.edge = Resize::kFit;
-  if (!flags.given("val-resize")) augment.val_resize.edge = Resize::kFit;
+  const bool fits = has_any_size.training && !chooses_size;
+  if (!augment.resize) augment.resize = Resize{fits ? Resize::kFit : Resize::kOff};
+  if (!augment.val_resize) augment.val_resize = Resize{has_any_size.validation ? Resize::kFit : Resize::kOff};
 }
 
 Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {

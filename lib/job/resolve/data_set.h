@@ -11,6 +11,7 @@
 
 namespace dtrain::job {
 
+struct AugmentFlags;
 struct Flags;
 struct JobFlags;
 
@@ -41,9 +42,14 @@ std::string default_initializer(std::string_view network);
 // set and the data set is unknown.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
-// For images of any size, as in class folders: --resize and --val-resize that were not given become fit. Random crops of
-// a size of their own need no resize of training images.
-void fit_images(Flags& flags);
+// Whether the images of a set may have any size, as in class folders.
+struct AnySize {
+  bool training = false, validation = false;
+};
+
+// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. Random crops of a
+// size of their own need no resize of training images. A process that does not see the data leaves both unset.
+void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.
 struct FoundData {

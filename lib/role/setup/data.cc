@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "data/records/label_list.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
@@ -32,7 +33,7 @@ static_assert(job::Resize::kFit == data::kFitCrop && job::Resize::kOff == data::
 data::Distortion distortion_of(const job::AugmentFlags& augment) {
   const job::AspectRange aspect = job::aspect_range(augment);
   return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
-          .resize = static_cast<int>(augment.resize.edge),
+          .resize = static_cast<int>(augment.resize.value_or(job::Resize()).edge),
           .scaled_decoding = augment.scaled_decoding,
           .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
           .rotate = static_cast<int>(augment.rotate),
@@ -86,7 +87,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   if (augment.scale) options.scale = static_cast<float>(*augment.scale);
   options.mirror = augment.mirror;
   options.training = distortion_of(augment);
-  options.val_resize = static_cast<int>(augment.val_resize.edge);
+  options.val_resize = static_cast<int>(augment.val_resize.value_or(job::Resize()).edge);
   options.threads = plan_threads(flags).decode;
   options.cache_bytes = flags.data.data_cache_bytes;
   return options;
@@ -175,23 +176,36 @@ Result<job::FoundData> recognize(const job::Flags& given) {
 }
 
 // A data set with a name of its own may be in class folders too, if this process sees it.
-bool reads_class_folders(const job::Flags& flags) {
-  if (flags.job.augment.benchmark) return false;
-  if (flags.job.augment.data_type == "folder") return true;
+job::AnySize any_size_of(const job::Flags& flags) {
+  if (flags.job.augment.benchmark) return {};
   const Result<data::Located> located = locate_data(flags);
-  return located && !located->train.folder.empty();
+  if (located) return {!located->train.folder.empty(), !located->validation.folder.empty()};
+  const bool in_folders = flags.job.augment.data_type == "folder";
+  return {in_folders, in_folders};
 }
 
 }  // namespace
 
 Result<> apply_own_data_set(job::Flags& flags) {
   DT_TRY_VOID(job::apply_own_data_set(flags, recognize));
-  if (reads_class_folders(flags)) job::fit_images(flags);
+  job::complete_resize(any_size_of(flags), flags.job.augment);
   return {};
 }
 
-Result<> introduce_data(const data::DataSets& data, const std::string& run_dir, const Log& log) {
-  if (!data.found.empty()) log.info("{}", data.found);
+std::string pixels_text(const job::Flags& flags) {
+  const job::AugmentFlags& augment = flags.job.augment;
+  const std::string& file = flags.data.mean_img;
+  return fmt::format("images {}, mean {}, deviation {}, scale {}", to_string(flags.job.network.image_shape),
+                     file.empty() ? fmt::format("{}", fmt::join(augment.rgb_mean, ",")) : "image " + printable(file),
+                     fmt::join(augment.rgb_std, ","), augment.scale.value_or(1));
+}
+
+Result<> introduce_data(const job::Flags& flags, const data::DataSets& data, const std::string& run_dir,
+                        const Log& log) {
+  if (!data.found.empty()) {
+    log.info("{}", data.found);
+    log.info("{}", pixels_text(flags));
+  }
   for (const std::string& warning : data.warnings) log.warn("{}", warning);
   if (data.class_names.empty()) return {};
   return write_file_atomic(run_dir + "/" + kClassNamesFile, fmt::format("{}\n", fmt::join(data.class_names, "\n")));

@@ -40,8 +40,12 @@ Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
 Result<bool> check_data_files(const job::Flags& flags);
 // Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
 Result<> apply_own_data_set(job::Flags& flags);
-// Logs what was found, and writes RUN_DIR/synset.txt, with the names of the classes by label, if the data set has such names.
-Result<> introduce_data(const data::DataSets& data, const std::string& run_dir, const Log& log);
+// "images (3, 28, 28), mean 123.68,116.779,103.939, deviation 1, scale 1": what the network is given.
+std::string pixels_text(const job::Flags& flags);
+// Logs what was found and how it is given to the network, and writes RUN_DIR/synset.txt, with the names of the classes by
+// label, if the data set has such names. `flags` are complete.
+Result<> introduce_data(const job::Flags& flags, const data::DataSets& data, const std::string& run_dir,
+                        const Log& log);
 
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
 // `known` has the offsets of record files without an index, by path.

@@ -139,7 +139,7 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals, const OnR
          complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
   for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
   DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
-  DT_TRY_VOID(introduce_data(data, process.run_dir.path(), process.log), "writing the run directory");
+  DT_TRY_VOID(introduce_data(process.flags, data, process.run_dir.path(), process.log), "writing the run directory");
   return train_alone(process, network, data, spec, plan);
 }
 

@@ -167,7 +167,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, plan, data] = joined;
   if (reply.rank == 0) {
-    DT_TRY_VOID(introduce_data(data, process.run_dir.path(), process.log), "writing the run directory");
+    DT_TRY_VOID(introduce_data(process.flags, data, process.run_dir.path(), process.log), "writing the run directory");
     DT_TRY_VOID(prepare_checkpoints(process.flags, process.run_dir.path()));
   }
   DT_TRY(const Network network, build_network(spec.flags));
