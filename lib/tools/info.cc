@@ -60,18 +60,26 @@ Result<bool> is_model(const std::string& subject) {
 
 // The flags of a network that has no run: its name or its symbol file, with the images and classes of the data set that it
 // was designed for, unless the flags or the file say otherwise.
-Result<job::Flags> untrained_flags(const InfoOptions& options) {
+Result<job::Flags> untrained_flags(const InfoOptions& options, const Log& log) {
   job::Flags flags = options.model.flags;
   flags.job.network.network = options.subject;
   flags.job.augment.benchmark = true;
   DT_TRY_VOID(job::resolve_network_file(flags));
+  const job::NetworkFlags& network = flags.job.network;
+  const bool is_given = !network.image_shape.empty();
   DT_TRY_VOID(role::complete_flags(flags));
+  if (is_given || !job::is_name_of_file(network.network)) return flags;
+  DT_TRY(const Shape stated, role::stated_image(network));
+  if (stated.empty()) {
+    log.warn("{} does not state the size of its images: {} is assumed; --image-shape C,H,W gives another",
+             network.network, to_string(network.image_shape));
+  }
   return flags;
 }
 
 Result<job::Flags> flags_of(const InfoOptions& options, const Log& log) {
   DT_TRY(const bool has_weights, is_model(options.subject));
-  if (!has_weights && !options.model.epoch) return untrained_flags(options);
+  if (!has_weights && !options.model.epoch) return untrained_flags(options, log);
   ModelChoice choice = options.model;
   choice.flag = "model";
   choice.model = options.subject;

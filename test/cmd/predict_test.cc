@@ -15,6 +15,7 @@ namespace dtrain {
 
 using Catch::Matchers::Contains;
 using test::in_folder;
+using test::must;
 
 namespace {
 
@@ -121,6 +122,37 @@ TEST_CASE("predict of records finds the accuracy of score, and each picture has 
   CHECK_THAT(unnamed.output, Contains("data/synset.txt is not used: it has 1 lines, but the model has 10 classes"));
   REQUIRE(write_file_atomic(dir.path("data/synset.txt"), names));
   CHECK_THAT(predicted(dir, {"data/test.rec"}), Contains(" kind "));
+}
+
+// score and predict must take the same numbers from the same files.
+TEST_CASE("a model without its run gets image files fitted and records cut, and no guessed numbers", "[cmd]") {
+  const test::TempDir dir;
+  test::train_small(dir);
+  REQUIRE(make_directories(dir.path("mxnet")));
+  for (const char* file : {"lenet-0001.params", "lenet-symbol.json"}) {
+    std::filesystem::copy_file(dir.path(std::string("run/") + file), dir.path(std::string("mxnet/") + file));
+  }
+  REQUIRE(in_folder(dir, {"data", "synth", "--out", "big", "--count", "20", "--size", "60"}).code == 0);
+  for (const char* picture : {"classes/0/a.png", "classes/1/a.png"}) write_picture(dir.path(picture), 3);
+  const auto with_model = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {command, "--model", "mxnet/lenet", "--image-shape", "3,28,28"};
+    words.insert(words.end(), more.begin(), more.end());
+    return in_folder(dir, words);
+  };
+  const std::string unknown = "how pixels become numbers: give --rgb-mean and --scale";
+  CHECK_THAT(with_model("score", {"--data-val", "classes"}).output, Contains(unknown));
+  CHECK_THAT(with_model("predict", {"classes"}).output, Contains(unknown));
+
+  const std::string fitted = "images are reduced or enlarged to fit 28 x 28 first";
+  const test::Ended files = with_model("predict", {"classes", "--rgb-mean", "0", "--scale", "1"});
+  CHECK(files.code == 0);
+  CHECK_THAT(files.output, Contains(fitted));
+  const test::Ended records = with_model("predict", {"big/test.rec", "--output", "npy", "--out", "a"});
+  CHECK(records.code == 0);
+  CHECK_THAT(records.output, !Contains(fitted));
+  REQUIRE(with_model("predict", {"big/test.rec", "--val-resize", "off", "--output", "npy", "--out", "b"}).code == 0);
+  CHECK(must(read_file(dir.path("a"))) == must(read_file(dir.path("b"))));
+  CHECK_THAT(with_model("predict", {"big/test.rec", "classes"}).output, Contains("give --val-resize (fit, off or N)"));
 }
 
 TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherwise names one", "[cmd]") {

@@ -91,6 +91,24 @@ TEST_CASE("a hint tells if the pretrained model was trained on other numbers", "
   CHECK(hint({"--pretrained-model", "b", "--scale", "1"}).empty());
 }
 
+TEST_CASE("a pretrained model of a run with a mean image needs that image, or a mean", "[role]") {
+  const test::InTempDir here;
+  leave_model("a");
+  job::JobSpec spec = must(job::read_job_spec("a"));
+  spec.mean_image = true;
+  must(write_file_atomic("a/jobspec", job::text(spec)));
+  job::Flags flags = flags_of({"--pretrained-model", "a"});
+  CHECK_THAT(apply_pretrained(flags).error().message,
+             Catch::Contains("with a mean image") && Catch::Contains("--mean-img"));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--mean-img", "mean.bin"}, {"--rgb-mean", "0"}}) {
+    std::vector<std::string> arguments = {"--pretrained-model", "a"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    flags = flags_of(arguments);
+    CHECK(apply_pretrained(flags));
+  }
+}
+
 TEST_CASE("frozen layers and rates are rules of the network that every process builds", "[role]") {
   const Network network = must(build_network(flags_of({"--network", "mlp", "--num-classes", "10", "--image-shape",
                                                        "1,28,28", "--freeze", "fc1", "--lr-mult", "fc3=10"})

@@ -105,11 +105,14 @@ std::string counts_text(const std::vector<std::string>& classes, const std::vect
   return parts.empty() ? "" : fmt::format(" ({})", fmt::join(parts, ", "));
 }
 
+std::string fit_text(std::string_view images, const Shape& image) {
+  return fmt::format("{} are reduced or enlarged to fit {} x {} first", images, image[2], image[1]);
+}
+
 std::string fit_text(const DataOptions& options, const Shape& image) {
   const bool training = options.training.resize == kFitCrop, validation = options.val_resize == kFitCrop;
   if (!training && !validation) return {};
-  return fmt::format("; {}images are reduced or enlarged to fit {} x {} first", training ? "" : "validation ", image[2],
-                     image[1]);
+  return "; " + fit_text(!training ? "validation images" : validation ? "images" : "training images", image);
 }
 
 // The classes without a picture, of those that the training set has: " (none of dog)".
@@ -119,6 +122,14 @@ std::string absent_text(const std::vector<std::string>& classes, const std::vect
     if (counts[i] == 0) absent.push_back(printable(classes[i]));
   }
   return absent.empty() ? "" : fmt::format(" (none of {})", fmt::join(absent, ", "));
+}
+
+std::string left_out_text(const std::vector<std::string>& folders, const OtherFiles& others) {
+  std::vector<std::string> parts;
+  parts.reserve(folders.size() + 1);
+  for (const std::string& folder : folders) parts.push_back(printable(folder) + "/");
+  if (!others.empty()) parts.push_back(to_text(others));
+  return parts.empty() ? "" : fmt::format("; left out: {}", fmt::join(parts, ", "));
 }
 
 std::string found_text(const DataSets& sets, const OpenedSet& train, const OpenedSet& validation,
@@ -131,13 +142,18 @@ std::string found_text(const DataSets& sets, const OpenedSet& train, const Opene
     text += fmt::format("; validation: {}{}", with_thousands(validation.pictures->size()),
                         absent_text(sets.class_names, validation.by_class));
   }
-  std::vector<std::string> rest;
-  rest.reserve(left_out.size() + 1);
-  for (const std::string& folder : left_out) rest.push_back(printable(folder) + "/");
   OtherFiles others = train.others;
   add(validation.others, others);
-  if (!others.empty()) rest.push_back(to_text(others));
-  return rest.empty() ? text : fmt::format("{}; left out: {}", text, fmt::join(rest, ", "));
+  return text + left_out_text(left_out, others);
+}
+
+// What a score is measured on.
+std::string found_for_validation(const DataSets& sets, const OpenedSet& validation, const DataOptions& options,
+                                 const Shape& image) {
+  std::string text = fmt::format("{} images", with_thousands(validation.pictures->size()));
+  if (!sets.class_names.empty()) text += fmt::format(" in {} classes", with_thousands(std::ssize(sets.class_names)));
+  text += counts_text(sets.class_names, validation.by_class) + left_out_text({}, validation.others);
+  return options.val_resize == kFitCrop ? text + "; " + fit_text("images", image) : text;
 }
 
 // `values`, cut or filled up with `rest` to one value per channel.
@@ -318,6 +334,8 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
     DT_TRY(validation, open_set(located.validation, opening, log), "opening the validation data");
   }
   sets.found = found_text(sets, train, validation, located.left_out) + fit_text(options, image);
+  if (validation.pictures != nullptr)
+    sets.found_for_validation = found_for_validation(sets, validation, options, image);
   sets.warnings = located.warnings;
 
   const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
@@ -350,6 +368,7 @@ Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::str
     DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
   }
   augment.distortion = validation_crop(options);
+  if (options.val_resize == kFitCrop) log.info("{}", fit_text("images", image));
   return augmented(pictures, augment);
 }
 

@@ -37,6 +37,7 @@ struct DataSets {
   int64_t classes = 0;                        // 0: unknown
   std::vector<std::string> class_names = {};  // by label; only of class folders
   std::string found = {};  // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
+  std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
   std::vector<std::string> warnings = {};  // about how the files were understood
 };
 

@@ -134,6 +134,12 @@ Result<> apply_pretrained(job::Flags& flags) {
   if (!found && flags.given("network")) return {};  // only worker 0 reads the weights
   DT_TRY(const std::string params, found);
   const Result<job::JobSpec> spec = spec_of(params);
+  if (spec && spec->mean_image && flags.data.mean_img.empty() && !flags.given("rgb-mean")) {
+    return fail(
+        Code::kUsage,
+        "--pretrained-model {}: it was trained with a mean image: name the file with --mean-img, or give --rgb-mean",
+        flags.loop.pretrained_model);
+  }
   if (spec) take_pixels(spec->flags.augment, flags.job.augment);
   if (flags.given("network")) return {};
   DT_TRY_VOID(take_network(params, spec, flags));
@@ -142,9 +148,9 @@ Result<> apply_pretrained(job::Flags& flags) {
   return {};
 }
 
-std::string images_note(const std::string& params) {
+std::string images_note(const std::string& params, const std::vector<int64_t>& image) {
   const Result<job::JobSpec> run = spec_of(params);
-  if (!run) return {};
+  if (!run) return fmt::format(" for images of {} (--image-shape), if it is for such", fmt::join(image, ","));
   return fmt::format(", which is for images of {} (--image-shape)", fmt::join(run->flags.network.image_shape, ","));
 }
 

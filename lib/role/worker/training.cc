@@ -54,7 +54,8 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   train::TrainSpec spec = training->options_.trainer;
   if (parts.keeps_weights && !spec.start_from && parts.coordinator.rank() == 0) {
     DT_TRY(spec.pretrained, pretrained_params(parts.process.flags.loop));
-    if (!spec.pretrained.empty()) spec.pretrained_note = images_note(spec.pretrained);
+    if (!spec.pretrained.empty())
+      spec.pretrained_note = images_note(spec.pretrained, parts.spec.flags.network.image_shape);
     const std::string hint = pixels_hint(parts.process.flags);
     if (!hint.empty()) parts.process.log.warn("{}", hint);
   }
