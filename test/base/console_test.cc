@@ -125,7 +125,8 @@ TEST_CASE("of a block, as many lines are shown as half of the window takes, and 
 
 // A character beyond ASCII may be two columns wide.
 TEST_CASE("no character is cut in two", "[base]") {
-  CHECK(lines_in_window(std::string("a\u00e9\u00e9\u00e9\u00e9"), {5, 24}) == std::vector<std::string>{"a\u00e9\u00e9\u00e9"});
+  CHECK(lines_in_window(std::string("a\u00e9\u00e9\u00e9\u00e9"), {5, 24}) ==
+        std::vector<std::string>{"a\u00e9\u00e9\u00e9"});
   CHECK(lines_in_window(std::string("a\u732b\u732b\u732b"), {7, 24}) == std::vector<std::string>{"a\u732b\u732b"});
 }
 

@@ -36,7 +36,7 @@ struct DataSets {
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
   int64_t classes = 0;                        // 0: unknown
   std::vector<std::string> class_names = {};  // by label; only of class folders
-  std::string found = {};  // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
+  std::string found = {};                 // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
   std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
   std::vector<std::string> warnings = {};  // about how the files were understood
 };
