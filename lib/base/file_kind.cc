@@ -1,6 +1,9 @@
 #include "base/file_kind.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "base/utf8.h"
 
 namespace dtrain {
 namespace {
@@ -29,9 +32,31 @@ bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
+// How many bytes follow the first byte of a character in UTF-8; nullopt: no character begins with it.
+std::optional<size_t> following_bytes(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  if (byte < 0x80) return 0;
+  if (byte >= 0xc2 && byte < 0xe0) return 1;
+  if (byte >= 0xe0 && byte < 0xf0) return 2;
+  if (byte >= 0xf0 && byte < 0xf5) return 3;
+  return std::nullopt;
+}
+
+// The last character may be cut.
+bool is_utf8(std::string_view bytes) {
+  for (size_t i = 0; i < bytes.size(); i++) {
+    const std::optional<size_t> following = following_bytes(bytes[i]);
+    if (!following) return false;
+    const std::string_view rest = bytes.substr(i + 1, *following);
+    if (!std::ranges::all_of(rest, continues_character)) return false;
+    i += rest.size();
+  }
+  return true;
+}
+
 // Text in ASCII or UTF-8: it contains no control characters except white space.
 bool is_text(std::string_view bytes) {
-  return !bytes.empty() && std::ranges::all_of(bytes, [](char c) {
+  return !bytes.empty() && is_utf8(bytes) && std::ranges::all_of(bytes, [](char c) {
     return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
   });
 }

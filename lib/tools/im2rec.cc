@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "data/records/image_list.h"
 #include "data/records/record_index.h"
+#include "data/sources/picture_folder.h"
 
 namespace dtrain::tools {
 namespace {
@@ -93,6 +95,24 @@ void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions&
            single.size() == 1 ? "this class" : "these classes");
 }
 
+// What the list leaves out, for messages: "; left out: 3 .jfif (a picture), 1 .webp; ..."; empty if there is nothing.
+Result<std::string> left_out_text(const std::string& root, const data::ImageFolder& folder,
+                                  const Im2recOptions& options) {
+  DT_TRY(const data::OtherFiles others, data::unlisted_files(root, options.recursive, options.extensions));
+  std::string text = others.empty() ? "" : fmt::format("left out: {}", data::to_text(others));
+  const bool has_pictures = std::ranges::any_of(
+      others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(a picture)"); });
+  if (has_pictures) text += "; --exts takes pictures with other extensions";
+  if (!options.recursive) return text;
+  DT_TRY(std::vector<std::string> absent, data::folders_in(root));
+  std::erase_if(absent, [&](const std::string& name) {
+    return std::ranges::any_of(folder.labels,
+                               [&](const auto& label) { return *fs::path(label.first).begin() == fs::path(name); });
+  });
+  if (absent.empty()) return text;
+  return fmt::format("{}{}no image of: {}", text, text.empty() ? "" : "; ", fmt::join(absent, ", "));
+}
+
 // Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
@@ -103,10 +123,13 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
     log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
              path);
   }
+  DT_TRY(const std::string left_out, left_out_text(root, folder, options));
   if (folder.entries.empty()) {
-    return fail(Code::kNotFound, "{}: no images ({}){}", root, fmt::join(options.extensions, " "),
+    return fail(Code::kNotFound, "{}: no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
+                left_out.empty() ? "" : "; ", left_out,
                 options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
   }
+  if (!left_out.empty()) log.warn("{}: {}", root, printable(left_out));
   warn_of_single_images(folder, options, log);
   const std::string directory = fs::path(prefix).parent_path().string();
   if (!directory.empty()) DT_TRY_VOID(make_directories(directory));

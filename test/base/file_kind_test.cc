@@ -13,6 +13,8 @@ TEST_CASE("kinds of files are recognized by their first bytes", "[base]") {
   CHECK(file_kind("\x80\x03}q"sv) == "a pickled Python object");
   CHECK(file_kind("\x80\x06}q"sv) == "a file of another kind");
   CHECK(file_kind("0\t1.000000\ta.jpg\nGrün\n") == "a text file");
+  CHECK(file_kind("Gr\xc3") == "a text file");  // a character that is cut
+  CHECK(file_kind("P6\n2 2\n255\n\xff\xfe\x80") == "a file of another kind");
   CHECK(file_kind("") == "an empty file");
   CHECK(file_kind("\x01\x02") == "a file of another kind");
 }

@@ -157,6 +157,70 @@ TEST_CASE("pictures are known by their contents, and other files are counted", "
              Catch::Contains("line\\x0abreak") && Catch::Contains("line break"));
 }
 
+TEST_CASE("formats that look like texts count as left out, and pictures count under any name", "[data]") {
+  const test::TempDir dir;
+  test::write_pictures(dir.path("a"), 1);
+  fs::copy_file(dir.path("a/0.png"), dir.path("a/really.txt"));
+  test::write_text(dir.path("a/1.ppm"), "P6\n2 1\n255\n\xff\xfe\xc0\xff\xfe\xc0");
+  test::write_text(dir.path("a/2.pgm"), "P2\n1 1\n255\n7\n");
+  test::write_text(dir.path("a/3.svg"), "<svg/>\n");
+  test::write_text(dir.path("a/4.jxl"), "\xff\xfe\xc0 no control characters");
+  test::write_text(dir.path("a/Desktop.ini"), std::string("\xff\xfe[\0", 4));
+  test::write_text(dir.path("a/ehthumbs.db"), std::string("\0\1", 2));
+  const ListedPictures found = must(list_pictures(dir.path("a")));
+  CHECK(found.pictures == std::vector<std::string>{"0.png", "really.txt"});
+  CHECK(to_text(found.others) == "1 .jxl, 1 .pgm, 1 .ppm, 1 .svg");
+}
+
+TEST_CASE("a link to a folder above is not entered", "[data]") {
+  const test::TempDir dir;
+  for (const char* name : {"cat", "dog"}) test::write_pictures(dir.path(std::string("set/") + name), 2);
+  fs::create_directories(dir.path("set/none"));
+  for (const char* link : {"set/cat/up", "set/none/up"}) fs::create_directory_symlink("..", dir.path(link));
+  fs::create_directory_symlink(dir.path("set/dog"), dir.path("set/linked"));
+  CHECK(must(list_pictures(dir.path("set/cat"))).pictures.size() == 2);
+  CHECK(must(class_folders(dir.path("set"))).classes == std::vector<std::string>{"cat", "dog", "linked"});
+}
+
+TEST_CASE("every way to class folders without a picture names what is there instead", "[data]") {
+  const test::TempDir dir;
+  for (const char* name : {"cat", "dog"}) {
+    test::write_pictures(dir.path(std::string("good/") + name), 1);
+    for (const char* set : {"webp", "named-jpg"}) fs::create_directories(dir.path(fmt::format("{}/{}", set, name)));
+    test::write_text(dir.path(fmt::format("webp/{}/a.webp", name)), std::string("RIFF\0\0\0\0WEBPVP8 ", 16));
+    test::write_text(dir.path(fmt::format("named-jpg/{}/a.jpg", name)), std::string("RIFF\0\0\0\0WEBPVP8 ", 16));
+  }
+  const auto message = [&](DataOptions options) {
+    options.image_shape = {3, 8, 8};
+    const Result<DataSets> sets = open_dataset(options, Log::silent());
+    return sets ? "opened" : sets.error().message;
+  };
+  DataOptions directory, training, validation, misnamed;
+  directory.data_dir = dir.path("webp");
+  training.data_train = dir.path("webp");
+  validation.data_train = dir.path("good");
+  validation.data_val = dir.path("webp");
+  misnamed.data_dir = dir.path("named-jpg");
+  for (const DataOptions& options : {directory, training, validation}) {
+    CHECK_THAT(message(options), Catch::Contains("no JPEG or PNG files (but 2 .webp)"));
+  }
+  CHECK_THAT(message(misnamed), Catch::Contains("cat/a.jpg: WebP images are not read"));
+}
+
+TEST_CASE("class folders do not validate what was trained on records, whose labels have no names", "[data]") {
+  const test::TempDir dir;
+  for (const char* name : {"val/cat", "val/dog"}) test::write_pictures(dir.path(name), 1);
+  test::write_record_file(dir.path("train.rec"), 4, 6, 6, 3, 2);
+  DataOptions options;
+  options.data_train = dir.path("train.rec");
+  options.data_val = dir.path("val");
+  options.image_shape = {3, 6, 6};
+  const Result<DataSets> sets = open_dataset(options, Log::silent());
+  REQUIRE_FALSE(sets);
+  CHECK(sets.error().code == Code::kUsage);
+  CHECK_THAT(sets.error().message, Catch::Contains("im2rec --recursive"));
+}
+
 TEST_CASE("what was found in class folders is said in one line", "[data]") {
   const test::TempDir dir;
   for (const char* name : {"cat", "cow", "dog", "emu", "fly", "gnu"})

@@ -300,6 +300,25 @@ TEST_CASE("the full path of a list stands for itself, as for im2rec.py, and othe
   CHECK_THAT(file.error().message, Catch::Contains("a.lst' is not a folder"));
 }
 
+TEST_CASE("im2rec says which files and classes its list leaves out", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  std::filesystem::create_directories(dir.path("images/emu"));
+  std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/emu/1.jfif"));
+  std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/cat/plain"));
+  must(write_file_atomic(dir.path("images/dog/1.webp"), std::string("RIFF\0\0\0\0WEBPVP8 ", 16)));
+  must(write_file_atomic(dir.path("images/dog/notes.txt"), "a text"));
+  Log log = Log::silent();
+  must(log.add_file(dir.path("log")));
+  Im2recOptions options;
+  options.recursive = true;
+  must(im2rec_prefix(dir.path("set"), dir.path("images"), options, log));
+  CHECK_THAT(must(read_file(dir.path("log"))),
+             Catch::Contains("left out: 1 .jfif (a picture), 1 .webp, 1 without extension (a picture); --exts takes "
+                             "pictures with other extensions; no image of: emu"));
+  CHECK(count_records(dir.path("set.rec")) == 2);
+}
+
 TEST_CASE("im2rec without images says what it looked for", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 1);

@@ -109,8 +109,9 @@ std::string fit_text(std::string_view images, const Shape& image) {
   return fmt::format("{} are reduced or enlarged to fit {} x {} first", images, image[2], image[1]);
 }
 
-std::string fit_text(const DataOptions& options, const Shape& image) {
-  const bool training = options.training.resize == kFitCrop, validation = options.val_resize == kFitCrop;
+std::string fit_text(const DataOptions& options, const Shape& image, bool has_validation) {
+  const bool training = options.training.resize == kFitCrop;
+  const bool validation = has_validation ? options.val_resize == kFitCrop : training;
   if (!training && !validation) return {};
   return "; " + fit_text(!training ? "validation images" : validation ? "images" : "training images", image);
 }
@@ -250,7 +251,15 @@ std::string mean_image_path(const DataOptions& options) {
 // The names of the classes, if the training set is one of class folders. Those of the validation set must be the same.
 Result<std::vector<std::string>> common_classes(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
-  if (located.validation.folder.empty() || located.train.folder.empty()) return classes;
+  if (located.validation.folder.empty()) return classes;
+  if (located.train.folder.empty()) {
+    return fail(
+        Code::kUsage,
+        "{}: the labels of these class folders are not known, because the training data have labels without names: "
+        "pack them as the training data were packed, as with 'dtrain im2rec --recursive PREFIX {}', or give class "
+        "folders for both",
+        located.validation.folder, located.validation.folder);
+  }
   DT_TRY(const ClassFolders validation, class_folders(located.validation.folder));
   for (const std::string& name : validation.classes) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
@@ -333,7 +342,8 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   if (located.validation.given()) {
     DT_TRY(validation, open_set(located.validation, opening, log), "opening the validation data");
   }
-  sets.found = found_text(sets, train, validation, located.left_out) + fit_text(options, image);
+  sets.found =
+      found_text(sets, train, validation, located.left_out) + fit_text(options, image, validation.pictures != nullptr);
   if (validation.pictures != nullptr)
     sets.found_for_validation = found_for_validation(sets, validation, options, image);
   sets.warnings = located.warnings;

@@ -50,7 +50,8 @@ bool is_pnm(Bytes file) {
          (file[2] == '#' || std::isspace(file[2]) != 0);
 }
 
-// The name of a format that OpenCV may read but this file does not; empty if it is none of them.
+}  // namespace
+
 std::string_view unread_format(Bytes file) {
   if (is_pnm(file)) return "PNM";
   const struct {
@@ -75,8 +76,6 @@ std::string_view unread_format(Bytes file) {
   }
   return {};
 }
-
-}  // namespace
 
 Result<PictureHeader> read_picture_header(Bytes file) {
   if (is_raw_picture(file)) {

@@ -26,6 +26,9 @@ struct PictureHeader {
 // data sets need none of them, and each decoder is one more that a hostile file can attack.
 Result<PictureHeader> read_picture_header(Bytes file);
 
+// The name of a format of pictures that is not read, by the first bytes; empty if it is none of them.
+std::string_view unread_format(Bytes file);
+
 // Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk before
 // it reads it, up to 2 GiB.
 bool has_cut_png_chunk(Bytes file);

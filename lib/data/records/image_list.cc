@@ -155,7 +155,10 @@ bool fits_list(std::string_view path) {
 
 class FolderWalk {
  public:
-  FolderWalk(std::string root, const FolderFilter& filter) : root_(std::move(root)), filter_(filter) {}
+  FolderWalk(std::string root, const FolderFilter& filter) : root_(std::move(root)), filter_(filter) {
+    std::error_code absent;
+    real_root_ = fs::canonical(root_, absent);
+  }
 
   Result<> directory(const fs::path& path, bool recursive) {
     std::vector<fs::path> files, directories;
@@ -190,18 +193,23 @@ class FolderWalk {
     }
   }
 
-  // A link back to a directory that is being walked would never end.
+  // Whether the root is in this directory, or is it.
+  [[nodiscard]] bool has_root(const fs::path& directory) const {
+    return std::ranges::mismatch(directory, real_root_).in1 == directory.end();
+  }
+
+  // A link back to a directory that is being walked would never end, and one to a directory above the root has files of others.
   Result<> enter(const fs::path& path) {
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
-    if (error || std::ranges::find(inside_, real) != inside_.end()) return {};
+    if (error || has_root(real) || std::ranges::find(inside_, real) != inside_.end()) return {};
     inside_.push_back(real);
     Result<> done = directory(path, true);
     inside_.pop_back();
     return done;
   }
 
-  fs::path root_;
+  fs::path root_, real_root_;
   const FolderFilter& filter_;
   std::vector<fs::path> inside_;
   ImageFolder found_;

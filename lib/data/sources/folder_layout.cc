@@ -203,11 +203,7 @@ Result<FolderLayout> folder_layout(const std::string& directory) {
   if (tops.classes.empty()) {
     if (layout.left_out.empty()) return fail(Code::kNotFound, "{}: there are no folders in it", directory);
     DT_TRY(const OtherFiles others, files_beside_classes(directory));
-    if (others.empty()) return fail(Code::kNotFound, "{}: the folders in it have no pictures", directory);
-    return fail(Code::kData,
-                "{}: the folders in it have no JPEG or PNG files (but {}): convert pictures of other formats, as "
-                "`mogrify -format png` does",
-                directory, to_text(others));
+    return tl::unexpected(no_pictures(directory, others));
   }
   std::vector<Candidate> folders;
   for (const std::string& name : tops.classes) {

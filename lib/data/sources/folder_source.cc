@@ -66,9 +66,9 @@ Result<FolderSource> open_folder(const std::string& root, const std::vector<std:
     opened.by_class.push_back(pictures->size() - before);
     add(others, opened.others);
   }
-  DT_TRY(const OtherFiles beside, files_beside_classes(root));
+  DT_TRY(const OtherFiles beside, files_beside_classes(root, classes));
   add(beside, opened.others);
-  if (pictures->size() == 0) return fail(Code::kData, "{}: there are no folders of classes with pictures", root);
+  if (pictures->size() == 0) return tl::unexpected(no_pictures(root, opened.others));
   opened.pictures = std::move(pictures);
   return opened;
 }

@@ -6,11 +6,13 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string_view>
 
 #include "base/file_kind.h"
 #include "base/printable.h"
 #include "base/words.h"
+#include "data/pictures/picture_header.h"
 #include "data/records/image_list.h"
 
 namespace dtrain::data {
@@ -24,29 +26,40 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
+bool is_among(std::string_view text, std::span<const std::string_view> values) {
+  return std::ranges::find(values, text) != values.end();
+}
+
+constexpr auto kTexts = std::to_array<std::string_view>({".csv", ".json", ".lst", ".md", ".txt", ".xml"});
+constexpr auto kPicturesInWords = std::to_array<std::string_view>({".svg", ".xbm", ".xpm"});
+constexpr auto kOfWindows = std::to_array<std::string_view>({"desktop.ini", "ehthumbs.db", "thumbs.db"});
+
+std::string name_of(const std::string& extension) {
+  return extension.empty() ? "without extension" : printable(extension);
+}
+
 // What the first bytes say: a picture, a text, which does not count, or something else, which is called by its extension.
 std::string kind_by_content(const fs::path& path, const std::string& extension) {
   std::array<char, 256> bytes{};
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
-  const std::string_view kind = file_kind({bytes.data(), static_cast<size_t>(file.gcount())});
+  const std::string_view begin(bytes.data(), static_cast<size_t>(file.gcount()));
+  const std::string_view kind = file_kind(begin);
   if (kind == "a JPEG image" || kind == "a PNG image") return std::string(kPicture);
-  if (kind == "a text file") return std::string(kUncounted);
-  return extension.empty() ? "without extension" : printable(extension);
+  if (is_among(extension, kTexts)) return std::string(kUncounted);
+  const bool is_text = kind == "a text file" && unread_format(as_bytes(begin)).empty();
+  return is_text && !is_among(extension, kPicturesInWords) ? std::string(kUncounted) : name_of(extension);
 }
-
-constexpr auto kTexts = std::to_array<std::string_view>({".csv", ".json", ".lst", ".md", ".txt", ".xml"});
 
 std::string kind_of(const fs::directory_entry& entry) {
   const std::string name = lower_case(entry.path().filename().string());
-  if (name.starts_with('.') || name == "thumbs.db") return std::string(kUncounted);
+  if (name.starts_with('.') || is_among(name, kOfWindows)) return std::string(kUncounted);
   std::error_code error;
   const fs::file_status status = entry.status(error);
   if (status.type() == fs::file_type::not_found) return "broken links";
   if (status.type() != fs::file_type::regular) return "not regular";
   const std::string extension = lower_case(entry.path().extension().string());
   if (extension == ".jpg" || extension == ".jpeg" || extension == ".png") return std::string(kPicture);
-  if (std::ranges::find(kTexts, extension) != kTexts.end()) return std::string(kUncounted);
   return kind_by_content(entry.path(), extension);
 }
 
@@ -60,6 +73,13 @@ bool any_in(const std::string& folder, const IsFound& is_found) {
   return false;
 }
 
+bool leads_above(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (!entry.is_symlink(error)) return false;
+  const fs::path target = fs::canonical(entry.path(), error), from = fs::canonical(entry.path().parent_path(), error);
+  return std::ranges::mismatch(target, from).in1 == target.end();
+}
+
 // Links to folders are followed to this depth: one may lead back.
 constexpr int kDepthMax = 32;
 
@@ -67,7 +87,7 @@ bool has_picture(const std::string& folder, int depth) {
   if (has_own_picture(folder)) return true;
   return depth < kDepthMax && any_in(folder, [&](const fs::directory_entry& entry) {
            std::error_code error;
-           return entry.is_directory(error) && !is_hidden(entry.path()) &&
+           return entry.is_directory(error) && !is_hidden(entry.path()) && !leads_above(entry) &&
                   has_picture(entry.path().string(), depth + 1);
          });
 }
@@ -87,7 +107,22 @@ Result<ListedPictures> list_pictures(const std::string& folder) {
   return found;
 }
 
-Result<OtherFiles> files_beside_classes(const std::string& root) {
+Result<OtherFiles> unlisted_files(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
+  OtherFiles others;
+  const auto is_listed = [&](const fs::directory_entry& entry) {
+    const std::string extension = lower_case(entry.path().extension().string());
+    std::error_code broken_link;
+    if (entry.is_regular_file(broken_link) && std::ranges::find(extensions, extension) != extensions.end())
+      return false;
+    const std::string kind = kind_of(entry);
+    if (kind != kUncounted) others[kind == kPicture ? name_of(extension) + " (a picture)" : kind]++;
+    return false;
+  };
+  DT_TRY_VOID(list_folder(root, recursive, {.enters = [](const auto&) { return true; }, .takes = is_listed}));
+  return others;
+}
+
+Result<OtherFiles> files_beside_classes(const std::string& root, const std::vector<std::string>& counted) {
   OtherFiles others;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root, error)) {
@@ -99,6 +134,7 @@ Result<OtherFiles> files_beside_classes(const std::string& root) {
   if (error) return fail(Code::kNotFound, "{}: {}", root, error.message());
   DT_TRY(const ClassFolders folders, class_folders(root));
   for (const std::string& name : folders.without_pictures) {
+    if (std::ranges::find(counted, name) != counted.end()) continue;
     DT_TRY(const ListedPictures found, list_pictures((fs::path(root) / name).string()));
     add(found.others, others);
   }
@@ -140,6 +176,23 @@ Result<ClassFolders> class_folders(const std::string& root) {
     (is_class ? found.classes : found.without_pictures).push_back(name);
   }
   return found;
+}
+
+Error no_pictures(const std::string& root, const OtherFiles& others) {
+  if (!others.empty()) {
+    return {
+        Code::kData,
+        fmt::format("{}: the folders in it have no JPEG or PNG files (but {}): convert pictures of other formats, as "
+                    "`mogrify -format png` does",
+                    root, to_text(others)),
+        {}};
+  }
+  return {Code::kNotFound,
+          fmt::format(
+              "{}: the folders in it have no pictures (JPEG or PNG files). A data set of pictures is a folder with a "
+              "folder for each class, or with such folders in train/ and val/",
+              root),
+          {}};
 }
 
 void add(const OtherFiles& more, OtherFiles& others) {

@@ -79,11 +79,13 @@ Result<Recognized> recognize_folder(const Located& located) {
                 "with a folder of pictures for each class, at least two",
                 where, classes[0]);
   }
+  if (survey.sizes.empty() && !survey.unreadable.empty()) {
+    return fail(Code::kData, "{}: none of the pictures that were looked at can be read; the first one: {}", where,
+                survey.unreadable);
+  }
   if (survey.sizes.empty()) {
-    return fail(Code::kNotFound,
-                "{}: the folders in it have no pictures (JPEG or PNG files). A data set of pictures is a folder with a "
-                "folder for each class, or with such folders in train/ and val/",
-                where);
+    DT_TRY(const OtherFiles others, files_beside_classes(where));
+    return tl::unexpected(no_pictures(where, others));
   }
   return unnamed("folder", where, survey);
 }

@@ -33,8 +33,9 @@ std::vector<int64_t> spread(int64_t n, int64_t count) {
 class Sizes {
  public:
   // Pictures that do not decode are left out; training reports them.
-  void look_at(Bytes file) {
-    if (!decoder_.decode_as_stored(file, image_)) return;
+  // Fails for a picture that cannot be read, which does not count.
+  Result<> look_at(Bytes file) {
+    DT_TRY_VOID(decoder_.decode_as_stored(file, image_));
     const ImageSize upright = read_orientation(file).turned(image_.size());
     (image_.channels == 1 ? gray_ : color_) = true;
     const Shape shape = {1, upright.height, upright.width};
@@ -44,6 +45,7 @@ class Sizes {
     same_ = !seen_ || (same_ && shape == first_);
     if (!seen_) first_ = shape;
     seen_ = true;
+    return {};
   }
 
   void tell(Survey& survey) const {
@@ -134,7 +136,7 @@ Result<> look_at_records(const RecordFile& file, const std::vector<int64_t>& off
     if (!payload && payload.error().code != Code::kData) return tl::unexpected(payload.error());
     if (!payload) continue;
     const Result<ImageRecord> record = parse_image_record(*payload);
-    if (record) sizes.look_at(record->image);
+    if (record) (void)sizes.look_at(record->image);
   }
   return {};
 }
@@ -190,7 +192,10 @@ Result<Survey> survey_folder(const std::string& root, const std::vector<std::str
     DT_TRY(const ListedPictures found, list_pictures(folder));
     for (const int64_t k : spread(std::ssize(found.pictures), kPicturesPerClass)) {
       const std::string path = (std::filesystem::path(folder) / found.pictures[static_cast<size_t>(k)]).string();
-      if (const Result<std::string> file = read_file(path, kDataBytesMax)) sizes.look_at(as_bytes(*file));
+      const Result<std::string> file = read_file(path, kDataBytesMax);
+      if (!file) continue;
+      const Result<> seen = sizes.look_at(as_bytes(*file));
+      if (!seen && survey.unreadable.empty()) survey.unreadable = path + ": " + seen.error().message;
     }
   }
   sizes.tell(survey);

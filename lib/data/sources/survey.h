@@ -19,9 +19,10 @@ struct Survey {
   // [c, h, w] of the pictures that were looked at; nullopt if their sizes differ, or there are none. c is 3 if some are
   // in color.
   std::optional<Shape> image;
-  std::string sizes;   // of these pictures, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
-  bool gray = false;   // some of them are gray
-  bool color = false;  // some of them are in color
+  std::string unreadable = {};  // of class folders: the first picture that cannot be read, and why
+  std::string sizes;            // of these pictures, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
+  bool gray = false;            // some of them are gray
+  bool color = false;           // some of them are in color
   // Of the images for a network that takes all of them: gray ones can be made colored. 0: there are none.
   [[nodiscard]] int64_t channels() const { return color ? 3 : gray ? 1 : 0; }
 
