@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "data/sources/idx_source.h"
+#include "data/sources/picture_folder.h"
 #include "data/sources/record_source.h"
 #include "data/sources/survey.h"
 
