@@ -185,9 +185,11 @@ void Console::line(std::string_view text, Fit fit) {
 void Console::live(Live live, Time now) {
   live_ = std::move(live);
   if (window_().columns > 0) return draw();
-  unprinted_ = !live_.text.empty() && printed_ && now - *printed_ < kPlainInterval;
-  if (unprinted_ || live_.text.empty()) return;
+  const bool is_early = printed_ && now - *printed_ < kPlainInterval;
+  unprinted_ = is_early && !live_.text.empty() && live_.text != printed_text_;
+  if (is_early || live_.text.empty()) return;
   printed_ = now;
+  printed_text_ = live_.text;
   write_(live_.text + "\n");
 }
 

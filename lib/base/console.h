@@ -63,6 +63,7 @@ class Console {
   std::vector<size_t> drawn_;    // columns of each line of the block that is on the screen
   bool unprinted_ = false;       // the live text has changed since it was last printed as plain text
   std::optional<Time> printed_;  // when it was last printed as plain text
+  std::string printed_text_;     // what was printed then
 };
 
 }  // namespace dtrain

@@ -137,7 +137,12 @@ TEST_CASE("without a terminal the live line is plain text, at most every 10 s an
           console.line("one");
           console.live("step 3", kStart + 10s);
           console.live("step 4", kStart + 19s);
+          console.live("step 4", kStart + 19s);
         }) == "step 1\none\nstep 3\nstep 4\n");
+  CHECK(written(0, [](Console& console, int&) {
+          console.live("step 1", kStart);
+          console.live("step 1", kStart + 1s);
+        }) == "step 1\n");
   CHECK(written(0, [](Console& console, int&) { console.live("step 1", kStart); }) == "step 1\n");
 }
 
