@@ -263,6 +263,7 @@ struct PackedFile {
 void log_packed_files(const std::vector<PackedFile>& files, const std::string& prefix, const Log& log) {
   if (files.size() < 2) return;
   std::vector<std::string> counts;
+  counts.reserve(files.size());
   for (const PackedFile& file : files) counts.push_back(fmt::format("{} in '{}'", file.images, file.name));
   const auto find = [&](std::string_view set) {
     return std::ranges::find(files, fmt::format("{}{}.rec", prefix, set), &PackedFile::name) != files.end();
