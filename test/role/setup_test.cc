@@ -106,6 +106,7 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   CHECK(flags.job.network.num_classes == 3);
   CHECK(flags.job.network.image_shape == std::vector<int64_t>{3, 1, 2});
   CHECK(flags.job.augment.resize == job::Resize{job::Resize::kFit});
+  CHECK(flags.job.augment.val_resize == job::Resize{job::Resize::kFit});
   flags.job.seed = 1;
   must(introduce_data(flags, must(open_data(flags, 0, Log::silent())), dir.path(), Log::silent()));
   CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");

@@ -179,9 +179,10 @@ Result<job::FoundData> recognize(const job::Flags& given) {
 job::AnySize any_size_of(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return {};
   const Result<data::Located> located = locate_data(flags);
-  if (located) return {!located->train.folder.empty(), !located->validation.folder.empty()};
-  const bool in_folders = flags.job.augment.data_type == "folder";
-  return {in_folders, in_folders};
+  const bool trains_on_folders = located ? !located->train.folder.empty() : flags.job.augment.data_type == "folder";
+  // Without validation data, whoever scores the model later has images like those of training.
+  const bool has_validation = located && located->validation.given();
+  return {trains_on_folders, has_validation ? !located->validation.folder.empty() : trains_on_folders};
 }
 
 }  // namespace
