@@ -1,7 +1,8 @@
 #include "base/file_kind.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
+#include <string>
 
 #include "base/utf8.h"
 
@@ -32,24 +33,19 @@ bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-// How many bytes follow the first byte of a character in UTF-8; nullopt: no character begins with it.
-std::optional<size_t> following_bytes(char first) {
-  const auto byte = static_cast<unsigned char>(first);
-  if (byte < 0x80) return 0;
-  if (byte >= 0xc2 && byte < 0xe0) return 1;
-  if (byte >= 0xe0 && byte < 0xf0) return 2;
-  if (byte >= 0xf0 && byte < 0xf5) return 3;
-  return std::nullopt;
+// Whether a character of UTF-8 may begin with these bytes.
+bool begins_character(std::string_view bytes) {
+  return std::ranges::any_of(std::array{"\x80\x80\x80"sv, "\xbf\xbf\xbf"sv}, [&](std::string_view rest) {
+    return character_bytes(std::string(bytes).append(rest)) > bytes.size();
+  });
 }
 
 // The last character may be cut.
 bool is_utf8(std::string_view bytes) {
-  for (size_t i = 0; i < bytes.size(); i++) {
-    const std::optional<size_t> following = following_bytes(bytes[i]);
-    if (!following) return false;
-    const std::string_view rest = bytes.substr(i + 1, *following);
-    if (!std::ranges::all_of(rest, continues_character)) return false;
-    i += rest.size();
+  while (!bytes.empty()) {
+    const size_t size = character_bytes(bytes);
+    if (size == 0) return begins_character(bytes);
+    bytes.remove_prefix(size);
   }
   return true;
 }

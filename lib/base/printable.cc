@@ -13,22 +13,6 @@ uint8_t byte_at(std::string_view text, size_t i) {
   return static_cast<uint8_t>(text[i]);
 }
 
-// The number of bytes of the UTF-8 character at the start of `text`; 0 if there is none or it is incomplete.
-size_t character_bytes(std::string_view text) {
-  const uint8_t first = byte_at(text, 0);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  uint32_t code = first & (0x7fU >> size);
-  for (size_t i = 1; i < size; i++) {
-    if (!continues_character(text[i])) return 0;
-    code = code << 6U | (byte_at(text, i) & 0x3fU);
-  }
-  const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  const bool no_character = code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff);
-  return too_long || no_character ? 0 : size;
-}
-
 bool is_control(std::string_view character) {
   const uint8_t first = byte_at(character, 0);
   return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
