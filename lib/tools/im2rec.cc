@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
@@ -95,35 +96,43 @@ void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions&
            single.size() == 1 ? "this class" : "these classes");
 }
 
-// What the list leaves out, for messages: "; left out: 3 .jfif (a picture), 1 .webp; ..."; empty if there is nothing.
+// The directories in `root` of which no image is listed.
+Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageFolder& folder) {
+  std::set<std::string> listed;
+  for (const auto& [directory, label] : folder.labels) listed.insert(fs::path(directory).begin()->string());
+  DT_TRY(std::vector<std::string> names, data::folders_in(root));
+  std::erase_if(names, [&](const std::string& name) { return listed.contains(name); });
+  return names;
+}
+
+// What the list leaves out, for messages: "left out: 3 .jfif (a picture), 1 .webp; no image of: cat"; empty: nothing.
 Result<std::string> left_out_text(const std::string& root, const data::ImageFolder& folder,
-                                  const Im2recOptions& options) {
-  DT_TRY(const data::OtherFiles others, data::unlisted_files(root, options.recursive, options.extensions));
-  std::string text = others.empty() ? "" : fmt::format("left out: {}", data::to_text(others));
+                                  const data::OtherFiles& others, bool recursive) {
+  std::vector<std::string> parts;
+  if (!others.empty()) parts.push_back("left out: " + data::to_text(others));
   const bool has_pictures = std::ranges::any_of(
       others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(a picture)"); });
-  if (has_pictures) text += "; --exts takes pictures with other extensions";
-  if (!options.recursive) return text;
-  DT_TRY(std::vector<std::string> absent, data::folders_in(root));
-  std::erase_if(absent, [&](const std::string& name) {
-    return std::ranges::any_of(folder.labels,
-                               [&](const auto& label) { return *fs::path(label.first).begin() == fs::path(name); });
-  });
-  if (absent.empty()) return text;
-  return fmt::format("{}{}no image of: {}", text, text.empty() ? "" : "; ", fmt::join(absent, ", "));
+  if (has_pictures) parts.emplace_back("--exts takes pictures with other extensions");
+  if (recursive) {
+    DT_TRY(const std::vector<std::string> absent, directories_without_image(root, folder));
+    if (!absent.empty()) parts.push_back(fmt::format("no image of: {}", fmt::join(absent, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 // Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
   DT_TRY_VOID(check_extensions(options.extensions));
-  DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
+  data::OtherFiles others;
+  DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions,
+                                                     [&](const auto& entry) { data::count_unlisted(entry, others); }));
   for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
   for (const std::string& path : folder.left_out) {
     log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
              path);
   }
-  DT_TRY(const std::string left_out, left_out_text(root, folder, options));
+  DT_TRY(const std::string left_out, left_out_text(root, folder, others, options.recursive));
   if (folder.entries.empty()) {
     return fail(Code::kNotFound, "{}: no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
                 left_out.empty() ? "" : "; ", left_out,

@@ -255,9 +255,8 @@ Result<std::vector<std::string>> common_classes(const Located& located) {
   if (located.train.folder.empty()) {
     return fail(
         Code::kUsage,
-        "{}: the labels of these class folders are not known, because the training data have labels without names: "
-        "pack them as the training data were packed, as with 'dtrain im2rec --recursive PREFIX {}', or give class "
-        "folders for both",
+        "{}: the training data do not say which label each of these class folders has: pack them as the training data "
+        "were packed, for example with 'dtrain im2rec --recursive PREFIX {}', or give class folders for both",
         located.validation.folder, located.validation.folder);
   }
   DT_TRY(const ClassFolders validation, class_folders(located.validation.folder));

@@ -193,16 +193,12 @@ class FolderWalk {
     }
   }
 
-  // Whether the root is in this directory, or is it.
-  [[nodiscard]] bool has_root(const fs::path& directory) const {
-    return std::ranges::mismatch(directory, real_root_).in1 == directory.end();
-  }
-
-  // A link back to a directory that is being walked would never end, and one to a directory above the root has files of others.
+  // A link back to a directory that is being walked would never end, and one to a directory above the root would list
+  // the files around it.
   Result<> enter(const fs::path& path) {
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
-    if (error || has_root(real) || std::ranges::find(inside_, real) != inside_.end()) return {};
+    if (error || is_in(real_root_, real) || std::ranges::find(inside_, real) != inside_.end()) return {};
     inside_.push_back(real);
     Result<> done = directory(path, true);
     inside_.pop_back();
@@ -217,17 +213,25 @@ class FolderWalk {
 
 }  // namespace
 
+bool is_in(const fs::path& path, const fs::path& directory) {
+  return std::ranges::mismatch(directory, path).in1 == directory.end();
+}
+
 Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter) {
   FolderWalk walk(root, filter);
   DT_TRY_VOID(walk.directory(root, recursive));
   return walk.take();
 }
 
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions,
+                                const std::function<void(const fs::directory_entry&)>& pass_over) {
   std::vector<std::string> left_out;
   const auto takes = [&](const fs::directory_entry& entry) {
     std::error_code broken_link;
-    if (!entry.is_regular_file(broken_link) || !has_extension(entry.path(), extensions)) return false;
+    if (!entry.is_regular_file(broken_link) || !has_extension(entry.path(), extensions)) {
+      if (pass_over) pass_over(entry);
+      return false;
+    }
     if (fits_list(entry.path().lexically_relative(root).string())) return true;
     left_out.push_back(entry.path().string());
     return false;

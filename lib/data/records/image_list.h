@@ -46,8 +46,9 @@ struct ImageFolder {
 // Lists the images of a directory, by name. Not recursive: all have label 0. Recursive: the images of a directory come
 // before those of its subdirectories, and links are followed; directories get the labels 0, 1, ... in the order in
 // which their first image is found. `extensions`, such as ".jpg", are compared with the lower-case extension of each
-// file.
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions);
+// file. `pass_over`, if given, is called with every entry that is neither a directory nor has one of them.
+Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions,
+                                const std::function<void(const std::filesystem::directory_entry&)>& pass_over = {});
 
 // What else may decide: which directories are entered, and which other entries (files, broken links) are images.
 struct FolderFilter {
@@ -55,6 +56,9 @@ struct FolderFilter {
 };
 // The same order with a filter. No image is in `left_out`.
 Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter);
+
+// Whether `path` is the directory or lies in it. Both are canonical.
+bool is_in(const std::filesystem::path& path, const std::filesystem::path& directory);
 
 // 0 .. n-1 in the order that Python 3's random.seed(100); random.shuffle(list) gives, which is the order of im2rec.py's
 // lists.

@@ -77,7 +77,7 @@ bool leads_above(const fs::directory_entry& entry) {
   std::error_code error;
   if (!entry.is_symlink(error)) return false;
   const fs::path target = fs::canonical(entry.path(), error), from = fs::canonical(entry.path().parent_path(), error);
-  return std::ranges::mismatch(target, from).in1 == target.end();
+  return is_in(from, target);
 }
 
 // Links to folders are followed to this depth: one may lead back.
@@ -107,19 +107,10 @@ Result<ListedPictures> list_pictures(const std::string& folder) {
   return found;
 }
 
-Result<OtherFiles> unlisted_files(const std::string& root, bool recursive, const std::vector<std::string>& extensions) {
-  OtherFiles others;
-  const auto is_listed = [&](const fs::directory_entry& entry) {
-    const std::string extension = lower_case(entry.path().extension().string());
-    std::error_code broken_link;
-    if (entry.is_regular_file(broken_link) && std::ranges::find(extensions, extension) != extensions.end())
-      return false;
-    const std::string kind = kind_of(entry);
-    if (kind != kUncounted) others[kind == kPicture ? name_of(extension) + " (a picture)" : kind]++;
-    return false;
-  };
-  DT_TRY_VOID(list_folder(root, recursive, {.enters = [](const auto&) { return true; }, .takes = is_listed}));
-  return others;
+void count_unlisted(const fs::directory_entry& entry, OtherFiles& others) {
+  const std::string kind = kind_of(entry);
+  if (kind == kUncounted) return;
+  others[kind == kPicture ? name_of(lower_case(entry.path().extension().string())) + " (a picture)" : kind]++;
 }
 
 Result<OtherFiles> files_beside_classes(const std::string& root, const std::vector<std::string>& counted) {

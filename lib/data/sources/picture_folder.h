@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,13 +19,13 @@ struct ListedPictures {
   std::vector<std::string> pictures;  // relative to the folder, in the order of list_folder
   OtherFiles others;
 };
-// The pictures in a folder, at any depth; folders whose names begin with a dot, and links to folders above, are not entered. A
-// file with a usual extension (.jpg, .jpeg, .png) is a picture; of any other, the first bytes say it. Code::kNotFound.
+// The pictures in a folder, at any depth; folders whose names begin with a dot, and links to folders above, are not
+// entered. A file with a usual extension (.jpg, .jpeg, .png) is a picture; of any other, the first bytes say it.
+// Code::kNotFound.
 Result<ListedPictures> list_pictures(const std::string& folder);
 
-// What a list of the files with these extensions (list_folder) leaves out; pictures are called ".jpe (a picture)".
-// Code::kNotFound.
-Result<OtherFiles> unlisted_files(const std::string& root, bool recursive, const std::vector<std::string>& extensions);
+// Counts an entry that a list by extensions passes over (list_folder). A picture is called ".jpe (a picture)".
+void count_unlisted(const std::filesystem::directory_entry& entry, OtherFiles& others);
 
 // Whether there is a picture in the folder itself, or at any depth. False if the folder cannot be read.
 bool has_own_picture(const std::string& folder);
@@ -41,8 +42,8 @@ struct ClassFolders {
 // Code::kNotFound: there is no such folder; kData: the name of a class has a line break.
 Result<ClassFolders> class_folders(const std::string& root);
 
-// What lies in `root` beside the pictures of class folders: its own files, and those of folders without a picture, but for
-// the folders `counted`. Code::kNotFound.
+// What lies in `root` besides the pictures of class folders: its own files, and those of folders without a picture,
+// except the folders `counted`. Code::kNotFound.
 Result<OtherFiles> files_beside_classes(const std::string& root, const std::vector<std::string>& counted = {});
 
 // "ROOT: the folders in it have no JPEG or PNG files (but 4 .webp): ...". `others` may be empty.
