@@ -140,8 +140,8 @@ Result<> fit_image_files(const PredictOptions& options, TrainedModel& model) {
   if (sets > 0 && sets < std::ssize(options.inputs)) {
     return fail(
         Code::kUsage,
-        "image files beside records, idx or CIFAR files: image files would be fitted to the network's input and the "
-        "others cut; give --val-resize (fit, off or N), or predict them apart");
+        "image files together with records, idx or CIFAR files: image files would be fitted to the network's input "
+        "and the others cropped; give --val-resize (fit, off or N), or predict them separately");
   }
   if (sets == 0) model.flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
   return {};

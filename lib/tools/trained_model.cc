@@ -46,8 +46,8 @@ Result<> choose_network(const ModelChoice& choice, const std::string& params, jo
   return job::resolve_network_file(flags);
 }
 
-// What the files say that the pictures are in; nullopt: they are image files, which say nothing. Class folders tell no more
-// than the size of their images.
+// What the files say that the pictures are in; nullopt: they are image files, which say nothing. Class folders tell
+// only the size of their images.
 Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) {
   const job::DataFlags& data = flags.data;
   if (data.data_val.empty() && data.data_dir.empty()) return std::nullopt;

@@ -64,9 +64,12 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   if (!changed.empty()) {
     const std::string text =
         fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
-    // Who resumes a run has been told both values, by whoever read its jobspec.
-    const bool is_told = spec.from && !spec.from->epoch;
-    is_told ? log.info("{}", text) : log.warn("{}", text);
+    // With --resume, both values have already been shown by the process that read the run's jobspec.
+    if (spec.from->epoch) {
+      log.warn("{}", text);
+    } else {
+      log.info("{}", text);
+    }
   }
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);

@@ -54,8 +54,8 @@ struct Start {
 //
 // A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule at the beginning of the
 // epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that dtrain
-// wrote with .states continues bit by bit. A checkpoint of a job with another JobSpec gives a line in the log that lists the
-// keys that differ, a warning with --load-epoch.
+// wrote with .states continues bit by bit. If its job had another JobSpec, the log lists the keys that differ, with
+// --load-epoch as a warning.
 // Errors: Code::kData if the checkpoint is damaged or of another network (names the first array that is missing or has
 // another shape); kUsage if it was written with another optimizer; kNotFound if there is none.
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);

@@ -47,8 +47,8 @@ struct AnySize {
   bool training = false, validation = false;
 };
 
-// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. Random crops of a
-// size of their own need no resize of training images. A process that does not see the data leaves both unset.
+// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. Random crops
+// of a size of their own need no resize of training images. A process that does not see the data leaves both unset.
 void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.

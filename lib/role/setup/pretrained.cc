@@ -150,7 +150,8 @@ Result<> apply_pretrained(job::Flags& flags) {
 
 std::string images_note(const std::string& params, const std::vector<int64_t>& image) {
   const Result<job::JobSpec> run = spec_of(params);
-  if (!run) return fmt::format(" for images of {} (--image-shape), if it is for such", fmt::join(image, ","));
+  if (!run)
+    return fmt::format(", which may be for other images than this job's, of {} (--image-shape)", fmt::join(image, ","));
   return fmt::format(", which is for images of {} (--image-shape)", fmt::join(run->flags.network.image_shape, ","));
 }
 

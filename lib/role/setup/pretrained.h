@@ -41,8 +41,8 @@ Result<std::string> pretrained_params(const job::LoopFlags& flags);
 // files. Code::kUsage: they are not there.
 Result<> apply_pretrained(job::Flags& flags);
 
-// ", which is for images of 3,16,16 (--image-shape)", for the error of a model that does not fit. If its files do not tell,
-// the text names the shape `image` of this job.
+// ", which is for images of 3,16,16 (--image-shape)", for the error of a model that does not fit. If its files do not
+// tell, the text names the shape `image` of this job.
 std::string images_note(const std::string& params, const std::vector<int64_t>& image);
 
 // A hint if the model's run turned pixels into numbers in another way than these flags, which name the data set's values:
