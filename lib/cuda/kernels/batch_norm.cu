@@ -96,23 +96,24 @@ struct FinishStatistics {
 };
 
 __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statistics_kernel(const FinishStatistics a) {
-  __shared__ float memory[kFinalChannels * kFinalThreads];
   const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
   const bool active = channel < a.channels;
-  const auto mean_of = [&](int64_t chunk) { return a.partials[chunk * 2 * a.channels + channel]; };
+  const auto partial = [&](int64_t i) { return a.partials[i * a.channels + channel]; };
   const auto rows_of_chunk = [&](int64_t chunk) {
     const int64_t left = a.rows - chunk * a.rows_each;
     return static_cast<float>(left < a.rows_each ? left : a.rows_each);
   };
-  const auto m = static_cast<float>(a.rows);
-  const float mean =
-      sum_chunks(a.chunks, active, memory, [&](int64_t chunk) { return rows_of_chunk(chunk) * mean_of(chunk); }) / m;
-  const float squares = sum_chunks(a.chunks, active, memory, [&](int64_t chunk) {
-    const float difference = mean_of(chunk) - mean;
-    return a.partials[(chunk * 2 + 1) * a.channels + channel] + rows_of_chunk(chunk) * (difference * difference);
+  // Sums of the differences from the first chunk's mean, which is near the mean of all, so that one pass is enough.
+  const float near = active ? partial(0) : 0;
+  const auto [differences, squares_near] = sum_chunks(a.chunks, active, [&](int64_t chunk) {
+    const float difference = partial(chunk * 2) - near, weighted = rows_of_chunk(chunk) * difference;
+    return Pair{weighted, partial(chunk * 2 + 1) + weighted * difference};
   });
+  const auto m = static_cast<float>(a.rows);
+  const float difference = differences / m, mean = near + difference;
+  const float squares = squares_near - differences * difference;
   if (!active || threadIdx.y != 0) return;
-  const float variance = squares / m;
+  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding alone makes it negative; NaN stays NaN
   a.mean[channel] = mean;
   a.inv_std[channel] = 1 / sqrtf(variance + a.epsilon);
   a.moving_mean[channel] = a.keep * a.moving_mean[channel] + a.take * mean;
@@ -232,8 +233,7 @@ void batch_norm_inverse(const BatchNormInverse& s, cudaStream_t stream) {
 void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a batch norm of nothing");
   DT_KERNEL_CHECK((s.inv_std == nullptr) != (s.variance == nullptr), "either inv_std or variance");
-  const Width width =
-      Width(s.type, s.channels).rows(s.x).rows(s.skip).rows(s.y).parameters({s.mean, s.inv_std, s.gamma, s.beta});
+  const Width width = Width(s.type, s.channels).rows(s.x).rows(s.skip).rows(s.y);
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const int64_t maps = s.skip.data == nullptr ? 2 : 3;
   const Launch what{.name = "batch_norm_apply",

@@ -16,7 +16,7 @@ int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
 // - momentum) * the batch's. All are [channels]. Two launches, one pass over x.
 // Sums of squares are not used, because they cancel if |mean| is far above the deviation. Instead every thread computes
 // mean and squared deviations of 4 rows in registers and merges them by Chan's formula, and so do the blocks. The
-// second launch merges the partial results in two passes over them. Source: Chan, Golub, LeVeque, "Updating formulae
+// second launch sums their differences from the first partial result. Source: Chan, Golub, LeVeque, "Updating formulae
 // and a pairwise algorithm for computing sample variances", 1979.
 // Bytes: rows * channels * bytes_of(type), and the partial results twice.
 struct BatchNormStatistics {

@@ -100,12 +100,12 @@ struct FinishBackward {
 };
 
 __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_backward_kernel(const FinishBackward a) {
-  __shared__ float memory[kFinalChannels * kFinalThreads];
   const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
   const bool active = channel < a.channels;
   const auto partial = [&](int64_t i) { return a.partials[i * a.channels + channel]; };
-  const float sum = sum_chunks(a.chunks, active, memory, [&](int64_t chunk) { return partial(chunk * 2); });
-  const float product = sum_chunks(a.chunks, active, memory, [&](int64_t chunk) { return partial(chunk * 2 + 1); });
+  const auto [sum, product] = sum_chunks(a.chunks, active, [&](int64_t chunk) {
+    return Pair{partial(chunk * 2), partial(chunk * 2 + 1)};
+  });
   if (!active || threadIdx.y != 0) return;
   const float sum_normal = product * a.inv_std[channel];
   a.dbeta[channel] = sum;
@@ -145,14 +145,7 @@ float* sums_of(void* workspace, Type type, int64_t rows, int64_t channels) {
 }
 
 Width width_of(const BatchNormBackward& s) {
-  return Width(s.type, s.channels)
-      .rows(s.x)
-      .rows(s.y)
-      .rows(s.dy)
-      .rows(s.add)
-      .rows(s.dskip)
-      .rows(s.dx)
-      .parameters({s.mean, s.inv_std, s.gamma, s.beta, sums_of(s.workspace, s.type, s.rows, s.channels)});
+  return Width(s.type, s.channels).rows(s.x).rows(s.y).rows(s.dy).rows(s.add).rows(s.dskip).rows(s.dx);
 }
 
 Mask mask_of(const BatchNormBackward& s) {

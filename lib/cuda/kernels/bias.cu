@@ -56,11 +56,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 
 __global__ void __launch_bounds__(kFinalChannels* kFinalThreads)
     finish_gradient_kernel(const float* partials, int64_t chunks, int64_t channels, float* dbias) {
-  __shared__ float memory[kFinalChannels * kFinalThreads];
   const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
   const bool active = channel < channels;
-  const float sum =
-      sum_chunks(chunks, active, memory, [&](int64_t chunk) { return partials[chunk * channels + channel]; });
+  const float sum = sum_chunks(chunks, active, [&](int64_t chunk) { return partials[chunk * channels + channel]; });
   if (active && threadIdx.y == 0) dbias[channel] = sum;
 }
 
@@ -68,7 +66,7 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads)
 
 void bias_add(const BiasAdd& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a bias for nothing");
-  const Width width = Width(s.type, s.channels).rows(s.x).rows(s.y).parameters({s.bias});
+  const Width width = Width(s.type, s.channels).rows(s.x).rows(s.y);
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const Launch what{.name = "bias_add",
                     .grid = grid,

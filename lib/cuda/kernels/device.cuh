@@ -72,17 +72,24 @@ __device__ __forceinline__ void store(const float (&x)[N], T* to) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// Loads N float32 parameters of neighboring channels, 16 bytes at a time.
+// Loads N float32 parameters of neighboring channels: 16 bytes at a time if their address allows it. It need not, because
+// the parameters of a network follow each other without gaps, and one with 3 channels moves all those after it.
 template <int N>
 __device__ __forceinline__ void load_parameters(const float* from, float (&x)[N]) {
-  constexpr int kStep = N < 4 ? N : 4;
+  if constexpr (N % 4 == 0) {
+    if (reinterpret_cast<uintptr_t>(from) % 16 == 0) {
 #pragma unroll
-  for (int i = 0; i < N; i += kStep) {
-    float part[kStep];
-    load<kStep>(from + i, part);
+      for (int i = 0; i < N; i += 4) {
+        float part[4];
+        load<4>(from + i, part);
 #pragma unroll
-    for (int j = 0; j < kStep; j++) x[i + j] = part[j];
+        for (int j = 0; j < 4; j++) x[i + j] = part[j];
+      }
+      return;
+    }
   }
+#pragma unroll
+  for (int i = 0; i < N; i++) x[i] = from[i];
 }
 
 // Rows of a tensor, in device code.

@@ -6,20 +6,49 @@ namespace dtrain::cuda {
 
 namespace {
 
-// PoolingShape in 32 bits, because 64-bit divisions would cost more than the loads between them.
+// Divides numbers below 2^31 by a divisor that the host knows, with a multiplication and a shift. A plain division by a
+// variable takes some twenty instructions, and the backward pass needs six for each pixel.
+// Source: Granlund, Montgomery, "Division by invariant integers using multiplication", 1994.
+class Divisor {
+ public:
+  explicit Divisor(int64_t divisor) : divisor_(static_cast<unsigned>(divisor)) {
+    while ((int64_t{1} << shift_) < divisor) shift_++;
+    factor_ = static_cast<unsigned>(((uint64_t{1} << (31 + shift_)) + divisor_ - 1) / divisor_);
+  }
+  __device__ __forceinline__ unsigned divide(unsigned n) const {
+    return static_cast<unsigned>((uint64_t{n} * factor_) >> (31 + shift_));
+  }
+  // Returns the quotient, and leaves the remainder in n.
+  __device__ __forceinline__ unsigned split(unsigned& n) const {
+    const unsigned quotient = divide(n);
+    n -= quotient * divisor_;
+    return quotient;
+  }
+
+ private:
+  unsigned divisor_, shift_ = 0, factor_ = 0;
+};
+
+// PoolingShape in 32 bits, because 64-bit arithmetic would cost more than the loads between it.
 struct Windows {
   int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
   Divide divide;
+  Divisor by_stride_h, by_stride_w;
 };
 
 struct Pixel {
   int64_t image;
   int row, column;
 };
-__device__ __forceinline__ Pixel pixel_at(unsigned index, unsigned rows, unsigned columns) {
-  const unsigned row = index / columns;
-  return {row / rows, static_cast<int>(row % rows), static_cast<int>(index % columns)};
-}
+// The place of a pixel of the output, whose sizes are those of the divisors.
+struct Places {
+  Divisor rows, columns;
+  __device__ __forceinline__ Pixel at(unsigned index) const {
+    unsigned column = index, row = columns.split(column);
+    const unsigned image = rows.split(row);
+    return {image, static_cast<int>(row), static_cast<int>(column)};
+  }
+};
 
 // The real cells of window (i, j): ranges of rows and columns of x.
 struct Cells {
@@ -47,9 +76,11 @@ __device__ __forceinline__ float divisor_of(const Windows& s, int i, int j) {
 struct Range {
   int begin, end;
 };
-__device__ __forceinline__ Range windows_over(int at, int pad, int kernel, int stride, int count) {
+__device__ __forceinline__ Range windows_over(int at, int pad, int kernel, int stride, const Divisor& by_stride,
+                                              int count) {
   const int first = at + pad - kernel + 1;  // the smallest offset of such a window in the padded map
-  return {first <= 0 ? 0 : (first + stride - 1) / stride, min((at + pad) / stride + 1, count)};
+  const int begin = first <= 0 ? 0 : static_cast<int>(by_stride.divide(static_cast<unsigned>(first + stride - 1)));
+  return {begin, min(static_cast<int>(by_stride.divide(static_cast<unsigned>(at + pad))) + 1, count)};
 }
 
 // Indices of N neighboring channels, moved at most 16 bytes at a time.
@@ -82,6 +113,7 @@ __device__ __forceinline__ void store_indices(const Index (&index)[N], Index* to
 template <class T, class Index>
 struct Arguments {
   Windows windows;
+  Places places;  // of the output's pixels
   int64_t pixels, groups, channels;
   Rows<T> in, add;  // in: x, or dy
   RowsOut<T> out;   // y, or dx
@@ -94,7 +126,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Ar
   if (group >= a.groups) return;
   const Windows& s = a.windows;
   for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
-    const Pixel at = pixel_at(static_cast<unsigned>(row), s.p, s.q);
+    const Pixel at = a.places.at(static_cast<unsigned>(row));
     const Cells cells = cells_of(s, at.row, at.column);
     float best[N] = {}, x[N];
     Index place[N] = {};
@@ -124,16 +156,17 @@ struct Visit {
   int64_t window, channel;  // its pixel in y
 };
 // Backward: computes dx as the sum over the windows that contain the cell. share(visit, d) reduces the dy in d to the
-// cell's share of it.
+// cell's share of it. On an H100 the arithmetic limits it: to begin the loads of all windows of a cell before the sum
+// made it slower.
 template <class T, class Index, int N, class Share>
 __device__ __forceinline__ void sum_over_windows(const Arguments<T, Index>& a, const Share& share) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
   if (group >= a.groups) return;
   const Windows& s = a.windows;
   for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
-    const Pixel at = pixel_at(static_cast<unsigned>(row), s.h, s.w);
-    const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.p);
-    const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.q);
+    const Pixel at = a.places.at(static_cast<unsigned>(row));
+    const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.by_stride_h, s.p);
+    const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.by_stride_w, s.q);
     float total[N] = {}, d[N];
     if (a.add.data != nullptr) load<N>(a.add.at(row, channel), total);
     for (int i = over_h.begin; i < over_h.end; i++) {
@@ -168,7 +201,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_kernel(cons
   if (group >= a.groups) return;
   const Windows& s = a.windows;
   for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
-    const Pixel at = pixel_at(static_cast<unsigned>(row), s.p, s.q);
+    const Pixel at = a.places.at(static_cast<unsigned>(row));
     const Cells cells = cells_of(s, at.row, at.column);
     float total[N] = {}, x[N];
     for (int h = cells.h_begin; h < cells.h_end; h++) {
@@ -219,7 +252,9 @@ Windows windows_of(const PoolingShape& s, Divide divide) {
           narrow(s.stride_w),
           narrow(s.pad_h),
           narrow(s.pad_w),
-          divide};
+          divide,
+          Divisor(s.stride_h),
+          Divisor(s.stride_w)};
 }
 
 // The parameters that forward and backward of both kinds of pooling share.
@@ -228,7 +263,7 @@ struct Operation {
   Type type;
   const PoolingShape& shape;
   Divide divide;
-  int64_t pixels;  // of the output
+  int64_t pixels, rows, columns;  // of the output: in all, and the sizes of a map
   int64_t bytes;
   In in, add;
   Out out;
@@ -246,6 +281,7 @@ Launch launch_of(const Operation& o, const Width& width, cudaStream_t stream) {
 template <class T, class Index>
 Arguments<T, Index> arguments_of(const Operation& o, const Width& width, Index* where) {
   return {.windows = windows_of(o.shape, o.divide),
+          .places = {Divisor(o.rows), Divisor(o.columns)},
           .pixels = o.pixels,
           .groups = width.groups(),
           .channels = o.shape.channels,
@@ -279,6 +315,8 @@ void max_pooling(const MaxPooling& s, cudaStream_t stream) {
                     .shape = s.shape,
                     .divide = Divide::kByPadded,
                     .pixels = pixels.y,
+                    .rows = s.shape.p,
+                    .columns = s.shape.q,
                     .bytes = (pixels.x + pixels.y) * c * bytes_of(s.type) + pixels.y * c * index_bytes,
                     .in = s.x,
                     .add = {},
@@ -302,6 +340,8 @@ void max_pooling_backward(const MaxPoolingBackward& s, cudaStream_t stream) {
       .shape = s.shape,
       .divide = Divide::kByPadded,
       .pixels = pixels.x,
+      .rows = s.shape.h,
+      .columns = s.shape.w,
       .bytes = (maps * pixels.x + pixels.y) * c * bytes_of(s.type) + pixels.y * c * max_pooling_index_bytes(s.shape),
       .in = s.dy,
       .add = s.add,
@@ -323,6 +363,8 @@ void average_pooling(const AveragePooling& s, cudaStream_t stream) {
                     .shape = s.shape,
                     .divide = s.divide,
                     .pixels = pixels.y,
+                    .rows = s.shape.p,
+                    .columns = s.shape.q,
                     .bytes = (pixels.x + pixels.y) * s.shape.channels * bytes_of(s.type),
                     .in = s.x,
                     .add = {},
@@ -341,6 +383,8 @@ void average_pooling_backward(const AveragePoolingBackward& s, cudaStream_t stre
                     .shape = s.shape,
                     .divide = s.divide,
                     .pixels = pixels.x,
+                    .rows = s.shape.h,
+                    .columns = s.shape.w,
                     .bytes = (maps * pixels.x + pixels.y) * s.shape.channels * bytes_of(s.type),
                     .in = s.dy,
                     .add = s.add,

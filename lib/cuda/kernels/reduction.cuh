@@ -16,12 +16,14 @@ struct Chunks {
   int64_t count, rows_each;  // the last chunk may have fewer
 };
 
-constexpr int64_t kTileGroups = 32;      // 512 contiguous bytes of a row
-constexpr int64_t kRowsOfThreadMin = 8;  // with fewer rows, the partial results would be too large compared to the rows
+// An H100 takes these in two full turns of three blocks for each multiprocessor. More blocks would be no faster, and give
+// the second kernel more partial results to sum.
+constexpr int64_t kReductionBlocks = 792;
+constexpr int64_t kTileGroups = 32;  // 512 contiguous bytes of a row
 
 inline Chunks chunks_of(int64_t rows, int64_t groups) {
   const int64_t tiles = divide_up(groups, kTileGroups), x = divide_up(groups, tiles), y = kBlockThreads / x;
-  const int64_t most = std::max<int64_t>(kGridBlocks / tiles, 1);
+  const int64_t most = std::max<int64_t>(kReductionBlocks / tiles, 1);
   const int64_t wanted = std::clamp<int64_t>(rows / (y * kRowsOfThreadMin), 1, most);
   const int64_t each = divide_up(rows, wanted), count = divide_up(rows, each);
   return {.grid = {static_cast<uint32_t>(tiles), static_cast<uint32_t>(count)},
@@ -72,19 +74,39 @@ inline Grid final_grid(int64_t channels) {
   return {{static_cast<uint32_t>(divide_up(channels, kFinalChannels))}, {kFinalChannels, kFinalThreads}};
 }
 
-// Returns the sum of term(chunk) over all chunks, the same value in all threads of a channel. `memory` is shared memory
-// that may be reused afterwards. All threads of the block must call this; those that have a channel are `active`.
+// Two quantities of a channel, which are summed together.
+struct Pair {
+  float first, second;
+  __device__ __forceinline__ Pair& operator+=(const Pair& more) {
+    first += more.first;
+    second += more.second;
+    return *this;
+  }
+};
+
+// Returns the sum of term(chunk), floats or Pairs, over all chunks, the same value in all threads of a channel. All
+// threads of the block must call this, once; those that have a channel are `active`.
 template <class Term>
-__device__ float sum_chunks(int64_t count, bool active, float (&memory)[kFinalChannels * kFinalThreads], Term&& term) {
+__device__ auto sum_chunks(int64_t count, bool active, Term&& term) {
+  using Sum = decltype(term(int64_t{0}));
+  __shared__ Sum memory[kFinalChannels * kFinalThreads];
   const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;
-  float total = 0;
-  for (int64_t chunk = threadIdx.y; active && chunk < count; chunk += kFinalThreads) total += term(chunk);
-  memory[thread] = total;
+  // Several sums, because a single one would wait for each of its loads.
+  constexpr int kSums = 4;
+  Sum sums[kSums] = {};
+  const int64_t end = active ? count : 0;
+  int64_t chunk = threadIdx.y;
+  for (; chunk + (kSums - 1) * kFinalThreads < end; chunk += kSums * kFinalThreads) {
+#pragma unroll
+    for (int i = 0; i < kSums; i++) sums[i] += term(chunk + i * kFinalThreads);
+  }
+  for (; chunk < end; chunk += kFinalThreads) sums[0] += term(chunk);
+#pragma unroll
+  for (int i = 1; i < kSums; i++) sums[0] += sums[i];
+  memory[thread] = sums[0];
   merge_block_rows([&](unsigned from) { memory[thread] += memory[from]; });
   __syncthreads();
-  total = memory[threadIdx.x];
-  __syncthreads();
-  return total;
+  return memory[threadIdx.x];
 }
 
 }  // namespace dtrain::cuda
