@@ -6,8 +6,8 @@
 namespace dtrain::gpu {
 
 Learner::Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim::ArrayOptimizer> optimizer,
-                 int64_t batch)
-    : executor_(std::move(executor)), optimizer_(std::move(optimizer)), batch_(batch) {
+                 int64_t batch, const train::LossScale& scale)
+    : executor_(std::move(executor)), optimizer_(std::move(optimizer)), batch_(batch), scale_(scale) {
   std::vector<optim::LearnedArray> arrays;
   for (const ParameterSpan& p : executor_->device_parameters().parameters) {
     arrays.push_back({optim::multipliers_of(p.kind), p.weight, p.gradient});
@@ -24,9 +24,12 @@ Result<std::unique_ptr<Learner>> Learner::create(exec::Backend& backend, const C
   exec::Options options = course.options;
   options.parameters_on_device = true;
   DT_TRY(std::unique_ptr<exec::Executor> executor, backend.compile(course.graph, options));
-  executor->set_loss_scale(course.loss_scale);
+  const bool scales = options.dtype == Type::kFloat16;
+  DT_TRY(train::LossScale scale, train::LossScale::parse(scales ? "dynamic" : "none"));
+  scale.restore({.scale = course.loss_scale});
+  executor->skip_bad_steps(scale.is_dynamic());
   DT_TRY(std::unique_ptr<optim::ArrayOptimizer> optimizer, cuda::make_device_optimizer(*executor, course.optimizer));
-  std::unique_ptr<Learner> learner(new Learner(std::move(executor), std::move(optimizer), options.batch_size));
+  std::unique_ptr<Learner> learner(new Learner(std::move(executor), std::move(optimizer), options.batch_size, scale));
   DT_TRY_VOID(learner->start());
   return learner;
 }
@@ -38,9 +41,19 @@ exec::GradientReady Learner::updates(double learning_rate) {
   };
 }
 
+Result<> Learner::stage(const exec::Batch& batch) {
+  executor_->set_loss_scale(scale_.value());
+  executor_->set_good_steps(static_cast<uint32_t>(scale_.state().good_steps));
+  return executor_->forward(batch, exec::no_wait);
+}
+
 Result<> Learner::step(double learning_rate) {
   DT_TRY_VOID(executor_->backward(updates(learning_rate)));
-  if (executor_->left_out_update()) return fail(Code::kInternal, "a gradient is not finite");
+  if (executor_->has_bad_gradient() || executor_->left_out_update()) {
+    if (!scale_.lower()) return fail(Code::kInternal, "a gradient is not finite");
+  } else {
+    scale_.good_step();
+  }
   return {};
 }
 

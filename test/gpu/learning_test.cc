@@ -64,6 +64,16 @@ TEST_CASE("the speed of a network is measured over its steps", "[gpu]") {
   CHECK(speed.planned_bytes > 0);
 }
 
+// A step that overflows takes as long as another. Once it ended the measurement, and ResNet-50 had no rate.
+TEST_CASE("the speed of a network is measured although its first steps overflow", "[gpu]") {
+  const auto emulated = machine();
+  constexpr double kTooLarge = 1 << 24;
+  const Course course{.graph = must(graph::build_model({.network = "mlp", .image = {1, 28, 28}})),
+                      .options = {.batch_size = 4, .inputs = {{.shape = {1, 28, 28}}}, .dtype = Type::kFloat16},
+                      .loss_scale = kTooLarge};
+  CHECK(must(measure_speed(*emulated, course, {.warm_up = 2, .steps = 5})).images_per_s > 0);
+}
+
 TEST_CASE("parts of a stage have unique names", "[gpu]") {
   const auto emulated = machine();
   for (const auto& parts :
