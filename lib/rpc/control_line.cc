@@ -204,13 +204,13 @@ proto::Heartbeat ControlLine::heartbeat() const {
   if (progress_.validated) beat.set_validated(*progress_.validated);
   if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
   if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
+  beat.set_sent_us(now_us());  // under the lock, so that a later time has the later report
   return beat;
 }
 
 void ControlLine::beat() {
   proto::Up up;
   *up.mutable_heartbeat() = heartbeat();
-  up.mutable_heartbeat()->set_sent_us(now_us());
   if (const std::shared_ptr<Stream> out = stream()) out->send(std::move(up));
 }
 

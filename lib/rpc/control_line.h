@@ -33,7 +33,7 @@ class ControlLine {
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
-  // What this process reports now, without the time of sending.
+  // What this process reports now.
   [[nodiscard]] proto::Heartbeat heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
   // Whether the scheduler has said that the job has failed or is done, so that it ends soon.

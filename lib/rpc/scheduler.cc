@@ -250,10 +250,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
     note(incarnation, up.heartbeat());
   }
 
-  // What a process reports of itself.
+  // What a process reports of itself. Its goodbye is a call of its own, which may overtake a heartbeat.
   void note(Incarnation incarnation, const proto::Heartbeat& beat) {
     const auto member = machine_.member(incarnation);
     if (!member || !complete_) return;
+    int64_t& newest = reported_us_[incarnation];
+    if (beat.sent_us() < newest) return;
+    newest = beat.sent_us();
     if (member->role == Role::kWorker) tracing_.hear(*member, beat.step(), beat.traced(), Clock::now());
     MemberPulse heard{.member = *member, .host = host_of(*member), .pulse = to_pulse(beat), .heard = Clock::now()};
     const MutexLock lock(mutex_);
@@ -414,6 +417,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Incarnation incarnation_;
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
+  std::map<Incarnation, int64_t> reported_us_;  // when each process sent its newest report, by its own clock
   OpenBarrier barrier_;
   JobTracing tracing_;
   uint64_t told_traced_ = 0;  // number of the last trace that all processes know to be over
