@@ -15,15 +15,17 @@ class Maker {
  public:
   Maker(const exec::Options& options, ConvolutionRunner& runner) : options_(options), runner_(runner) {}
 
-  // dx: whether the gradient with respect to the layer's input is needed.
-  Result<LayerPlans> layer(const ConvolutionShape& shape, bool dx) {
+  // dx_images: for how many images the gradient with respect to the layer's input is needed.
+  Result<LayerPlans> layer(const ConvolutionShape& shape, int64_t dx_images) {
     LayerPlans plans;
     plans.shape = shape;
     DT_TRY(plans.forward, plan(shape, Pass::kForward));
     if (options_.purpose == exec::Options::Purpose::kInference) return plans;
     DT_TRY(plans.backward_filter, plan(shape, Pass::kBackwardFilter));
-    if (!dx) return plans;
-    DT_TRY(plans.backward_data, plan(shape, Pass::kBackwardData));
+    if (dx_images == 0) return plans;
+    ConvolutionShape of_dx = shape;
+    of_dx.n = dx_images;
+    DT_TRY(plans.backward_data, plan(of_dx, Pass::kBackwardData));
     return plans;
   }
 
@@ -61,7 +63,8 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
         found.shape.c = layout.weights[p].stored_channels * found.shape.op.groups;
       }
     }
-    DT_TRY(LayerPlans plans, maker.layer(found.shape, found.needs_dx), "for node '{}'", node.name);
+    const int64_t dx_images = !found.needs_dx ? 0 : layout.wants_sum[node.data_inputs[0]] != 0 ? 1 : found.shape.n;
+    DT_TRY(LayerPlans plans, maker.layer(found.shape, dx_images), "for node '{}'", node.name);
     result.emplace(found.node, std::move(plans));
   }
   runner.planned();

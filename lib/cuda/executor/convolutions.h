@@ -14,6 +14,7 @@ namespace dtrain::cuda {
 // node before the layer has parameters.
 struct LayerPlans {
   ConvolutionShape shape;
+  // backward_data: for one image if Layout::wants_sum of the layer's input.
   std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
 };
 

@@ -50,7 +50,7 @@ CudaExecutor::~CudaExecutor() {
 Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner) {
   DT_CUDA(cudaSetDevice(device_));
   runner_ = std::move(runner);
-  const Layout layout = choose_layout(graph_, shapes_, options_.dtype);
+  const Layout layout = choose_layout(graph_, shapes_, options_);
   DT_TRY(plans_, plan_convolutions(graph_, shapes_, layout, options_, *runner_));
   parameters_ = owner != nullptr ? owner->parameters_
                                  : std::make_shared<DeviceParameters>(shapes_, options_.purpose, layout.weights);

@@ -27,12 +27,14 @@ MapForm form_of(const Shape& shape) {
 
 class Chooser {
  public:
-  Chooser(const graph::Graph& graph, const graph::Shapes& shapes, Type type)
-      : graph_(graph), shapes_(shapes), type_(type), readers_(graph::readers(graph)) {
+  Chooser(const graph::Graph& graph, const graph::Shapes& shapes, const exec::Options& options)
+      : graph_(graph), shapes_(shapes), type_(options.dtype), readers_(graph::readers(graph)) {
     const size_t count = graph.nodes().size();
     layout_.maps.resize(count);
     layout_.slices.resize(count);
     layout_.wants_gradient = graph::wants_gradient(graph, shapes);
+    layout_.wants_sum.resize(count);
+    for (NodeId id = 0; id < count && !options.keep_all; id++) layout_.wants_sum[id] = wants_sum(id) ? 1 : 0;
   }
 
   Layout run() && {
@@ -45,6 +47,11 @@ class Chooser {
   }
 
  private:
+  [[nodiscard]] bool wants_sum(NodeId id) const {
+    const auto* norm = std::get_if<graph::BatchNorm>(&graph_.node(id).op);
+    return norm != nullptr && norm->fix_gamma && layout_.wants_gradient[graph_.node(id).data_inputs[0]] == 0 &&
+           readers_[id].size() == 1 && std::holds_alternative<graph::Convolution>(graph_.node(readers_[id][0]).op);
+  }
   [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).data_inputs[0]]; }
 
   // Elementwise operators keep the storage order of their input, also after a Flatten.
@@ -142,8 +149,8 @@ class Chooser {
 
 }  // namespace
 
-Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, Type type) {
-  return Chooser(graph, shapes, type).run();
+Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, const exec::Options& options) {
+  return Chooser(graph, shapes, options).run();
 }
 
 }  // namespace dtrain::cuda

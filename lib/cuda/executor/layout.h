@@ -44,8 +44,11 @@ struct Layout {
   std::vector<WeightForm> weights;           // by parameter
   std::vector<std::optional<Slice>> slices;  // by node
   std::vector<char> wants_gradient;          // by node: it, or a node before it, has parameters
+  // By node: of the gradient by its output, only the sum over the images is needed, because it is a batch norm of the
+  // images that learns nothing but beta. The convolution after it then computes the gradient of one image, the sum.
+  std::vector<char> wants_sum;
 };
 
-Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, Type type);
+Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, const exec::Options& options);
 
 }  // namespace dtrain::cuda

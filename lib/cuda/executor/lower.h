@@ -119,6 +119,8 @@ class Lowering {
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
   // Whether the gradient with respect to the node's output is needed.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return layout_.wants_gradient[id] != 0; }
+  // Layout::wants_sum: the gradient with respect to the node's output has one image, the sum over all.
+  [[nodiscard]] bool wants_sum(graph::NodeId id) const { return layout_.wants_sum[id] != 0; }
   // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed.
   void contribute(graph::NodeId id, const Map& term);
   // Removes and returns one of the terms added so far, for a kernel that adds it to the term it computes. Absent if

@@ -1,6 +1,10 @@
 #include "cuda/executor/lower_batch_norm.h"
 
+#include <cuda_runtime_api.h>
+
 #include "cuda/kernels/batch_norm.h"
+#include "cuda/kernels/bias.h"
+#include "cuda/runtime/error.h"
 
 namespace dtrain::cuda {
 
@@ -91,7 +95,31 @@ void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const
   });
 }
 
+namespace {
+
+// The backward pass of Layout::wants_sum: dbeta from the sum of dy over the images. gamma is fixed.
+void emit_beta_gradient(Lowering& l, const Norm& norm, const Map& dy) {
+  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
+  const auto workspace_bytes = static_cast<size_t>(bias_workspace_bytes(dy.type, dy.rows(), dy.channels));
+  const ValueId scratch = l.program().scratch(workspace_bytes);
+  l.program().kernel(norm.id, bias_gradient, {{dy.value}, {dbeta}}, [=](const Addresses& at) {
+    return BiasGradient{.type = dy.type,
+                        .rows = dy.rows(),
+                        .channels = dy.channels,
+                        .dy = at.in(dy),
+                        .dbias = at.at<float>(dbeta),
+                        .workspace = at.at(scratch)};
+  });
+  const size_t bytes = static_cast<size_t>(dy.channels) * sizeof(float);
+  l.program().step(norm.id, {{}, {dgamma}}, [=](const Addresses& at) -> Call {
+    return [memory = at.at(dgamma), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
+  });
+}
+
+}  // namespace
+
 void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradient) {
+  if (l.wants_sum(norm.id)) return emit_beta_gradient(l, norm, gradient.dy);
   const NormGradient g = gradient;
   const NodeId input = l.input_node(norm.id);
   const bool wanted = l.wants_gradient(input);

@@ -52,7 +52,20 @@ void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
   });
 }
 
-// dx has the form of the layer's input.
+// Returns the sum of a packed map over its images.
+Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
+  const Map sum = l.program().map(map.type, 1, map.h, map.w, map.channels, 0);
+  l.program().kernel(id, image_sum, {{map.value}, {sum.value}}, [=](const Addresses& at) {
+    return ImageSum{.type = map.type,
+                    .images = map.n,
+                    .elements = map.positions() * map.channels,
+                    .x = at.at(map.value),
+                    .y = at.at(sum.value)};
+  });
+  return sum;
+}
+
+// dx has the form of the layer's input, and one image if only the sum over the images is wanted.
 void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   Map dy = l.gradient(layer.id);
   if (!dy.exists()) return;
@@ -62,6 +75,7 @@ void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, x, dw, dy.value, kNoValue);
   const NodeId input = l.input_node(layer.id);
   if (!l.wants_gradient(input)) return;
+  if (l.wants_sum(input)) dy = sum_of_images(l, layer.id, dy);
   emit(l, layer.id, layer.plans->backward_data, {{layer.w, dy.value}, {dx.value}}, dx.value, layer.w, dy.value,
        kNoValue);
   l.contribute(input, dx);
@@ -100,7 +114,8 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
   l.set_output(id, layer.y);
   return [&l, layer, x] {
     if (!l.wants_gradient(l.input_node(layer.id))) return emit_backward(l, layer, {});
-    Map dx = l.program().map(x.type, x.n, x.h, x.w, x.channels, layer.x.channels - x.channels);
+    const int64_t images = l.wants_sum(l.input_node(layer.id)) ? 1 : x.n;
+    const Map dx = l.program().map(x.type, images, x.h, x.w, x.channels, layer.x.channels - x.channels);
     emit_backward(l, layer, dx);
   };
 }

@@ -62,6 +62,23 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads)
   if (active && threadIdx.y == 0) dbias[channel] = sum;
 }
 
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
+    image_sum_kernel(const T* x, int64_t images, int64_t elements, T* y) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x * N;
+  for (int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N; i < elements; i += step) {
+    float sum[N] = {};
+#pragma unroll 4
+    for (int64_t image = 0; image < images; image++) {
+      float value[N];
+      load<N>(x + image * elements + i, value);
+#pragma unroll
+      for (int k = 0; k < N; k++) sum[k] += value[k];
+    }
+    store<N>(sum, y + i);
+  }
+}
+
 }  // namespace
 
 void bias_add(const BiasAdd& s, cudaStream_t stream) {
@@ -105,6 +122,20 @@ void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
           .bytes = partial_bytes + s.channels * int64_t{sizeof(float)},
           .stream = stream},
          finish_gradient_kernel, partials, chunks.count, s.channels, s.dbias);
+}
+
+void image_sum(const ImageSum& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.images > 0 && s.elements > 0, "a sum of nothing");
+  const Width width = Width(s.type, s.elements).rows(s.x, s.elements).rows(s.y, s.elements);
+  const auto [grid, block] = flat_grid(width.groups());
+  const Launch what{.name = "image_sum",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = (s.images + 1) * s.elements * bytes_of(s.type),
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, image_sum_kernel<T, N>, static_cast<const T*>(s.x), s.images, s.elements, static_cast<T*>(s.y));
+  });
 }
 
 }  // namespace dtrain::cuda

@@ -1,4 +1,4 @@
-// The bias of a layer, and its gradient. kernels/tensor.h has the conventions of all kernels.
+// The bias of a layer, its gradient, and the sum of images. kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tensor.h"
@@ -27,5 +27,15 @@ struct BiasGradient {
   void* workspace = nullptr;
 };
 void bias_gradient(const BiasGradient& gradient, cudaStream_t stream);
+
+// y [elements] = the sum of the images of x [images, elements], in their order. One launch.
+// Bytes: (images + 1) * elements * bytes_of(type).
+struct ImageSum {
+  Type type = Type::kFloat32;
+  int64_t images = 0, elements = 0;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+void image_sum(const ImageSum& sum, cudaStream_t stream);
 
 }  // namespace dtrain::cuda

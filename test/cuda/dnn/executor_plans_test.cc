@@ -47,7 +47,7 @@ TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", 
       INFO(network.name << " in " << type_name(type));
       const exec::Options options{.batch_size = 128, .inputs = {{.shape = network.image}}, .dtype = type};
       const Result<GraphPlans> plans =
-          plan_convolutions(graph, shapes, choose_layout(graph, shapes, type), options, runner);
+          plan_convolutions(graph, shapes, choose_layout(graph, shapes, options), options, runner);
       if (!plans) FAIL(plans.error().text());
       CHECK(plans->size() == convolutions_of(graph, shapes, 1).size());
     }

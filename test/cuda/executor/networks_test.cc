@@ -2,6 +2,8 @@
 // executor itself computed. Second, several training steps with changing weights are compared with the reference
 // backend in float32.
 
+#include <algorithm>
+
 #include "emulator.h"
 #include "exec/check.h"
 #include "optim/initializer.h"
@@ -110,6 +112,31 @@ TEST_CASE("networks train as with the reference, as late as streams may run", "[
   const cuda::emulator::LateStreams late;
   check_training({"lenet", {1, 28, 28}, 4}, Type::kFloat32, 4, 1e-4);
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
+}
+
+// A ResNet's images go through a batch norm that learns only beta. It needs nothing but the sum of the first
+// convolution's gradient by its input, so that is computed from the sum of the images' gradients, as for one image.
+TEST_CASE("the gradient of a batch norm of the images comes from the sum over them", "[cuda][exec][networks]") {
+  const Network network{"resnet-20", {3, 28, 28}, 4};
+  const Pair pair = compile_pair(network, Type::kFloat32);
+  const exec::test::HostBatch batch = random_batch(network, 1);
+  exec::test::copy_weights(pair.truth->parameters(), pair.tested->parameters());
+  const Step truth = run_step(*pair.truth, batch.view()).value();
+  const cuda::emulator::Session session;
+  const Step tested = run_step(*pair.tested, batch.view()).value();
+  const auto gradient = [](const Step& step, const std::string& of) {
+    const auto found = std::ranges::find(step.tensors, "gradient of " + of, &Step::Tensor::name);
+    REQUIRE(found != step.tensors.end());
+    return Step{.tensors = {*found}};
+  };
+  CHECK(largest_difference(gradient(truth, "bn_data_beta"), gradient(tested, "bn_data_beta"), 0).error < 1e-4);
+  CHECK(largest_difference(gradient(truth, "bn_data_gamma"), gradient(tested, "bn_data_gamma"), 1).error == 0);
+  std::vector<std::string> of_images;
+  for (const auto& r : session.records()) {
+    if (r.name.starts_with("backward data") && r.name.find("x3x28x28") != std::string::npos)
+      of_images.push_back(r.name);
+  }
+  CHECK(of_images == std::vector<std::string>{"backward data float32 1x3x28x28 k16 3x3 s1 p1"});
 }
 
 // lenet has no fused nodes, so the bits must be equal. (With fusions, as in cases_test.cc, deep networks cannot be

@@ -44,6 +44,29 @@ TEST_CASE("a bias is added to every pixel, and its gradient is the sum over them
   }
 }
 
+TEST_CASE("images are summed in their order", "[cuda]") {
+  for (const Type type : kTypes) {
+    for (const size_t elements : {7U, 64U, 1000U}) {
+      constexpr size_t kImages = 5;
+      INFO("type " << static_cast<int>(type) << ", " << elements << " elements");
+      const Floats x = integers(kImages * elements, 1);
+      const Results results = in_all_orders([&] {
+        const Array from(type, x), to(type, static_cast<int64_t>(elements));
+        image_sum({.type = type,
+                   .images = kImages,
+                   .elements = static_cast<int64_t>(elements),
+                   .x = from.data(),
+                   .y = to.data()},
+                  nullptr);
+        return Results{to.get()};
+      });
+      Floats sum(elements);
+      for (size_t i = 0; i < x.size(); i++) sum[i % elements] += x[i];
+      REQUIRE(same_bits(results[0], sum));
+    }
+  }
+}
+
 TEST_CASE("the error of a bias gradient is within the bound of rounding", "[cuda]") {
   const Extent e{8, 24, 28, 28};
   const Floats dy = normals(e.count(), 1);
