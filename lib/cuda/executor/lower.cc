@@ -1,7 +1,11 @@
 #include "cuda/executor/lower.h"
 
+#include <cuda_runtime_api.h>
+
 #include "base/overloaded.h"
+#include "cuda/kernels/bias.h"
 #include "cuda/kernels/elementwise.h"
+#include "cuda/runtime/error.h"
 #include "graph/flow.h"
 #include "tensor/buckets.h"
 
@@ -130,6 +134,25 @@ Map Lowering::gradient(NodeId id) {
     terms_[id] = {sum};
   }
   return terms_[id][0];
+}
+
+void Lowering::emit_row_sum(NodeId id, const Map& map, ValueId sum) {
+  const ValueId workspace =
+      program_.scratch(static_cast<size_t>(bias_workspace_bytes(map.type, map.rows(), map.channels)));
+  program_.kernel(id, bias_gradient, {{map.value}, {sum}}, [=](const Addresses& at) {
+    return BiasGradient{.type = map.type,
+                        .rows = map.rows(),
+                        .channels = map.channels,
+                        .dy = at.in(map),
+                        .dbias = at.at<float>(sum),
+                        .workspace = at.at(workspace)};
+  });
+}
+
+void Lowering::emit_zeros(NodeId id, ValueId value, size_t bytes) {
+  program_.step(id, {{}, {value}}, [=](const Addresses& at) -> Call {
+    return [memory = at.at(value), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
+  });
 }
 
 void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {

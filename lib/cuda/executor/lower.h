@@ -130,6 +130,10 @@ class Lowering {
   Map gradient(graph::NodeId id);
   // Emits y = `factor` times the sum of maps of one form, and then max(y, 0) if relu.
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
+  // Emits sum [channels] = the sum of the map's rows; floats.
+  void emit_row_sum(graph::NodeId id, const Map& map, ValueId sum);
+  // Emits that the value's bytes become 0.
+  void emit_zeros(graph::NodeId id, ValueId value, size_t bytes);
 
  private:
   friend Lowered lower(const LowerRequest& request);

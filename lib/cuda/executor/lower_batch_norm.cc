@@ -1,10 +1,6 @@
 #include "cuda/executor/lower_batch_norm.h"
 
-#include <cuda_runtime_api.h>
-
 #include "cuda/kernels/batch_norm.h"
-#include "cuda/kernels/bias.h"
-#include "cuda/runtime/error.h"
 
 namespace dtrain::cuda {
 
@@ -95,38 +91,18 @@ void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const
   });
 }
 
-namespace {
-
-// The backward pass of Layout::wants_sum: dbeta from the sum of dy over the images. gamma is fixed.
-void emit_beta_gradient(Lowering& l, const Norm& norm, const Map& dy) {
-  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
-  const auto workspace_bytes = static_cast<size_t>(bias_workspace_bytes(dy.type, dy.rows(), dy.channels));
-  const ValueId scratch = l.program().scratch(workspace_bytes);
-  l.program().kernel(norm.id, bias_gradient, {{dy.value}, {dbeta}}, [=](const Addresses& at) {
-    return BiasGradient{.type = dy.type,
-                        .rows = dy.rows(),
-                        .channels = dy.channels,
-                        .dy = at.in(dy),
-                        .dbias = at.at<float>(dbeta),
-                        .workspace = at.at(scratch)};
-  });
-  const size_t bytes = static_cast<size_t>(dy.channels) * sizeof(float);
-  l.program().step(norm.id, {{}, {dgamma}}, [=](const Addresses& at) -> Call {
-    return [memory = at.at(dgamma), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
-  });
-}
-
-}  // namespace
-
 void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradient) {
-  if (l.wants_sum(norm.id)) return emit_beta_gradient(l, norm, gradient.dy);
+  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
+  if (l.wants_sum(norm.id)) {  // gamma is fixed, and dy has one image
+    l.emit_row_sum(norm.id, gradient.dy, dbeta);
+    return l.emit_zeros(norm.id, dgamma, static_cast<size_t>(norm.x.channels) * sizeof(float));
+  }
   const NormGradient g = gradient;
   const NodeId input = l.input_node(norm.id);
   const bool wanted = l.wants_gradient(input);
   // Terms of the input's gradient are stored in the form of the input, which may differ from that of x.
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
-  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
   const ValueId scratch = workspace(l, norm.x);
   Uses uses{{norm.x.value, g.y.value, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
             {dx.value, g.dskip.value, dgamma, dbeta}};

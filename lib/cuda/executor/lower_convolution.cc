@@ -1,9 +1,6 @@
 // Convolutions, and fully connected layers as convolutions of one pixel.
-#include <cuda_runtime_api.h>
-
 #include "cuda/executor/lower.h"
 #include "cuda/kernels/bias.h"
-#include "cuda/runtime/error.h"
 
 namespace dtrain::cuda {
 
@@ -40,16 +37,7 @@ void emit_forward(Lowering& l, const Layer& layer) {
 void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
   const ValueId dbias = l.gradient_of(layer.id, Convolution::kBias);
   if (dbias == kNoValue) return;
-  const ValueId workspace =
-      l.program().scratch(static_cast<size_t>(bias_workspace_bytes(dy.type, dy.rows(), dy.channels)));
-  l.program().kernel(layer.id, bias_gradient, {{dy.value}, {dbias}}, [=](const Addresses& at) {
-    return BiasGradient{.type = dy.type,
-                        .rows = dy.rows(),
-                        .channels = dy.channels,
-                        .dy = at.in(dy),
-                        .dbias = at.at<float>(dbias),
-                        .workspace = at.at(workspace)};
-  });
+  l.emit_row_sum(layer.id, dy, dbias);
 }
 
 // Returns the sum of a packed map over its images.
@@ -89,9 +77,7 @@ Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
   if (x.pitch != channels || x.zeros == 0) {
     wide = l.program().map(x.type, x.n, x.h, x.w, x.channels, wide.zeros);
     const auto bytes = static_cast<size_t>(wide.rows() * wide.pitch * bytes_of(wide.type));
-    l.program().step(id, {{}, {wide.value}}, [=](const Addresses& at) -> Call {
-      return [memory = at.at(wide.value), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
-    });
+    l.emit_zeros(id, wide.value, bytes);
     l.emit_sum(id, {x}, wide, false);
   }
   wide.channels = channels;
