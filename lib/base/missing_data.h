@@ -8,5 +8,7 @@ namespace dtrain {
 inline constexpr std::string_view kWaysToGetData =
     "'dtrain data get mnist' downloads MNIST into data/mnist; without a network take build/quickstart-data, which "
     "scripts/quickstart made, or make such a set with 'dtrain data synth --out build/quickstart-data'";
+// The part of it for who has tried to download.
+inline constexpr std::string_view kWithoutNetwork = kWaysToGetData.substr(kWaysToGetData.find("without a network"));
 
 }  // namespace dtrain

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/missing_data.h"
 #include "base/progress_bar.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
@@ -430,8 +431,11 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   const bool is_new = !fs::exists(options.out, error);
   DT_TRY_VOID(check_folder(options.out));
   Result<> got = get_into_folder(set, options, log);
-  if (!got && is_new) fs::remove(options.out, error);  // unless a part has arrived, with which another try begins
-  return got;
+  if (got) return {};
+  if (is_new) fs::remove(options.out, error);  // unless a part has arrived, with which another try begins
+  Error why = got.error();
+  if (why.code == Code::kUnavailable) why.message += fmt::format("; {}", kWithoutNetwork);
+  return tl::unexpected(why);
 }
 
 }  // namespace dtrain::tools

@@ -154,6 +154,16 @@ TEST_CASE("wrong addresses and folders are refused", "[tools]") {
   CHECK(published_set("mnits").error().code == Code::kUsage);
 }
 
+TEST_CASE("a download that fails for want of a network says what to train on without one", "[tools]") {
+  const Folders folders;
+  DataGetOptions options = folders.options();
+  options.url = "http://127.0.0.1:1";
+  options.attempts = 1;
+  const Error error = get_data(must(published_set("mnist")), options, Log::silent()).error();
+  CHECK(error.code == Code::kUnavailable);
+  CHECK_THAT(error.message, Contains("127.0.0.1") && Contains("build/quickstart-data"));
+}
+
 TEST_CASE("without checksums, the files of MNIST must still have their form", "[tools]") {
   const Folders folders;
   const PublishedSet set = must(published_set("mnist"));

@@ -41,7 +41,7 @@ Facts good_facts(const std::string& name) {
 Examined good() {
   Examined all;
   all.asked = {.starter = "ssh", .job = true, .perf = true, .workers = 3, .servers = 3, .checkpoints = 11};
-  all.hosts.push_back({.name = "this machine", .is_launcher = true, .facts = good_facts("here")});
+  all.hosts.push_back({.name = "this machine", .is_launcher = true, .is_here = true, .facts = good_facts("here")});
   for (int i = 1; i <= 3; i++) {
     HostReport host{.name = "node" + std::to_string(i), .workers = 1, .servers = 1, .has_first_worker = i == 1};
     host.facts = good_facts(host.name);
@@ -223,6 +223,17 @@ TEST_CASE("a wrong interface, and a loopback address among hosts, fail", "[docto
   facts_of(all, 2).address_error = "";
   facts_of(all, 2).address = "127.0.0.1";
   check_row(check_interface, all, Verdict::kFail, {"node2"}, "other hosts cannot reach", "-i NAME");
+}
+
+TEST_CASE("a loopback address is right where every line of the host file is this machine", "[doctor]") {
+  Examined all = good();
+  for (HostReport& host : all.hosts) {
+    host.is_here = true;
+    host.facts->address = "127.0.0.1";
+  }
+  CHECK(check_interface(all)[0].verdict == Verdict::kPass);
+  all.hosts[3].is_here = false;
+  CHECK(check_interface(all)[0].verdict == Verdict::kFail);
 }
 
 TEST_CASE("a blocked port names both ends, or the host that is cut off from many", "[doctor]") {

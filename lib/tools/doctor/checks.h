@@ -17,6 +17,7 @@ std::string_view word_of(Verdict verdict);          // "pass"
 struct HostReport {
   std::string name;  // as in the host file, or "this machine"
   bool is_launcher = false;
+  bool is_here = false;              // the launcher, or a name of the machine on which it runs: "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on it
   int64_t gpus = 0;                  // GPUs that these workers use; 0: none
   bool has_first_worker = false;     // worker 0, which writes the checkpoints

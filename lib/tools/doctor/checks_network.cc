@@ -15,6 +15,10 @@ bool is_alone(const Examined& examined) {
   return examined.hosts.size() == 1;
 }
 
+bool all_are_one_machine(const Examined& examined) {
+  return std::all_of(examined.hosts.begin(), examined.hosts.end(), [](const HostReport& host) { return host.is_here; });
+}
+
 // The cause alone: the ends of the connection are named anyway, and ports change from one examination to the next.
 std::string cause_of(const std::string& error) {
   if (!error.starts_with("cannot connect to ")) return error;
@@ -173,7 +177,7 @@ std::vector<Row> check_interface(const Examined& examined) {
                                   "one that a host has is used)"};
                     }
                     const bool loopback = facts.address.starts_with("127.") || facts.address == "::1";
-                    if (loopback && !is_alone(examined)) {
+                    if (loopback && !all_are_one_machine(examined)) {
                       return {.verdict = Verdict::kFail,
                               .found = fmt::format("its address is {}, which other hosts cannot reach", facts.address),
                               .remedy = "choose a network interface with -i NAME"};

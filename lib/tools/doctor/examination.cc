@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/endpoint.h"
 #include "job/process/token.h"
 #include "launch/connect_gate.h"
 #include "launch/host_runs.h"
@@ -101,7 +102,7 @@ Result<> Examination::plan() {
   const launch::Job& job = setting_.job;
   examined_.asked = setting_.asked;
   examined_.asked.launcher_open_files = launch::descriptors_of(job);
-  examined_.hosts.push_back({.name = "this machine", .is_launcher = true});
+  examined_.hosts.push_back({.name = "this machine", .is_launcher = true, .is_here = true});
   for (const launch::Machine& machine : job.machines) examined_.hosts.push_back({.name = machine.name});
   parts_.resize(examined_.hosts.size());
   DT_TRY(const std::string executable, launch::this_executable());
@@ -179,6 +180,7 @@ Result<> Examination::gather() {
       continue;
     }
     host.facts = *facts;
+    host.is_here = host.is_here || is_this_host(host.name);
     host.gpus = std::max<int64_t>(std::ssize(facts->gpus.found), 0);
   }
   return {};
