@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/host_limits.h"
+#include "bench/dlbs/benchmark.h"
+#include "bench/dlbs/report.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/process/token.h"
@@ -15,8 +17,6 @@
 #include "signal_thread.h"
 #include "start_job.h"
 #include "tool.h"
-#include "tools/dlbs/benchmark.h"
-#include "tools/dlbs/report.h"
 
 namespace dtrain::cmd {
 
@@ -24,7 +24,7 @@ namespace {
 
 struct BenchDlbsOptions {
   std::string config;
-  std::vector<tools::DlbsSetting> settings;  // in the order of the command line
+  std::vector<bench::DlbsSetting> settings;  // in the order of the command line
   std::vector<std::string> job;              // flags of training
   bool dry_run = false;
 };
@@ -35,7 +35,7 @@ BenchDlbsRow setting_row() {
           .value = "NAME=VALUE",
           .help = "set a parameter, as in -Pexp.model=resnet50; VALUE is JSON or a plain word",
           .bind = {.set = [](BenchDlbsOptions& options, std::string_view text) -> Result<> {
-                     DT_TRY(tools::DlbsSetting setting, tools::parse_dlbs_setting(text));
+                     DT_TRY(bench::DlbsSetting setting, bench::parse_dlbs_setting(text));
                      options.settings.push_back(std::move(setting));
                      return {};
                    },
@@ -114,22 +114,22 @@ job::Environment without_dmlc(const job::Environment& environment) {
 
 // A benchmark, and the flags of its training.
 struct Planned {
-  tools::DlbsParameters parameters;
-  tools::DlbsBenchmark benchmark;
+  bench::DlbsParameters parameters;
+  bench::DlbsBenchmark benchmark;
   std::vector<std::string> arguments = {};  // that the flags were read from
   job::Flags flags = {};
 };
 
-Result<tools::DlbsParameters> read_parameters(const BenchDlbsOptions& options, const job::Environment& environment) {
-  if (options.config.empty()) return tools::DlbsParameters::make("", options.settings, environment);
+Result<bench::DlbsParameters> read_parameters(const BenchDlbsOptions& options, const job::Environment& environment) {
+  if (options.config.empty()) return bench::DlbsParameters::make("", options.settings, environment);
   DT_TRY(const std::string text, read_file(options.config), "reading --config");
-  DT_TRY(tools::DlbsParameters parameters, tools::DlbsParameters::make(text, options.settings, environment),
+  DT_TRY(bench::DlbsParameters parameters, bench::DlbsParameters::make(text, options.settings, environment),
          "reading --config {}", options.config);
   return parameters;
 }
 
 // Each node says it, because it could not tell the others why they cannot meet.
-Result<> check_token(const std::string& token, bool insecure, const tools::Rendezvous& rendezvous) {
+Result<> check_token(const std::string& token, bool insecure, const bench::Rendezvous& rendezvous) {
   const std::string address = to_text(rendezvous.scheduler);
   if (job::check_token_policy(token, insecure, address)) return {};
   return fail(Code::kDenied,
@@ -140,10 +140,10 @@ Result<> check_token(const std::string& token, bool insecure, const tools::Rende
 }
 
 // Also refuses a benchmark in which this node could not meet the others.
-Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options, tools::DlbsParameters parameters) {
-  DT_TRY(tools::DlbsBenchmark benchmark, tools::dlbs_benchmark(parameters));
+Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options, bench::DlbsParameters parameters) {
+  DT_TRY(bench::DlbsBenchmark benchmark, bench::dlbs_benchmark(parameters));
   Planned planned{std::move(parameters), std::move(benchmark)};
-  planned.arguments = tools::training_flags_of(planned.benchmark, planned.parameters);
+  planned.arguments = bench::training_flags_of(planned.benchmark, planned.parameters);
   planned.arguments.insert(planned.arguments.end(), options.job.begin(), options.job.end());
   DT_TRY(const job::Parsed parsed, job::parse_flags(planned.arguments, without_dmlc(call.environment)),
          "making the flags of the benchmark");
@@ -154,7 +154,7 @@ Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options
                                                usual.filename().string(), planned.benchmark.rank);
   }
   if (!planned.benchmark.distributed() || options.dry_run) return planned;
-  if (planned.benchmark.rank == 0) DT_TRY_VOID(tools::check_owns_rendezvous(planned.benchmark.rendezvous));
+  if (planned.benchmark.rank == 0) DT_TRY_VOID(bench::check_owns_rendezvous(planned.benchmark.rendezvous));
   DT_TRY(const std::string token, job::token_of(planned.flags.launch));
   DT_TRY_VOID(check_token(token, planned.flags.launch.insecure, planned.benchmark.rendezvous));
   return planned;
@@ -180,12 +180,12 @@ Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
 // The flags to print for a benchmark of one process.
 std::string one_process_text(const Planned& planned) {
   if (!planned.benchmark.infers) return launch::shell_line(planned.arguments) + "\n";
-  const tools::BenchTrainOptions options = tools::inference_of(planned.benchmark);
+  const bench::BenchTrainOptions options = bench::inference_of(planned.benchmark);
   return fmt::format("inference by {} with batches of {}\n", options.network, options.batch_size);
 }
 
 Result<int> print_dry_run(const Call& call, const Planned& planned) {
-  std::string text = tools::dlbs_header(planned.parameters) + "\n";
+  std::string text = bench::dlbs_header(planned.parameters) + "\n";
   if (planned.benchmark.distributed()) {
     DT_TRY(const JobToStart job, processes_of(call, planned));
     text += launch::dry_run_text(job.processes);
@@ -202,12 +202,12 @@ struct Ran {
   bool reported = false;
 };
 
-Result<Ran> run_processes(const Call& call, const Planned& planned, tools::DlbsLog& log) {
+Result<Ran> run_processes(const Call& call, const Planned& planned, bench::DlbsLog& log) {
   DT_TRY(const role::RunDir run_dir, role::RunDir::claim(planned.flags, std::nullopt));
   DT_TRY(JobToStart job, processes_of(call, planned));
   const auto on_end = [&log](const launch::JobEnd& end) {
     if (end.exit_code == job::kExitOk) return;
-    (void)log.write(tools::dlbs_failure(end.error.empty() ? "the benchmark was stopped" : end.error));
+    (void)log.write(bench::dlbs_failure(end.error.empty() ? "the benchmark was stopped" : end.error));
   };
   DT_TRY(const int code, run_job(std::move(job.processes), planned.flags, run_dir, on_end));
   return Ran{code, true};
@@ -219,24 +219,24 @@ Result<Ran> train_here(const Planned& planned) {
   return Ran{code, false};
 }
 
-Result<tools::DlbsTimes> infer_here(const Planned& planned) {
-  tools::BenchTrainOptions options = tools::inference_of(planned.benchmark);
+Result<bench::DlbsTimes> infer_here(const Planned& planned) {
+  bench::BenchTrainOptions options = bench::inference_of(planned.benchmark);
   const int64_t threads = planned.flags.launch.threads;
   options.threads = threads > 0 ? static_cast<int>(threads) : usable_cores();
   note_threads(options.threads);
-  DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options));
-  return tools::dlbs_times_of(result);
+  DT_TRY(const bench::BenchTrainResult result, bench::bench_train(options));
+  return bench::dlbs_times_of(result);
 }
 
 // Nullopt if the benchmark ended without results, with the code `code`.
-Result<std::optional<tools::DlbsTimes>> measure(const Call& call, const Planned& planned, tools::DlbsLog& log,
+Result<std::optional<bench::DlbsTimes>> measure(const Call& call, const Planned& planned, bench::DlbsLog& log,
                                                 int& code) {
   if (planned.benchmark.infers) return infer_here(planned);
   const bool several = planned.benchmark.distributed();
   DT_TRY(const Ran ran, several ? run_processes(call, planned, log) : train_here(planned));
   code = ran.code;
-  if (code == job::kExitOk) return tools::read_dlbs_times(planned.flags.launch.run_dir, planned.benchmark.rank);
-  if (!ran.reported) DT_TRY_VOID(log.write(tools::dlbs_failure("the benchmark was stopped")));
+  if (code == job::kExitOk) return bench::read_dlbs_times(planned.flags.launch.run_dir, planned.benchmark.rank);
+  if (!ran.reported) DT_TRY_VOID(log.write(bench::dlbs_failure("the benchmark was stopped")));
   return std::nullopt;
 }
 
@@ -253,32 +253,32 @@ void complete(Planned& planned) {
 
 Result<int> run_benchmark(const Call& call, Planned planned) {
   complete(planned);
-  DT_TRY(tools::DlbsLog log, tools::DlbsLog::create(planned.parameters.text("exp.log_file")));
-  const auto now = [] { return tools::dlbs_clock(std::chrono::system_clock::now()); };
-  DT_TRY_VOID(log.write(tools::dlbs_header(planned.parameters) + tools::dlbs_line("results.start_time", now()) +
-                        tools::dlbs_line("results.proc_pid", ::getpid())));
+  DT_TRY(bench::DlbsLog log, bench::DlbsLog::create(planned.parameters.text("exp.log_file")));
+  const auto now = [] { return bench::dlbs_clock(std::chrono::system_clock::now()); };
+  DT_TRY_VOID(log.write(bench::dlbs_header(planned.parameters) + bench::dlbs_line("results.start_time", now()) +
+                        bench::dlbs_line("results.proc_pid", ::getpid())));
   int code = job::kExitOk;
-  Result<std::optional<tools::DlbsTimes>> times = measure(call, planned, log, code);
-  const std::string end = tools::dlbs_line("results.end_time", now());
+  Result<std::optional<bench::DlbsTimes>> times = measure(call, planned, log, code);
+  const std::string end = bench::dlbs_line("results.end_time", now());
   if (!times) {
     if (times.error().code == Code::kDevice) {
       times.error().context.push_back(
           fmt::format("measuring on exp.gpus={}; --gpus \"\" measures the CPU", planned.parameters.text("exp.gpus")));
     }
-    DT_TRY_VOID(log.write(end + tools::dlbs_failure(times.error().text())));
+    DT_TRY_VOID(log.write(end + bench::dlbs_failure(times.error().text())));
     return tl::unexpected(std::move(times.error()));
   }
-  DT_TRY_VOID(log.write(end + (*times ? tools::dlbs_results(**times) : "")));
+  DT_TRY_VOID(log.write(end + (*times ? bench::dlbs_results(**times) : "")));
   return code;
 }
 
 // Why the benchmark is not run at all; empty: it is.
-std::string why_skipped(const tools::DlbsParameters& parameters) {
+std::string why_skipped(const bench::DlbsParameters& parameters) {
   const std::string status = parameters.text("exp.status"), log = parameters.text("exp.log_file");
   if (status == "disabled" || status == "inactive") return fmt::format("exp.status is {}", status);
   const std::string rerun = parameters.text("exp.rerun");
   const Result<std::string> before = read_file(log);
-  if (!before || rerun == "always" || (rerun == "onfail" && !tools::dlbs_succeeded(*before))) return "";
+  if (!before || rerun == "always" || (rerun == "onfail" && !bench::dlbs_succeeded(*before))) return "";
   return fmt::format("the log {} exists, and exp.rerun is {}; -Pexp.rerun=always replaces the log", log, rerun);
 }
 
@@ -288,12 +288,12 @@ Result<int> bench_dlbs(const Call& call) {
   DT_TRY(ToolLine<BenchDlbsOptions> line,
          read_tool_line(job::FlagTable<BenchDlbsOptions>(bench_dlbs_rows()), kBenchDlbsUsage, call, 0, 0));
   if (line.help) return job::kExitOk;
-  DT_TRY(tools::DlbsParameters parameters, read_parameters(line.options, call.environment));
+  DT_TRY(bench::DlbsParameters parameters, read_parameters(line.options, call.environment));
   for (const std::string& note : parameters.notes()) show_note(note);
   if (parameters.boolean("exp.docker")) {
-    DT_TRY_VOID(tools::dlbs_benchmark(parameters));
+    DT_TRY_VOID(bench::dlbs_benchmark(parameters));
     const std::string directory = std::filesystem::current_path().string();
-    DT_TRY(const std::vector<std::string> command, tools::docker_command(parameters, directory));
+    DT_TRY(const std::vector<std::string> command, bench::docker_command(parameters, directory));
     fmt::print("{}\n", launch::shell_line(command));
     return job::kExitOk;
   }

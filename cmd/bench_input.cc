@@ -1,4 +1,4 @@
-#include "tools/bench_input.h"
+#include "bench/input.h"
 
 #include "job/flags/flags.h"
 #include "notes.h"
@@ -10,7 +10,7 @@ namespace dtrain::cmd {
 namespace {
 
 struct BenchInputOptions {
-  tools::BenchInputOptions bench;
+  bench::BenchInputOptions bench;
   std::string form = "auto";
   bool json = false;
 };
@@ -33,9 +33,9 @@ job::FlagTable<BenchInputOptions> bench_input_flags() {
        json_row(DT_FIELD(BenchInputOptions, json))}};
 }
 
-tools::BenchInputOptions bench_options(const BenchInputOptions& options) {
-  using Form = tools::BenchInputOptions::Form;
-  tools::BenchInputOptions bench = options.bench;
+bench::BenchInputOptions bench_options(const BenchInputOptions& options) {
+  using Form = bench::BenchInputOptions::Form;
+  bench::BenchInputOptions bench = options.bench;
   if (options.form != "auto") bench.form = options.form == "pixels" ? Form::kPixels : Form::kNumbers;
   return bench;
 }
@@ -48,7 +48,7 @@ constexpr const char* kBenchInputUsage =
 
 }  // namespace
 
-Result<tools::BenchInputOptions> bench_input_request(const Call& call) {
+Result<bench::BenchInputOptions> bench_input_request(const Call& call) {
   DT_TRY(const MixedLine<BenchInputOptions> line, read_mixed_line(bench_input_flags(), call.arguments));
   return bench_options(line.options);
 }
@@ -63,7 +63,7 @@ Result<int> bench_input(const Call& call) {
   DT_TRY(const job::Parsed parsed, job::parse_flags(line.job, call.environment));
   for (const std::string& note : parsed.notes) show_note(note);
   const Log log = Log::to_stderr("input", static_cast<int>(parsed.flags.launch.verbose));
-  DT_TRY(const tools::BenchInputResult result, tools::bench_input(parsed.flags, bench_options(line.options), log));
+  DT_TRY(const bench::BenchInputResult result, bench::bench_input(parsed.flags, bench_options(line.options), log));
   if (!line.options.json) std::fputs(result.text().c_str(), stderr);
   fmt::print("{}\n", result.json());
   return 0;

@@ -1,4 +1,4 @@
-#include "tools/bench_kv.h"
+#include "bench/kv.h"
 
 #include <iostream>
 
@@ -12,7 +12,7 @@ namespace dtrain::cmd {
 namespace {
 
 struct BenchKvOptions {
-  tools::BenchKvOptions bench;
+  bench::BenchKvOptions bench;
   int64_t workers = 1, servers = 1, cpus = 1;
   bool json = false;
 };
@@ -83,7 +83,7 @@ Result<ToolLine<BenchKvOptions>> read_bench_kv(const Call& call) {
 
 }  // namespace
 
-Result<tools::BenchKvOptions> bench_kv_request(const Call& call) {
+Result<bench::BenchKvOptions> bench_kv_request(const Call& call) {
   DT_TRY(const ToolLine<BenchKvOptions> line, read_bench_kv(call));
   return line.options.bench;
 }
@@ -93,7 +93,7 @@ Result<int> bench_kv(const Call& call) {
   if (line.help) return 0;
   const BenchKvOptions& options = line.options;
   const bool json = options.json;
-  DT_TRY(const tools::BenchKvResult result, tools::bench_kv(options.bench, [json](std::string_view progress) {
+  DT_TRY(const bench::BenchKvResult result, bench::bench_kv(options.bench, [json](std::string_view progress) {
            if (!json) std::cerr << progress << std::endl;
          }));
   if (!json) std::cerr << result.text();

@@ -1,4 +1,4 @@
-#include "tools/bench_train.h"
+#include "bench/train.h"
 
 #include "base/host_limits.h"
 #include "notes.h"
@@ -6,20 +6,20 @@
 #include "role/setup/devices.h"
 #include "tool.h"
 
-namespace dtrain::tools {
+namespace dtrain::bench {
 
 constexpr std::array<job::Named<BenchTrainOptions::Phase>, 2> names_of(BenchTrainOptions::Phase) {
   return {{{"training", BenchTrainOptions::Phase::kTraining}, {"inference", BenchTrainOptions::Phase::kInference}}};
 }
 
-}  // namespace dtrain::tools
+}  // namespace dtrain::bench
 
 namespace dtrain::cmd {
 
 namespace {
 
 struct BenchTrainOptions {
-  tools::BenchTrainOptions bench;
+  bench::BenchTrainOptions bench;
   int64_t threads = 0;
   std::vector<int64_t> gpus;
   std::string dtype = "float32";
@@ -81,7 +81,7 @@ Result<ToolLine<BenchTrainOptions>> read_bench_train(const Call& call) {
 
 }  // namespace
 
-Result<tools::BenchTrainOptions> bench_train_request(const Call& call) {
+Result<bench::BenchTrainOptions> bench_train_request(const Call& call) {
   DT_TRY(const ToolLine<BenchTrainOptions> line, read_bench_train(call));
   return line.options.bench;
 }
@@ -91,7 +91,7 @@ Result<int> bench_train(const Call& call) {
   if (line.help) return 0;
   const BenchTrainOptions& options = line.options;
   if (!options.bench.gpu) note_threads(options.bench.threads);
-  DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
+  DT_TRY(const bench::BenchTrainResult result, bench::bench_train(options.bench));
   if (!options.json) std::fputs(result.text().c_str(), stderr);
   fmt::print("{}\n", result.json());
   return 0;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "command_help.h"
 #include "job/process/process_environment.h"
-#include "tools/command_help.h"
 
 namespace dtrain::cmd {
 
@@ -51,7 +51,7 @@ Result<int> launch_agent(const Call& call);
 Result<int> examine_host(const Call& call);
 
 // The help of all sub-commands for users, in the order of `dtrain --help all`.
-Result<std::vector<tools::CommandHelp>> command_helps();
+Result<std::vector<CommandHelp>> command_helps();
 
 // Prints what `dtrain --help TOPIC` shows. The topic is empty for the first screen, "all", a subject of the flags of
 // training, or a sub-command. Code::kUsage: none of these.

@@ -1,4 +1,4 @@
-#include "tools/data_get.h"
+#include "dataset/get.h"
 
 #include "base/host_limits.h"
 #include "requests.h"
@@ -9,7 +9,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-using DataGetOptions = tools::DataGetOptions;
+using DataGetOptions = dataset::DataGetOptions;
 
 job::FlagTable<DataGetOptions> data_get_flags() {
   return {{
@@ -78,7 +78,7 @@ Result<ToolLine<DataGetOptions>> read_data_get(const Call& call) {
 
 }  // namespace
 
-Result<tools::DataGetOptions> data_get_request(const Call& call) {
+Result<dataset::DataGetOptions> data_get_request(const Call& call) {
   DT_TRY(const ToolLine<DataGetOptions> line, read_data_get(call));
   return line.options;
 }
@@ -88,10 +88,10 @@ Result<int> data_get(const Call& call) {
   if (line.help) return 0;
   const std::string& name = line.positionals[0];
   DataGetOptions& options = line.options;
-  DT_TRY(const tools::PublishedSet set, tools::published_set(name));
+  DT_TRY(const dataset::PublishedSet set, dataset::published_set(name));
   const SignalThread signals;
   options.stop = &signals.signals().stop;
-  DT_TRY_VOID(tools::get_data(set, options, tool_log("data", call)));
+  DT_TRY_VOID(dataset::get_data(set, options, tool_log("data", call)));
   fmt::print("{}\n", training_command(name, options.out));
   return 0;
 }

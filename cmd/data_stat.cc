@@ -1,4 +1,4 @@
-#include "tools/data_stat.h"
+#include "dataset/stat.h"
 
 #include <fmt/ranges.h>
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace dtrain::cmd {
 namespace {
 
 struct DataStatOptions {
-  tools::DataStatOptions stat;
+  dataset::DataStatOptions stat;
   bool json = false;
   int64_t sheet = 0, npy = 0;
   std::string out;
@@ -76,7 +76,7 @@ Result<int> print_stat(const std::vector<std::string>& names, DataStatOptions op
     files.insert(files.end(), found.begin(), found.end());
   }
   options.stat.threads = usable_cores();
-  DT_TRY(const tools::DataStat stat, tools::data_stat(files, options.stat, log));
+  DT_TRY(const dataset::DataStat stat, dataset::data_stat(files, options.stat, log));
   fmt::print("{}", options.json ? stat.json() + "\n" : stat.text());
   return 0;
 }
@@ -98,8 +98,8 @@ Result<int> write_pictures(const std::vector<std::string>& names, const MixedLin
   const bool draws = options.sheet > 0;
   const std::string out = !options.out.empty() ? options.out : draws ? "sheet.png" : "images.npy";
   DT_TRY_VOID(check_ending(out, {draws ? ".png" : ".npy"}));
-  DT_TRY_VOID(draws ? tools::write_sheet(parsed.flags, options.sheet, out, log)
-                    : tools::write_array(parsed.flags, options.npy, out, log));
+  DT_TRY_VOID(draws ? dataset::write_sheet(parsed.flags, options.sheet, out, log)
+                    : dataset::write_array(parsed.flags, options.npy, out, log));
   fmt::print("{}\n", out);
   return 0;
 }

@@ -1,10 +1,10 @@
+#include "dataset/synth.h"
 #include "tool.h"
-#include "tools/synth.h"
 
 namespace dtrain::cmd {
 
 Result<int> data_synth(const Call& call) {
-  using Options = tools::SynthOptions;
+  using Options = dataset::SynthOptions;
   const job::FlagTable<Options> table({
       {.name = "out",
        .value = "DIR",
@@ -34,7 +34,7 @@ Result<int> data_synth(const Call& call) {
   DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain data synth --out DIR [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   if (line.options.out.empty()) return fail(Code::kUsage, "dtrain data synth: --out DIR is missing");
-  DT_TRY_VOID(tools::synthesize(line.options, tool_log("synth", call)));
+  DT_TRY_VOID(dataset::synthesize(line.options, tool_log("synth", call)));
   return 0;
 }
 

@@ -112,11 +112,11 @@ bool computes(const std::vector<std::string>& arguments) {
   return command == nullptr || command->computes;
 }
 
-Result<std::vector<tools::CommandHelp>> command_helps() {
-  std::vector<tools::CommandHelp> helps;
+Result<std::vector<CommandHelp>> command_helps() {
+  std::vector<CommandHelp> helps;
   for (const SubCommand& command : grammar()) {
     if (command.help.empty()) continue;
-    tools::CommandHelp& help = helps.emplace_back(tools::CommandHelp{command.words, command.help, {}, {}, {}});
+    CommandHelp& help = helps.emplace_back(CommandHelp{command.words, command.help, {}, {}, {}});
     const auto take = [&help](const std::string& usage, std::vector<job::FlagHelp> flags) {
       help.usage = usage;
       help.flags = std::move(flags);

@@ -6,6 +6,9 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "doctor/examination.h"
+#include "doctor/gather.h"
+#include "doctor/report.h"
 #include "job/process/exit_code.h"
 #include "launch/cluster/cluster.h"
 #include "notes.h"
@@ -13,15 +16,10 @@
 #include "role/process/run_dir.h"
 #include "start_job.h"
 #include "tool.h"
-#include "tools/doctor/examination.h"
-#include "tools/doctor/gather.h"
-#include "tools/doctor/report.h"
 #include "train/disk_need.h"
 
 namespace dtrain::cmd {
 namespace {
-
-namespace doctor = tools::doctor;
 
 struct DoctorOptions {
   bool perf = false, json = false;

@@ -1,15 +1,15 @@
 // `dtrain examine-host`: not for users. `dtrain doctor` starts it on every host that it examines.
 #include <algorithm>
 
+#include "doctor/host_side.h"
 #include "job/process/exit_code.h"
 #include "tool.h"
-#include "tools/doctor/host_side.h"
 
 namespace dtrain::cmd {
 namespace {
 
 struct ExamineHostOptions {
-  tools::doctor::HostSide side;
+  doctor::HostSide side;
   std::string contact, speed;
 };
 
@@ -51,20 +51,19 @@ Result<int> examine_host(const Call& call) {
       "dtrain examine-host [FLAGS] [-- JOB-FLAGS]\nRuns on the hosts that dtrain doctor examines.";
   DT_TRY(ToolLine<ExamineHostOptions> line, read_tool_line(examine_host_flags(), usage, own, 0, 0));
   if (line.help) return job::kExitOk;
-  tools::doctor::HostSide& side = line.options.side;
-  side.key = call.environment(tools::doctor::kDoctorKey).value_or("");
+  doctor::HostSide& side = line.options.side;
+  side.key = call.environment(doctor::kDoctorKey).value_or("");
   if (side.key.empty()) {
-    return fail(Code::kUsage, "dtrain examine-host is started by dtrain doctor: {} is not set",
-                tools::doctor::kDoctorKey);
+    return fail(Code::kUsage, "dtrain examine-host is started by dtrain doctor: {} is not set", doctor::kDoctorKey);
   }
   if (!line.options.contact.empty()) {
-    DT_TRY_VOID(tools::doctor::tell_contacts(side, line.options.contact));
+    DT_TRY_VOID(doctor::tell_contacts(side, line.options.contact));
   } else if (!line.options.speed.empty()) {
-    DT_TRY_VOID(tools::doctor::tell_speed(side, line.options.speed));
+    DT_TRY_VOID(doctor::tell_speed(side, line.options.speed));
   } else {
     std::vector<std::string> job;
     if (separator != call.arguments.end()) job.assign(std::next(separator), call.arguments.end());
-    DT_TRY_VOID(tools::doctor::tell_facts(side, flags_of_job(job, call.environment)));
+    DT_TRY_VOID(doctor::tell_facts(side, flags_of_job(job, call.environment)));
   }
   return job::kExitOk;
 }

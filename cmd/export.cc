@@ -1,4 +1,4 @@
-#include "tools/export.h"
+#include "infer/export.h"
 
 #include "model_rows.h"
 #include "output.h"
@@ -7,9 +7,9 @@ namespace dtrain::cmd {
 
 namespace {
 
-using Format = tools::ExportOptions::Format;
+using Format = infer::ExportOptions::Format;
 
-struct ExportOptions : tools::ExportOptions {
+struct ExportOptions : infer::ExportOptions {
   std::string format_name = "auto", out;
 };
 
@@ -38,7 +38,7 @@ constexpr const char* kExportUsage = "dtrain export --model MODEL --out FILE.onn
 Result<Format> format_for(const ExportOptions& options) {
   if (options.format_name == "onnx") return Format::kOnnx;
   if (options.format_name == "safetensors") return Format::kSafetensors;
-  const auto by_ending = tools::format_of(options.out);
+  const auto by_ending = infer::format_of(options.out);
   if (by_ending) return *by_ending;
   return fail(Code::kUsage,
               "--out {}: the format is not known: use a name that ends in .onnx or .safetensors, or --format",
@@ -54,8 +54,8 @@ Result<int> export_model(const Call& call) {
   DT_TRY(options.format, format_for(options));
   const Log log = Log::to_stderr("export");
   DT_TRY(OutputFile output, OutputFile::open(options.out));
-  DT_TRY(const tools::Exported exported,
-         tools::export_model(
+  DT_TRY(const infer::Exported exported,
+         infer::export_model(
              options, [&](std::string_view piece) { return output.write(piece); }, log));
   DT_TRY_VOID(output.finish());
   log.info("{}: network {}, {} arrays{}", exported.params, exported.network, exported.arrays,

@@ -10,17 +10,15 @@
 #include "job/flags/environment.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
+#include "manual_page.h"
+#include "shell_completion.h"
 #include "tool.h"
-#include "tools/manual_page.h"
-#include "tools/shell_completion.h"
 
 namespace dtrain::cmd {
 
 namespace {
 
-using Commands = std::vector<tools::CommandHelp>;
-
-struct NoOptions {};
+using Commands = std::vector<CommandHelp>;
 
 // The first screen of --help has the commands and flags that most people need.
 struct FirstCommand {
@@ -72,7 +70,7 @@ std::string first_screen(const Commands& commands) {
       "usage: dtrain [train] FLAGS, or dtrain COMMAND ARGUMENTS\n\n"
       "Commands (dtrain help COMMAND shows the arguments of one):\n";
   for (const FirstCommand& first : first_commands()) {
-    const auto named = [&](const tools::CommandHelp& command) { return command.words[0] == first.word; };
+    const auto named = [&](const CommandHelp& command) { return command.words[0] == first.word; };
     const auto command = std::find_if(commands.begin(), commands.end(), named);
     DT_CHECK(command != commands.end(), "no command '{}'", first.word);
     text += fmt::format("  {:<8} {}\n", first.word, first.summary.empty() ? command->summary : first.summary);
@@ -97,7 +95,7 @@ std::string first_screen(const Commands& commands) {
 // One line for each sub-command that begins with `word`; for all of them if it is empty.
 std::string command_lines(const Commands& commands, const std::string& word) {
   std::string text;
-  for (const tools::CommandHelp& command : commands) {
+  for (const CommandHelp& command : commands) {
     if (!word.empty() && command.words[0] != word) continue;
     text += fmt::format("  dtrain {:<14} {}\n", command.name(), command.summary);
   }
@@ -113,7 +111,7 @@ std::string everything(const Commands& commands) {
 // Several sub-commands, or the flags of a subject, or both, as for "data". Empty: there is no such topic.
 std::string text_about(const Commands& commands, const std::string& topic) {
   std::string text;
-  for (const tools::CommandHelp& command : commands) {
+  for (const CommandHelp& command : commands) {
     if (command.name() == topic) return command_text(command.usage, command.flags);
     if (command.words[0] == topic && text.empty()) text = command_lines(commands, topic);
   }
@@ -131,7 +129,7 @@ std::string text_about(const Commands& commands, const std::string& topic) {
 std::vector<std::string> topics(const Commands& commands) {
   std::vector<std::string> all = subjects();
   all.insert(all.begin(), "all");
-  for (const tools::CommandHelp& command : commands) {
+  for (const CommandHelp& command : commands) {
     if (std::find(all.begin(), all.end(), command.words[0]) == all.end()) all.push_back(command.words[0]);
   }
   return all;
@@ -140,7 +138,7 @@ std::vector<std::string> topics(const Commands& commands) {
 // The sub-commands with the topics of those that take one.
 Result<Commands> commands_with_topics() {
   DT_TRY(Commands commands, command_helps());
-  for (tools::CommandHelp& command : commands) {
+  for (CommandHelp& command : commands) {
     if (command.name() == "train" || command.name() == "help") command.topics = topics(commands);
   }
   return commands;
@@ -159,9 +157,9 @@ Result<int> print_help(const std::string& topic) {
 }
 
 Result<int> help(const Call& call) {
-  const job::FlagTable<NoOptions> table({});
+  const job::FlagTable<NoFlags> table({});
   const std::string usage = "dtrain help [all|SUBJECT|COMMAND]";
-  DT_TRY(const ToolLine<NoOptions> line, read_tool_line(table, usage, call, 0, 2));
+  DT_TRY(const ToolLine<NoFlags> line, read_tool_line(table, usage, call, 0, 2));
   if (line.help) return job::kExitOk;
   return print_help(joined(line.positionals, " "));
 }
@@ -186,13 +184,13 @@ int print_examples() {
 }
 
 Result<int> completion(const Call& call) {
-  const job::FlagTable<NoOptions> table({});
-  DT_TRY(const ToolLine<NoOptions> line, read_tool_line(table, "dtrain completion bash|zsh|fish", call, 1, 1));
+  const job::FlagTable<NoFlags> table({});
+  DT_TRY(const ToolLine<NoFlags> line, read_tool_line(table, "dtrain completion bash|zsh|fish", call, 1, 1));
   if (line.help) return job::kExitOk;
   const std::string& shell = line.positionals.front();
-  const auto script = shell == "bash"   ? tools::bash_completion
-                      : shell == "zsh"  ? tools::zsh_completion
-                      : shell == "fish" ? tools::fish_completion
+  const auto script = shell == "bash"   ? bash_completion
+                      : shell == "zsh"  ? zsh_completion
+                      : shell == "fish" ? fish_completion
                                         : nullptr;
   if (script == nullptr) return job::unknown_choice(shell, {"bash", "zsh", "fish"});
   DT_TRY(const Commands commands, commands_with_topics());
@@ -201,11 +199,11 @@ Result<int> completion(const Call& call) {
 }
 
 Result<int> man(const Call& call) {
-  const job::FlagTable<NoOptions> table({});
-  DT_TRY(const ToolLine<NoOptions> line, read_tool_line(table, "dtrain man", call, 0, 0));
+  const job::FlagTable<NoFlags> table({});
+  DT_TRY(const ToolLine<NoFlags> line, read_tool_line(table, "dtrain man", call, 0, 0));
   if (line.help) return job::kExitOk;
   DT_TRY(const Commands commands, commands_with_topics());
-  std::fputs(tools::manual_page(commands, job::version()).c_str(), stdout);
+  std::fputs(manual_page(commands, job::version()).c_str(), stdout);
   return job::kExitOk;
 }
 

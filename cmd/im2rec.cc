@@ -1,4 +1,4 @@
-#include "tools/im2rec.h"
+#include "dataset/im2rec.h"
 
 #include "signal_thread.h"
 #include "tool.h"
@@ -7,7 +7,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-using Im2recOptions = tools::Im2recOptions;
+using Im2recOptions = dataset::Im2recOptions;
 
 // --no-shuffle sets the opposite of Im2recOptions::shuffle.
 job::Binding<Im2recOptions> no_shuffle() {
@@ -193,13 +193,13 @@ Result<int> im2rec(const Call& call) {
   DT_TRY(ToolLine<Im2recOptions> line, read_tool_line(im2rec_flags(), kIm2recUsage, own, 2, 32));
   if (line.help) return 0;
   const std::vector<std::string>& words = line.positionals;
-  for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(tools::apply_im2rec_key(words[i], line.options));
+  for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(dataset::apply_im2rec_key(words[i], line.options));
   const SignalThread signals;
   const Log log = tool_log("im2rec", call);
-  const tools::Im2recHost host{.print = [](const std::string& text) { std::puts(text.c_str()); },
-                               .stop = &signals.signals().stop};
-  DT_TRY_VOID(words.size() == 2 ? tools::im2rec_prefix(words[0], words[1], line.options, log, host)
-                                : tools::im2rec_list(words[0], words[1], words[2], line.options, log, host));
+  const dataset::Im2recHost host{.print = [](const std::string& text) { std::puts(text.c_str()); },
+                                 .stop = &signals.signals().stop};
+  DT_TRY_VOID(words.size() == 2 ? dataset::im2rec_prefix(words[0], words[1], line.options, log, host)
+                                : dataset::im2rec_list(words[0], words[1], words[2], line.options, log, host));
   return 0;
 }
 

@@ -1,4 +1,4 @@
-#include "tools/info.h"
+#include "infer/info.h"
 
 #include "model_rows.h"
 #include "output.h"
@@ -7,7 +7,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct InfoOptions : tools::InfoOptions {
+struct InfoOptions : infer::InfoOptions {
   bool json = false;
 };
 
@@ -40,7 +40,7 @@ Result<int> info(const Call& call) {
   DT_TRY(ToolLine<InfoOptions> line, read_tool_line(info_flags(), kInfoUsage, call, 1, 1));
   if (line.help) return 0;
   line.options.subject = line.positionals[0];
-  DT_TRY(const std::string text, tools::info(line.options, line.options.json, Log::to_stderr("info")));
+  DT_TRY(const std::string text, infer::info(line.options, line.options.json, Log::to_stderr("info")));
   DT_TRY(OutputFile output, OutputFile::open(""));
   DT_TRY_VOID(output.write(text));
   DT_TRY_VOID(output.finish());

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "infer/trained_model.h"
 #include "tool.h"
-#include "tools/trained_model.h"
 
 namespace dtrain::cmd {
 
@@ -23,7 +23,7 @@ job::FlagRow<Options> epoch_row() {
           .max = job::kStepsMax};
 }
 
-// Which model, and which network it is. Options must have a member `tools::ModelChoice model`.
+// Which model, and which network it is. Options must have a member `infer::ModelChoice model`.
 template <class Options>
 std::vector<job::FlagRow<Options>> model_rows() {
   return {

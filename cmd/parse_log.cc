@@ -1,19 +1,19 @@
-#include "tools/parse_log.h"
+#include "observe/runs/parse_log.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/words.h"
+#include "plan/speed_log.h"
 #include "tool.h"
-#include "tools/speed_log.h"
 
-namespace dtrain::tools {
+namespace dtrain::observe {
 
 constexpr std::array<job::Named<ParseLogOptions::Format>, 2> names_of(ParseLogOptions::Format) {
   return {{{"markdown", ParseLogOptions::Format::kMarkdown}, {"none", ParseLogOptions::Format::kNone}}};
 }
 
-}  // namespace dtrain::tools
+}  // namespace dtrain::observe
 
 namespace dtrain::cmd {
 namespace {
@@ -43,7 +43,7 @@ std::vector<std::string> with_joined_names(const std::vector<std::string>& words
 Result<int> parse_log(const Call& whole) {
   Call call = whole;
   call.arguments = with_joined_names(call.arguments);
-  using Options = tools::ParseLogOptions;
+  using Options = observe::ParseLogOptions;
   const job::FlagTable<Options> table({
       {.name = "format",
        .value = "markdown|none",
@@ -58,8 +58,8 @@ Result<int> parse_log(const Call& whole) {
   DT_TRY(const ToolLine<Options> line,
          read_tool_line(table, "dtrain parse-log FILE|RUN-DIRECTORY [FLAGS]", call, 1, 1));
   if (line.help) return 0;
-  DT_TRY(const std::vector<std::string> logs, tools::logs_at(line.positionals[0]));
-  DT_TRY(const tools::ParsedLogs parsed, tools::parse_logs(logs, line.options), "reading {}", line.positionals[0]);
+  DT_TRY(const std::vector<std::string> logs, plan::logs_at(line.positionals[0]));
+  DT_TRY(const observe::ParsedLogs parsed, observe::parse_logs(logs, line.options), "reading {}", line.positionals[0]);
   std::fputs(parsed.table.c_str(), stdout);
   for (const std::string& note : parsed.notes) std::fputs(("warning: " + note + "\n").c_str(), stderr);
   return 0;

@@ -1,15 +1,15 @@
 // `dtrain plan`: measures the workers of a job, or reads their speeds, and writes its groups and shares.
-#include "tools/plan.h"
+#include "plan/plan.h"
 
 #include "base/console.h"
 #include "launch/foreground.h"
 #include "launch/supervisor.h"
 #include "notes.h"
+#include "plan/planned_job.h"
 #include "role/worker/calibration.h"
 #include "signal_thread.h"
 #include "start_job.h"
 #include "tool.h"
-#include "tools/planned_job.h"
 
 namespace dtrain::sync {
 
@@ -26,7 +26,7 @@ namespace {
 struct PlanOptions {
   std::string from_log;
   role::CalibrationSetting calibration;
-  tools::PlanOptions plan;
+  plan::PlanOptions plan;
   bool json = false;
 };
 
@@ -120,14 +120,14 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
                                                      .places = std::move(places),
-                                                     .run_dir = tools::calibration_dir(flags),
+                                                     .run_dir = plan::calibration_dir(flags),
                                                      .missing = missing}));
   calibration.processes.stopped_hint = "stopped; no plan was written";
   return calibration;
 }
 
 // Runs the calibration job. Returns its exit code; if that is 0, `job` is set.
-Result<int> calibrate(const Call& call, const job::Flags& flags, const PlanOptions& options, tools::PlannedJob& job) {
+Result<int> calibrate(const Call& call, const job::Flags& flags, const PlanOptions& options, plan::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
   Console console = Console::to_stderr(flags.launch.terminal);
   DT_TRY(const int code, launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
@@ -135,26 +135,26 @@ Result<int> calibrate(const Call& call, const job::Flags& flags, const PlanOptio
            return end.exit_code;
          }));
   if (code != 0) return code;
-  DT_TRY(job, tools::job_of_calibration(flags, calibration.run_dir, options.calibration.batches));
+  DT_TRY(job, plan::job_of_calibration(flags, calibration.run_dir, options.calibration.batches));
   return 0;
 }
 
 Result<int> plan_job(const Call& call, const PlanOptions& options, job::Flags flags) {
-  DT_TRY_VOID(tools::prepare_plan(flags));
-  tools::PlannedJob job;
+  DT_TRY_VOID(plan::prepare_plan(flags));
+  plan::PlannedJob job;
   if (!options.from_log.empty()) {
-    DT_TRY(job, tools::job_of_log(flags, options.from_log));
+    DT_TRY(job, plan::job_of_log(flags, options.from_log));
   } else {
     DT_TRY(const int code, calibrate(call, flags, options, job));
     if (code != 0) return code;
   }
   if (!job.hint.empty()) show_note(job.hint);
   Console console = Console::to_stderr(flags.launch.terminal);
-  DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan, [&](Live live) {
+  DT_TRY(const plan::Plan plan, plan::make_plan(job, options.plan, [&](Live live) {
            console.live(std::move(live), Console::Time::clock::now());
          }));
   console.finish();
-  DT_TRY(const std::string written, tools::write_plan_files(plan, tools::plan_files(flags.launch)));
+  DT_TRY(const std::string written, plan::write_plan_files(plan, plan::plan_files(flags.launch)));
   if (options.json) {
     fmt::print("{}\n", plan.json());
   } else {
@@ -183,7 +183,7 @@ Result<int> plan(const Call& call) {
   DT_TRY(const MixedLine<PlanOptions> asked, read_mixed_line(table, call.arguments));
   std::vector<std::string> of_job = asked.job;
   if (const std::string& log = asked.options.from_log; !log.empty()) {
-    DT_TRY(of_job, tools::with_flags_of_run(asked.job, log), "taking the speeds from --from-log {}", log);
+    DT_TRY(of_job, plan::with_flags_of_run(asked.job, log), "taking the speeds from --from-log {}", log);
   }
   DT_TRY(const job::Parsed parsed, job::parse_flags(of_job, call.environment));
   const job::Flags& flags = parsed.flags;

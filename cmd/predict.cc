@@ -1,4 +1,4 @@
-#include "tools/predict.h"
+#include "infer/predict.h"
 
 #include <iostream>
 
@@ -10,9 +10,9 @@ namespace dtrain::cmd {
 
 namespace {
 
-using Output = tools::PredictOptions::Output;
+using Output = infer::PredictOptions::Output;
 
-struct PredictOptions : tools::PredictOptions {
+struct PredictOptions : infer::PredictOptions {
   std::string output_name = "table";
   std::string out;
 };
@@ -69,12 +69,12 @@ Result<int> predict(const Call& call) {
   options.output = options.output_name == "json"  ? Output::kJson
                    : options.output_name == "npy" ? Output::kNpy
                                                   : Output::kTable;
-  DT_TRY(options.inputs, tools::with_lines_of(std::cin, line.positionals));
+  DT_TRY(options.inputs, infer::with_lines_of(std::cin, line.positionals));
   note_threads(options.model.flags.launch.threads);
   const Log log = Log::to_stderr("predict");
   DT_TRY(OutputFile output, OutputFile::open(options.out));
   const auto write = [&](std::string_view piece) { return output.write(piece); };
-  DT_TRY(const tools::Predicted predicted, tools::predict(options, write, log));
+  DT_TRY(const infer::Predicted predicted, infer::predict(options, write, log));
   DT_TRY_VOID(output.finish());
   if (predicted.bad_records > 0) {
     log.warn("{} of {} pictures could not be read and were left out", predicted.bad_records,

@@ -2,17 +2,17 @@
 // sets, where running the command would show less.
 #pragma once
 
+#include "bench/input.h"
+#include "bench/kv.h"
+#include "bench/train.h"
 #include "command.h"
-#include "tools/bench_input.h"
-#include "tools/bench_kv.h"
-#include "tools/bench_train.h"
-#include "tools/data_get.h"
+#include "dataset/get.h"
 
 namespace dtrain::cmd {
 
-Result<tools::BenchTrainOptions> bench_train_request(const Call& call);
-Result<tools::BenchKvOptions> bench_kv_request(const Call& call);
-Result<tools::BenchInputOptions> bench_input_request(const Call& call);
-Result<tools::DataGetOptions> data_get_request(const Call& call);
+Result<bench::BenchTrainOptions> bench_train_request(const Call& call);
+Result<bench::BenchKvOptions> bench_kv_request(const Call& call);
+Result<bench::BenchInputOptions> bench_input_request(const Call& call);
+Result<dataset::DataGetOptions> data_get_request(const Call& call);
 
 }  // namespace dtrain::cmd

@@ -1,4 +1,4 @@
-#include "tools/score.h"
+#include "infer/score.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct ScoreOptions : tools::ScoreOptions {
+struct ScoreOptions : infer::ScoreOptions {
   bool json = false;
   std::string log_format;  // empty: not given
 };
@@ -53,7 +53,7 @@ Result<int> score(const Call& call) {
          read_tool_line(score_flags(), "dtrain score --model MODEL [FLAGS]", call, 0, 0));
   if (line.help) return 0;
   note_threads(line.options.model.flags.launch.threads);
-  DT_TRY(const tools::Score result, tools::score(line.options, tool_log("score", call)));
+  DT_TRY(const infer::Score result, infer::score(line.options, tool_log("score", call)));
   const bool shows_table = ::isatty(STDOUT_FILENO) != 0 && line.options.log_format.empty();
   fmt::print("{}", line.options.json ? result.json() + "\n" : shows_table ? result.table() : result.text());
   return 0;

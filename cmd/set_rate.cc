@@ -4,15 +4,10 @@
 #include "train/rate_request.h"
 
 namespace dtrain::cmd {
-namespace {
-
-struct Options {};
-
-}  // namespace
 
 Result<int> set_rate(const Call& call) {
-  const job::FlagTable<Options> table({});
-  DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain set-rate RUN-DIRECTORY RATE|xFACTOR", call, 2, 2));
+  const job::FlagTable<NoFlags> table({});
+  DT_TRY(const ToolLine<NoFlags> line, read_tool_line(table, "dtrain set-rate RUN-DIRECTORY RATE|xFACTOR", call, 2, 2));
   if (line.help) return 0;
   const std::string& run_dir = line.positionals[0];
   DT_TRY(const train::RateRequest request, train::parse_rate_request(line.positionals[1]));

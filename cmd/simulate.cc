@@ -1,4 +1,4 @@
-#include "tools/simulate.h"
+#include "plan/simulate.h"
 
 #include <cstdio>
 
@@ -11,7 +11,7 @@ namespace dtrain::cmd {
 namespace {
 
 struct SimulateOptions {
-  tools::SimulateOptions simulation;
+  plan::SimulateOptions simulation;
   std::string replay, csv;
   bool json = false;
 };
@@ -179,7 +179,7 @@ job::FlagTable<SimulateOptions> simulate_flags() {
 
 Result<int> replay(const std::string& path) {
   const auto print = [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); };
-  DT_TRY(const sync::Replay replay, tools::replay_file(path, print));
+  DT_TRY(const sync::Replay replay, plan::replay_file(path, print));
   std::fflush(stdout);
   if (!replay.difference) {
     fmt::print(stderr, "{}: the replay of {} events of {} slices gives the same effects\n", path, replay.events,
@@ -198,13 +198,13 @@ Result<int> simulate(const Call& call) {
   const SimulateOptions& options = line.options;
   if (!options.replay.empty()) return replay(options.replay);
   Console console = Console::to_stderr(call.environment("TERM").value_or(""));
-  const tools::SimulateProgress progress{
+  const plan::SimulateProgress progress{
       .line =
           [&](std::string_view text) {
             if (!options.json) console.line(text);
           },
       .live = [&](Live live) { console.live(std::move(live), Console::Time::clock::now()); }};
-  DT_TRY(const tools::SimulateResult result, tools::simulate(options.simulation, progress));
+  DT_TRY(const plan::SimulateResult result, plan::simulate(options.simulation, progress));
   console.finish();
   if (!options.csv.empty()) DT_TRY_VOID(write_file_atomic(options.csv, result.csv()), "writing --csv");
   std::fputs((options.json ? result.json() + "\n" : result.text()).c_str(), stdout);

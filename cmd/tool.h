@@ -59,6 +59,9 @@ std::string command_text(const std::string& usage, const std::vector<job::FlagHe
 // Answers --help: prints that text, or gives its parts to call.take_help.
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags);
 
+// Of a tool that has no flags.
+struct NoFlags {};
+
 // A tool's parsed command line.
 template <class Options>
 struct ToolLine {

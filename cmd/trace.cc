@@ -7,14 +7,13 @@ namespace dtrain::cmd {
 
 namespace {
 
-struct Options {};
 constexpr size_t kDirectoriesMax = 10'000;
 
 }  // namespace
 
 Result<int> trace(const Call& call) {
-  const job::FlagTable<Options> table({});
-  DT_TRY(const ToolLine<Options> line,
+  const job::FlagTable<NoFlags> table({});
+  DT_TRY(const ToolLine<NoFlags> line,
          read_tool_line(table, "dtrain trace RUN-DIRECTORY [DIRECTORY...]", call, 1, kDirectoriesMax));
   if (line.help) return 0;
   DT_TRY(const telemetry::MergedTrace merged, telemetry::merge_traces(line.positionals));

@@ -9,6 +9,7 @@
 #include "batch_job.h"
 #include "cluster_files.h"
 #include "command.h"
+#include "dry_run.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
@@ -30,7 +31,6 @@
 #include "signal_thread.h"
 #include "start_job.h"
 #include "tool.h"
-#include "tools/dry_run.h"
 
 namespace dtrain::cmd {
 
@@ -110,7 +110,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
       table += submission;
     }
   }
-  DT_TRY(const std::string text, tools::dry_run_text(flags, table, std::move(missing)));
+  DT_TRY(const std::string text, dry_run_text(flags, table, std::move(missing)));
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -18,8 +18,8 @@ using test::must, test::joined, test::Words;
 namespace {
 
 // The tool that the words begin with.
-const tools::CommandHelp& tool_of(const std::vector<tools::CommandHelp>& tools, const Words& words) {
-  const auto named = [&](const tools::CommandHelp& tool) {
+const cmd::CommandHelp& tool_of(const std::vector<cmd::CommandHelp>& tools, const Words& words) {
+  const auto named = [&](const cmd::CommandHelp& tool) {
     return tool.words.size() <= words.size() && std::equal(tool.words.begin(), tool.words.end(), words.begin());
   };
   const auto tool = std::ranges::find_if(tools, named);
@@ -28,7 +28,7 @@ const tools::CommandHelp& tool_of(const std::vector<tools::CommandHelp>& tools, 
 }
 
 // The main spelling of a flag; empty if the tool does not have it.
-std::string main_spelling(const tools::CommandHelp& tool, const std::string& given) {
+std::string main_spelling(const cmd::CommandHelp& tool, const std::string& given) {
   const std::string spelling = given.substr(0, given.find('='));
   for (const job::FlagHelp& flag : tool.flags) {
     if (std::ranges::find(flag.names, spelling) != flag.names.end()) return flag.names.front();
@@ -68,14 +68,14 @@ class Runs {
 TEST_CASE("each flag of a tool changes what the tool does, as tool_flags.txt says", "[cmd][tool-flags]") {
   const test::TempDir dir;
   test::make_inputs(dir.path());
-  const std::vector<tools::CommandHelp> tools = must(cmd::command_helps());
+  const std::vector<cmd::CommandHelp> tools = must(cmd::command_helps());
   const std::string path = std::string(DTRAIN_CMD_TEST_DIR) + "/tool_flags.txt";
   test::EffectsFile file = test::read_effects(path, dir.path());
   Runs runs(dir.path());
   std::set<std::string> followed;
   for (test::FlagCase& one : file.lines) {
     if (one.is_command) continue;
-    const tools::CommandHelp& tool = tool_of(tools, one.command);
+    const cmd::CommandHelp& tool = tool_of(tools, one.command);
     INFO("dtrain " << tool.name() << ": " << one.line);
     const std::string flag = main_spelling(tool, one.flag.at(0));
     REQUIRE(!flag.empty());
@@ -91,7 +91,7 @@ TEST_CASE("each flag of a tool changes what the tool does, as tool_flags.txt say
     if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) one.effects = effects;
     CHECK(one.effects == effects);
   }
-  for (const tools::CommandHelp& tool : tools) {
+  for (const cmd::CommandHelp& tool : tools) {
     if (tool.name() == "train") continue;
     for (const job::FlagHelp& flag : tool.flags) {
       INFO("dtrain " << tool.name() << " " << flag.names.front() << " is not in tool_flags.txt");

@@ -18,7 +18,7 @@
 namespace dtrain::test {
 
 namespace fs = std::filesystem;
-using tools::BenchInputOptions, tools::BenchKvOptions, tools::BenchTrainOptions, tools::DataGetOptions;
+using bench::BenchInputOptions, bench::BenchKvOptions, bench::BenchTrainOptions, dataset::DataGetOptions;
 
 // clang-format off
 DT_DUMPED(BenchTrainOptions, network, batch_size, image, num_classes, phase, num_batches, num_warmup_batches, threads, gpu, device_module, dtype, tf32, winograd, bound, profile)

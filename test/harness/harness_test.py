@@ -282,19 +282,19 @@ def test_the_folder_with_data_may_be_relative():
 def with_rooms(tree):
     """Three programs in the rooms sync and exec, as meson knows them, and a log in which all have run."""
     tests, targets = [], []
-    for name, room in (("sync", "sync"), ("exec", "exec"), ("exec_cpu", "exec/cpu"), ("tools", "tools")):
+    for name, room in (("sync", "sync"), ("exec", "exec"), ("exec_cpu", "exec/cpu"), ("train", "train")):
         program = str(tree.path / f"build/test/{room}/{name}_test")
         tests.append({"name": name, "cmd": [program], "depends": [f"{name}@exe"]})
         targets.append({"id": f"{name}@exe", "filename": [program], "build_by_default": True})
         tree.write(f"test/{room.split('/')[0]}/meson.build", f"test('{name}', x, suite: 'fast')\n")
     targets.append({"id": "dtrain@exe", "filename": [str(tree.path / "build/cmd/dtrain")], "build_by_default": True})
-    tree.write("fake/names", "sync\nexec\nexec_cpu\ntools\n")
+    tree.write("fake/names", "sync\nexec\nexec_cpu\ntrain\n")
     # With --tests alone, meson prints the list of tests, and with --targets too both lists.
     tree.write("fake/both", json.dumps({"tests": tests, "targets": targets}))
     tree.write("fake/one", json.dumps(tests))
     fake = FAKE_MESON.replace('cat "$FAKE/tests"', 'case " $* " in *" --targets "*) cat "$FAKE/both" ;; *) cat "$FAKE/one" ;; esac')
     tree.write("bin/meson", fake, 0o755)
-    tree.expect("fast sync 3\nfast exec 3\nfast exec_cpu 3\nfast tools 3\n", "")
+    tree.expect("fast sync 3\nfast exec 3\nfast exec_cpu 3\nfast train 3\n", "")
 
 
 def test_only_the_programs_of_the_rooms_are_built_and_run():
@@ -319,7 +319,7 @@ def test_an_unknown_suite_or_room_is_refused():
         ended = tree.run("scripts/test", "fsat")
         assert ended.returncode == 1 and "unknown suite or room 'fsat'; the suites are fast slow" in ended.stderr
         ended = tree.run("scripts/test", "fast", "sink")
-        assert ended.returncode == 1 and "'sink'" in ended.stderr and "the rooms are exec sync tools\n" in ended.stderr, ended
+        assert ended.returncode == 1 and "'sink'" in ended.stderr and "the rooms are exec sync train\n" in ended.stderr, ended
         ended = tree.run("scripts/test", "cluster", "sync")
         assert ended.returncode == 1 and "suite cluster has no rooms" in ended.stderr, ended
 
@@ -327,15 +327,15 @@ def test_an_unknown_suite_or_room_is_refused():
 def test_what_asan_compares_too_runs_there_alone():
     with Tree() as tree:
         with_rooms(tree)
-        tree.write("fake/log", entry("sync") + entry("exec") + entry("exec_cpu") + entry("tools"))
+        tree.write("fake/log", entry("sync") + entry("exec") + entry("exec_cpu") + entry("train"))
         tree.run("scripts/test", "fast")
-        assert (tree.path / "fake/run").read_text() == "sync exec exec_cpu tools\n"
+        assert (tree.path / "fake/run").read_text() == "sync exec exec_cpu train\n"
         tree.write("fake/log", entry("sync") + entry("exec") + entry("exec_cpu"))
         tree.write("fake/built", "")
         ended = tree.run("scripts/test", "fast", "asan")  # asan's programs are not in the fake build
         assert "suite fast: 9 passed, 0 failed" in ended.stdout, ended
         assert (tree.path / "fake/run").read_text() == "sync exec exec_cpu\n"
-        assert "tools_test" not in (tree.path / "fake/built").read_text()
+        assert "train_test" not in (tree.path / "fake/built").read_text()
         assert "cmd/dtrain" in (tree.path / "fake/built").read_text()
 
 

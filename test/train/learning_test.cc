@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "data/loading/open.h"
+#include "dataset/synth.h"
 #include "graph/fine_tune.h"
 #include "graph/models/models.h"
 #include "kvstore/worker/device_store.h"
@@ -11,7 +12,6 @@
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "telemetry/registry.h"
-#include "tools/synth.h"
 #include "train/local_coordinator.h"
 #include "train/trainer.h"
 
@@ -138,7 +138,7 @@ data::DataSets some_classes(const data::DataSets& data, int64_t first_class, siz
 
 TEST_CASE("lenet learns the synthetic data set and a linear classifier does not", "[train][slow]") {
   const dtrain::test::TempDir dir;
-  must(tools::synthesize({.out = dir.path()}, Log::silent()));
+  must(dataset::synthesize({.out = dir.path()}, Log::silent()));
   data::DataOptions files;
   files.data_train = dir.path("train.rec");
   files.data_val = dir.path("test.rec");
@@ -159,7 +159,7 @@ TEST_CASE("lenet learns the synthetic data set and a linear classifier does not"
 // few pictures.
 TEST_CASE("a network that was fine-tuned is better than one that begins with nothing", "[train][slow]") {
   const dtrain::test::TempDir dir;
-  must(tools::synthesize({.out = dir.path()}, Log::silent()));
+  must(dataset::synthesize({.out = dir.path()}, Log::silent()));
   data::DataOptions files;
   files.data_dir = dir.path();
   files.scale = 1.0F / 128;

@@ -27,7 +27,7 @@ struct CalibrationSetting {
 job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting);
 
 // Runs one process of the calibration job, the scheduler or a worker. `flags` come from calibration_flags. A worker's
-// log ends with two Speedometer lines, which tools/speed_log.h reads: the warm-up, and the median of the measured
+// log ends with two Speedometer lines, which plan/speed_log.h reads: the warm-up, and the median of the measured
 // steps. Returns exit code 0, or 75 if it was asked to stop.
 Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals);
 

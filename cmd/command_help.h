@@ -1,0 +1,22 @@
+// What --help says about a sub-command, as data. Shell completion and the manual page are made from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/words.h"
+#include "job/flags/flag_table.h"
+
+namespace dtrain::cmd {
+
+struct CommandHelp {
+  std::vector<std::string> words;  // "bench", "kv"
+  std::string summary;             // one line
+  std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
+  std::vector<job::FlagHelp> flags;
+  std::vector<std::string> topics;  // what may follow its --help, or `dtrain help`; empty: nothing
+
+  [[nodiscard]] std::string name() const { return joined(words, " "); }
+};
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,60 @@
+// What a DLBS benchmark prints: "__NAME__=JSON" lines, which DLBS's log parser reads. Of several lines with one name the
+// last one counts for it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/dlbs/benchmark.h"
+#include "bench/dlbs/parameters.h"
+#include "bench/train.h"
+
+namespace dtrain::bench {
+
+// How long the batches after the warm-up took.
+struct DlbsTimes {
+  struct Part {
+    double samples = 0, seconds = 0;
+    std::vector<double> batches_ms;
+  };
+  Part job;                                                    // the samples of all nodes; the times of the slowest one
+  Part own;                                                    // of this node
+  double wait_data_s = 0, wait_network_s = 0;                  // of this node's seconds
+  std::optional<double> bytes_sent = {}, bytes_received = {};  // by this node; nullopt: not known
+};
+// From the file of --time-batches-after in the run directory. Code::kData if it is not such a file.
+Result<DlbsTimes> read_dlbs_times(const std::string& run_dir, int64_t rank);
+DlbsTimes dlbs_times_of(const BenchTrainResult& inference);
+
+// "__exp.model__="resnet50"\n".
+std::string dlbs_line(const std::string& name, const DlbsParameters::Json& value);
+// All parameters, one line each.
+std::string dlbs_header(const DlbsParameters& parameters);
+// The lines of the results. There is at least one batch.
+std::string dlbs_results(const DlbsTimes& times);
+// The lines by which a benchmark is recognized as failed.
+std::string dlbs_failure(const std::string& why);
+// "2026-11-25:01:30:00:123", local time.
+std::string dlbs_clock(std::chrono::system_clock::time_point time);
+// Whether a log has results, so that exp.rerun=onfail does not measure again.
+bool dlbs_succeeded(const std::string& log);
+
+// Writes to stdout and to the log file.
+class DlbsLog {
+ public:
+  // Makes the file, and its folder; an older file is replaced. `path`: empty or /dev/stdout: no file.
+  static Result<DlbsLog> create(const std::string& path);
+  // Code::kData if the file could not be written.
+  Result<> write(const std::string& text);
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace dtrain::bench

@@ -1,0 +1,65 @@
+// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment, as for training,
+// and how long each stage takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/augmentation/stages.h"
+#include "data/loading/loader.h"
+#include "data/sources/cache_use.h"
+
+namespace dtrain::job {
+struct Flags;
+}
+
+namespace dtrain::bench {
+
+struct BenchInputOptions {
+  // What batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the decoders). kAuto:
+  // what training reads, which is pixels wherever the augmentation allows it.
+  enum class Form { kAuto, kPixels, kNumbers };
+  int64_t num_batches = 100, num_warmup_batches = 10;
+  Form form = Form::kAuto;
+};
+
+struct BenchInputResult {
+  std::string source;   // where the images come from
+  bool pixels = false;  // what the batches held: pixels, else numbers
+  int64_t images = 0;   // measured
+  int threads = 0;      // that decode
+  double seconds = 0;
+  double cpu_seconds = 0;  // of all threads of the process
+  int64_t bad_records = 0;
+  data::Stages stages;
+  data::CacheUse cache = {};   // at the end
+  double cache_hit_share = 0;  // of the images that were measured
+
+  [[nodiscard]] const char* form() const;  // "pixels" or "numbers"
+  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string text() const;  // human-readable
+};
+
+// Takes batches from a loader, epoch after epoch. The loader must outlive it.
+class BatchConsumer {
+ public:
+  explicit BatchConsumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
+
+  // The errors are those of Loader::next.
+  Result<> take(int64_t batches);
+  // Drops what the loader has read ahead: batches that are taken from now on will also be read from now on.
+  void drop_prefetched();
+
+ private:
+  data::Loader& loader_;
+  int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch
+};
+
+// `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or --threads.
+// Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the augmentation
+// changes normalized numbers; otherwise as open_data.
+Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
+
+}  // namespace dtrain::bench

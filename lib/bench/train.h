@@ -1,0 +1,79 @@
+// `dtrain bench train`: measures how many samples per second this machine's CPU or a GPU trains or classifies with random
+// data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/module.h"
+#include "tensor/shape.h"
+#include "tensor/type.h"
+
+namespace dtrain::bench {
+
+struct BenchTrainOptions {
+  std::string network = "lenet";
+  int64_t batch_size = 64;
+  Shape image = {};         // [c, h, w]; empty: the network's usual image shape
+  int64_t num_classes = 0;  // 0: 10, or 1000 for images of 224 pixels
+  enum class Phase { kTraining, kInference };
+  Phase phase = Phase::kTraining;
+  int64_t num_batches = 100;
+  int64_t num_warmup_batches = 10;
+  int threads = 1;
+  std::optional<int> gpu = {};                   // the device, as in --gpus; nullopt: the CPU
+  std::string device_module = kCudaModule.file;  // of the GPU: role/setup/device_loader.h
+  Type dtype = Type::kFloat32;
+  bool tf32 = false;
+  bool winograd = true;
+  bool bound = false;  // training on the CPU only: also measure the sums of exec/cpu/bound.h, in turns with the batches
+  bool profile = false;  // fill BenchTrainResult::profile
+};
+
+// Where the time of a batch goes, step by step, and how close each step comes to what the machine can do.
+struct Profile {
+  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // of the device
+  struct Line {
+    std::string node, what, implementation;  // exec/cpu/executor.h
+    double mean_s = 0, least_s = 0;
+    double flops = 0, bytes = 0;
+    // The time that the step would take if it computed, or moved its data, as fast as the machine can at most.
+    double bound_s = 0;
+    bool computes = false;   // which of the two is longer: computing
+    double primitive_s = 0;  // with --bound: of oneDNN's primitive alone, with warm caches; 0: not measured
+    double share = 0;        // of the batch's time
+    [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }
+  };
+  std::vector<Line> lines;  // the one that takes longest first
+};
+
+struct BenchTrainResult {
+  std::string network, dtype;
+  std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
+  std::string isa;     // of the CPU
+  int64_t batch_size = 0;
+  int threads = 0;  // of the CPU
+  struct Rate {
+    double median = 0, min = 0, max = 0;
+  };
+  Rate samples_per_s;             // over the batches
+  std::vector<double> batches_s;  // how long each batch took
+  uint64_t peak_rss_bytes = 0;
+  struct Bound {
+    double direct = 0, best = 0;
+  };
+  std::optional<Bound> bound;  // samples/s if all primitives ran alone, with warm caches
+  std::optional<Profile> profile;
+
+  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string text() const;  // human-readable
+};
+
+// A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or for a
+// bound of anything but training on the CPU; kDevice: the GPU cannot be used.
+Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
+
+}  // namespace dtrain::bench

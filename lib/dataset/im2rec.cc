@@ -1,0 +1,416 @@
+#include "dataset/im2rec.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "data/records/image_list.h"
+#include "data/records/record_index.h"
+#include "data/sources/picture_folder.h"
+
+namespace dtrain::dataset {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kListSuffix = ".lst";
+
+// The file that says that the lists are being made: an earlier run that was ended has made only some of them.
+constexpr std::string_view kUnfinished = ".lst.partial";
+
+// All PREFIX*.lst, sorted by name; all lists in PREFIX if it is a directory.
+std::vector<std::string> lists_at(const fs::path& path, bool inside) {
+  std::error_code error;
+  const fs::path directory = inside ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string begin = inside ? "" : path.filename().string();
+  std::vector<std::string> lists;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(kListSuffix) || !entry.is_regular_file(error)) continue;
+    lists.push_back((inside || path.has_parent_path() ? directory / name : fs::path(name)).string());
+  }
+  std::ranges::sort(lists);
+  return lists;
+}
+
+// A folder's own lists come first. If it has none, the prefix means the lists beside it, such as pictures.lst for a
+// folder `pictures`.
+std::vector<std::string> find_lists(const std::string& prefix) {
+  std::error_code ignored;
+  if (fs::is_directory(prefix, ignored)) {
+    std::vector<std::string> inside = lists_at(prefix, true);
+    if (!inside.empty()) return inside;
+  }
+  return lists_at(prefix, false);
+}
+
+std::vector<data::ListEntry> in_order(std::vector<data::ListEntry> entries, bool shuffle) {
+  if (!shuffle) return entries;
+  std::vector<data::ListEntry> shuffled;
+  for (const int64_t i : data::python_shuffle(static_cast<int64_t>(entries.size()))) {
+    shuffled.push_back(std::move(entries[static_cast<size_t>(i)]));
+  }
+  return shuffled;
+}
+
+Result<> write_lists(const std::string& prefix, const std::string& root, const std::vector<NamedList>& lists,
+                     const Log& log) {
+  for (const NamedList& list : lists) {
+    const std::string path = prefix + list.suffix + std::string(kListSuffix);
+    DT_TRY_VOID(write_file_atomic(path, data::list_text(list.entries)));
+    log.info("listed {} images of {} in '{}'", list.entries.size(), root, path);
+  }
+  return {};
+}
+
+// A file's extension is compared in lower case, with its dot.
+Result<> check_extensions(const std::vector<std::string>& extensions) {
+  for (const std::string& extension : extensions) {
+    const bool has_capitals = std::ranges::any_of(extension, [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (extension.starts_with('.') && !has_capitals) continue;
+    return fail(Code::kUsage,
+                "--exts {}: give each extension with its dot and in lower case, as in .jpg, which also takes .JPG",
+                extension);
+  }
+  return {};
+}
+
+// A class with a single image cannot be in both lists.
+void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions& options, const Log& log) {
+  if (options.division.val_fraction == 0) return;
+  std::map<float, int64_t> counts;
+  for (const data::ListEntry& entry : folder.entries) counts[entry.labels.front()]++;
+  std::vector<std::string> single;
+  for (const auto& [directory, label] : folder.labels) {
+    if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
+  }
+  if (single.empty()) return;
+  log.warn("{}: one image each, which is for training; validation has none of {}", fmt::join(single, ", "),
+           single.size() == 1 ? "this class" : "these classes");
+}
+
+// The directories in `root` of which no image is listed.
+Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageFolder& folder) {
+  std::set<std::string> listed;
+  for (const auto& [directory, label] : folder.labels) listed.insert(fs::path(directory).begin()->string());
+  DT_TRY(std::vector<std::string> names, data::folders_in(root));
+  std::erase_if(names, [&](const std::string& name) { return listed.contains(name); });
+  return names;
+}
+
+// What the list leaves out, for messages: "left out: 3 .jfif (a picture), 1 .webp; no image of: cat"; empty: nothing.
+Result<std::string> left_out_text(const std::string& root, const data::ImageFolder& folder,
+                                  const data::OtherFiles& others, bool recursive) {
+  std::vector<std::string> parts;
+  if (!others.empty()) parts.push_back("left out: " + data::to_text(others));
+  const bool has_pictures = std::ranges::any_of(
+      others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(a picture)"); });
+  if (has_pictures) parts.emplace_back("--exts takes pictures with other extensions");
+  if (recursive) {
+    DT_TRY(const std::vector<std::string> absent, directories_without_image(root, folder));
+    if (!absent.empty()) parts.push_back(fmt::format("no image of: {}", fmt::join(absent, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
+Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
+                    const Im2recHost& host) {
+  DT_TRY_VOID(check_extensions(options.extensions));
+  data::OtherFiles others;
+  DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions,
+                                                     [&](const auto& entry) { data::count_unlisted(entry, others); }));
+  for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
+  for (const std::string& path : folder.left_out) {
+    log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
+             path);
+  }
+  DT_TRY(const std::string left_out, left_out_text(root, folder, others, options.recursive));
+  if (folder.entries.empty()) {
+    return fail(Code::kNotFound, "{}: no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
+                left_out.empty() ? "" : "; ", left_out,
+                options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
+  }
+  if (!left_out.empty()) log.warn("{}: {}", root, printable(left_out));
+  warn_of_single_images(folder, options, log);
+  const std::string directory = fs::path(prefix).parent_path().string();
+  if (!directory.empty()) DT_TRY_VOID(make_directories(directory));
+  const auto lists = divide_list(in_order(std::move(folder.entries), options.shuffle), options.division);
+  if (lists.size() == 1) return write_lists(prefix, root, lists, log);
+  const std::string mark = prefix + std::string(kUnfinished);
+  DT_TRY_VOID(write_file_atomic(mark, options.list ? "list" : "pack"));
+  DT_TRY_VOID(write_lists(prefix, root, lists, log));
+  std::error_code absent;
+  fs::remove(mark, absent);
+  return {};
+}
+
+// The flags that say how a list is made, of those that differ from their defaults: "--recursive, --chunks".
+std::string listing_flags(const Im2recOptions& options) {
+  const Im2recOptions defaults;
+  const std::pair<const char*, bool> given[] = {
+      {"--recursive", options.recursive},
+      {"--no-shuffle", !options.shuffle},
+      {"--exts", options.extensions != defaults.extensions},
+      {"--chunks", options.division.chunks != defaults.division.chunks},
+      {"--train-ratio", options.division.train_ratio != defaults.division.train_ratio},
+      {"--test-ratio", options.division.test_ratio != defaults.division.test_ratio},
+      {"--val-fraction", options.division.val_fraction != defaults.division.val_fraction},
+      {"--seed", options.division.seed != defaults.division.seed},
+  };
+  std::vector<std::string_view> names;
+  for (const auto& [name, is_given] : given) {
+    if (is_given) names.emplace_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Lists that are there are packed as they are, so that a run that was ended goes on, and edited lists stay.
+void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
+  const std::string flags = listing_flags(options);
+  if (flags.empty()) return;
+  log.warn("'{}'{} is packed as it is: {} has no effect on lists that are there; remove them to list the images anew",
+           lists.front(), lists.size() > 1 ? fmt::format(" and {} other lists", lists.size() - 1) : "", flags);
+}
+
+// The lists to pack; makes them if there are none.
+Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const std::string& root,
+                                               const Im2recOptions& options, const Log& log, const Im2recHost& host) {
+  std::error_code error;
+  const std::string mark = prefix + std::string(kUnfinished);
+  const bool unfinished = fs::exists(mark, error);
+  if (unfinished && read_file(mark).value_or("") == "list") {
+    return fail(Code::kUsage,
+                "some of the lists {}*.lst are missing: the run with --list that made them was ended; repeat it, then "
+                "pack them (or remove '{}', if the lists are complete)",
+                prefix, mark);
+  }
+  std::vector<std::string> lists = find_lists(prefix);
+  if (!unfinished && !lists.empty()) {
+    warn_of_present_lists(lists, options, log);
+    return lists;
+  }
+  DT_TRY_VOID(make_lists(prefix, root, options, log, host));
+  return find_lists(prefix);
+}
+
+// Without slashes at the end, which Python's abspath() removes too.
+std::string trimmed(std::string prefix) {
+  while (prefix.size() > 1 && prefix.ends_with('/')) prefix.pop_back();
+  return prefix;
+}
+
+std::string out_name(const std::string& out, const Im2recOptions& options) {
+  return options.nsplit > 1 ? fmt::format("{}.part{:03}", out, options.part) : out;
+}
+
+// Packing can take hours, and would end with an error, or with the loss of the list.
+Result<> check_out(const std::string& list, const std::string& out) {
+  std::error_code error;
+  if (fs::is_directory(out, error)) {
+    return fail(Code::kUsage, "'{}' is a folder; name the record file, such as '{}'", out,
+                (fs::path(out) / fs::path(list).stem()).string() + ".rec");
+  }
+  for (const std::string& written : {out, data::index_path(out)}) {
+    if (fs::equivalent(list, written, error)) {
+      return fail(Code::kUsage, "'{}' would be written over the list '{}'; name another record file, such as '{}'",
+                  written, list, fs::path(list).replace_extension(".rec").string());
+    }
+  }
+  return {};
+}
+
+// Without the folder, each picture of the list would be skipped with a warning of its own.
+Result<> check_root(const std::string& root) {
+  std::error_code error;
+  if (root.empty() || fs::is_directory(root, error)) return {};
+  if (fs::exists(root, error)) {
+    return fail(Code::kUsage, "ROOT '{}' is not a folder; give the folder in which the list's pictures are", root);
+  }
+  return fail(Code::kNotFound, "ROOT '{}': there is no such folder; give the folder in which the list's pictures are",
+              root);
+}
+
+// Returns the number of images packed.
+Result<int64_t> pack_list(const std::string& list, const std::string& root, const std::string& out,
+                          const Im2recOptions& options, const Log& log, const PackRun& run) {
+  DT_TRY_VOID(check_out(list, out));
+  DT_TRY(const std::string text, read_file(list, kDataBytesMax));
+  const std::string_view lines = part_of_lines(text, options.part, options.nsplit);
+  std::vector<data::ListEntry> entries;
+  if (options.label_width > 0) {
+    DT_TRY(entries, data::parse_list_of_width(lines, list, options.label_width, log));
+  } else {
+    entries = data::parse_list(lines, list, log);
+  }
+  const auto is_relative = [](const data::ListEntry& entry) { return !entry.path.starts_with('/'); };
+  if (std::ranges::any_of(entries, is_relative)) DT_TRY_VOID(check_root(root));
+  if (entries.empty()) {
+    const bool is_part = options.nsplit > 1 && !text.empty();
+    return fail(Code::kData, "{}: {} no images", list,
+                is_part ? fmt::format("part {} of {} has", options.part, options.nsplit) : "the list contains");
+  }
+  DT_TRY(const PackReport report, pack_images(entries, root, out, options.pack, log, run), "packing '{}'", list);
+  log.info("packed {} images of '{}' into '{}', skipped {}", report.packed, list, out, report.skipped);
+  return report.packed;
+}
+
+struct PackedFile {
+  std::string name;
+  int64_t images = 0;
+};
+
+// The last line if there are several record files: how many images each has, and how to train on them.
+void log_packed_files(const std::vector<PackedFile>& files, const std::string& prefix, const Log& log) {
+  if (files.size() < 2) return;
+  std::vector<std::string> counts;
+  counts.reserve(files.size());
+  for (const PackedFile& file : files) counts.push_back(fmt::format("{} in '{}'", file.images, file.name));
+  const auto find = [&](std::string_view set) {
+    return std::ranges::find(files, fmt::format("{}{}.rec", prefix, set), &PackedFile::name) != files.end();
+  };
+  const std::string advice = find("_train") && find("_val")
+                                 ? fmt::format("; train with --data-train {0}_train.rec --data-val {0}_val.rec", prefix)
+                                 : "";
+  log.info("images: {}{}", fmt::join(counts, ", "), advice);
+}
+
+}  // namespace
+
+Result<> check(const Im2recOptions& options) {
+  DT_TRY_VOID(check(options.pack));
+  DT_TRY_VOID(check(options.division));
+  if (options.division.seed != 0 && options.division.val_fraction == 0) {
+    return fail(Code::kUsage, "--seed has an effect only with --val-fraction, whose images it chooses");
+  }
+  constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // three digits in the names
+  if (options.label_width < 0 || options.label_width > kLabelsMax) {
+    return fail(Code::kUsage, "label-width {}: must be from 1 to {}", options.label_width, kLabelsMax);
+  }
+  if (options.pack.pack_label && options.label_width == 1) {
+    return fail(Code::kUsage, "pack-label has no effect with label-width 1; give the number of labels in the list");
+  }
+  if (options.nsplit < 1 || options.nsplit > kPartsMax) {
+    return fail(Code::kUsage, "nsplit {}: must be from 1 to {}", options.nsplit, kPartsMax);
+  }
+  if (options.part < 0 || options.part >= options.nsplit) {
+    return fail(Code::kUsage, "part {}: must be from 0 to nsplit - 1, which is {}", options.part, options.nsplit - 1);
+  }
+  return {};
+}
+
+Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
+                     const Im2recOptions& options, const Log& log, const Im2recHost& host) {
+  DT_TRY_VOID(check(options));
+  const std::string flags = listing_flags(options);
+  if (options.list || !flags.empty()) {
+    return fail(Code::kUsage, "{} is for making a list, and '{}' is one already; leave it out",
+                options.list ? "--list" : flags, list);
+  }
+  DT_TRY_VOID(pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop}));
+  return {};
+}
+
+Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root, const Im2recOptions& given,
+                       const Log& log, const Im2recHost& host) {
+  DT_TRY_VOID(check(given));
+  Im2recOptions options = given;
+  options.pack.label_in_header = false;  // as im2rec.py
+  const std::string prefix = trimmed(given_prefix);
+  if (options.list) return make_lists(prefix, root, options, log, host);
+  DT_TRY(const std::vector<std::string> lists, prepare_lists(prefix, root, options, log, host));
+  std::vector<PackedFile> files;
+  for (const std::string& list : lists) {
+    std::error_code error;
+    if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // a small set has nothing for testing, for instance
+      log.warn("{}: the list is empty; nothing is packed from it", list);
+      continue;
+    }
+    const std::string name = out_name(list.substr(0, list.size() - kListSuffix.size()) + ".rec", options);
+    DT_TRY(const int64_t images, pack_list(list, root, name, options, log, {.stop = host.stop, .keeps_journal = true}));
+    files.push_back({name, images});
+  }
+  for (const PackedFile& file : files) PackedRecords::forget(file.name);
+  log_packed_files(files, prefix, log);
+  return {};
+}
+
+namespace {
+
+Result<int> parse_int(std::string_view key, std::string_view text) {
+  int value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) {
+    return fail(Code::kUsage, "{}={}: must be a whole number", key, text);
+  }
+  return value;
+}
+
+Result<bool> parse_switch(std::string_view key, std::string_view text) {
+  if (text != "0" && text != "1") return fail(Code::kUsage, "{}={}: must be 0 or 1", key, text);
+  return text == "1";
+}
+
+struct SwitchKey {
+  std::string_view name;
+  bool& (*value)(Im2recOptions&);
+};
+constexpr SwitchKey kSwitchKeys[] = {
+    {"center_crop", [](Im2recOptions& options) -> bool& { return options.pack.center_crop; }},
+    {"pack_label", [](Im2recOptions& options) -> bool& { return options.pack.pack_label; }},
+    {"raw", [](Im2recOptions& options) -> bool& { return options.pack.raw; }},
+    {"unchanged", [](Im2recOptions& options) -> bool& { return options.pack.pass_through; }},
+};
+
+struct NumberKey {
+  std::string_view name;
+  void (*set)(Im2recOptions&, int);
+};
+constexpr NumberKey kNumberKeys[] = {
+    {"color", [](Im2recOptions& options, int value) { options.pack.color = value; }},
+    {"inter_method", [](Im2recOptions& options, int value) { options.pack.inter_method = value; }},
+    {"label_width", [](Im2recOptions& options, int value) { options.label_width = value == 0 ? -1 : value; }},
+    {"nsplit", [](Im2recOptions& options, int value) { options.nsplit = value; }},
+    {"num_thread", [](Im2recOptions& options, int value) { options.pack.threads = value; }},
+    {"part", [](Im2recOptions& options, int value) { options.part = value; }},
+    {"quality", [](Im2recOptions& options, int value) { options.pack.quality = value; }},
+    // MXNet's im2rec uses -1 for off.
+    {"resize", [](Im2recOptions& options, int value) { options.pack.resize = std::max(value, 0); }},
+    {"restart_interval", [](Im2recOptions& options, int value) { options.pack.restart_interval = value; }},
+};
+
+}  // namespace
+
+Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
+  const size_t sign = std::min(key_value.find('='), key_value.size());
+  const std::string_view key = key_value.substr(0, sign);
+  const std::string_view value = key_value.substr(std::min(sign + 1, key_value.size()));
+  std::vector<std::string_view> known = {"encoding"};
+  if (key == "encoding") {
+    options.pack.encoding = value;
+    return {};
+  }
+  for (const SwitchKey& row : kSwitchKeys) {
+    known.push_back(row.name);
+    if (row.name != key) continue;
+    DT_TRY(row.value(options), parse_switch(key, value));
+    return {};
+  }
+  for (const NumberKey& row : kNumberKeys) {
+    known.push_back(row.name);
+    if (row.name != key) continue;
+    DT_TRY(const int number, parse_int(key, value));
+    row.set(options, number);
+    return {};
+  }
+  return fail(Code::kUsage, "'{}': unknown argument; use {}, each with =VALUE", key_value, fmt::join(known, ", "));
+}
+
+}  // namespace dtrain::dataset

@@ -1,0 +1,54 @@
+// dtrain im2rec: packs image files into record files. It accepts the command lines of both of MXNet's tools:
+//   im2rec PREFIX ROOT [options]            im2rec_prefix
+//   im2rec LIST ROOT OUT [key=value ...]    im2rec_list, with apply_im2rec_key for each key
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "dataset/packing/list_files.h"
+#include "dataset/packing/pack.h"
+
+namespace dtrain::dataset {
+
+struct Im2recOptions {
+  bool list = false;       // only make the lists
+  bool recursive = false;  // one label per directory below ROOT; else only the images of ROOT itself, with label 0
+  bool shuffle = true;     // shuffle the list in im2rec.py's order
+  std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
+  ListDivision division;
+  int label_width = 0;  // labels on each line of a list; 0: those between the first and the last TAB
+  int nsplit = 1;       // pack only one of `nsplit` parts of each list, for example on each of several machines
+  int part = 0;         // which one; its file is OUT.partNNN
+  PackOptions pack;
+};
+// Code::kUsage if a value is out of range, or has no effect together with another.
+Result<> check(const Im2recOptions& options);
+
+// How the command that calls prints the table of directories, and is interrupted.
+struct Im2recHost {
+  std::function<void(const std::string& line)> print = [](const std::string&) {};
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If `prefix` is a
+// directory, packs all lists in it. If there is no list, or options.list is set, first lists `root` into PREFIX.lst, or
+// into several lists (dataset/packing/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there is no
+// image; kData if a list gives no record; kPreempted if the host's `stop` became true.
+Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
+                       const Im2recHost& host = {});
+
+// Packs one list into `out` and the index beside it.
+Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
+                     const Im2recOptions& options, const Log& log, const Im2recHost& host = {});
+
+// Applies an argument such as "resize=256". The keys are those of MXNet's im2rec.cc: color, resize, center_crop,
+// label_width, pack_label, nsplit, part, quality, encoding, inter_method, unchanged; and num_thread, restart_interval
+// and raw. Code::kUsage for other keys, and for values that are not numbers.
+Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options);
+
+}  // namespace dtrain::dataset

@@ -1,0 +1,44 @@
+// ILSVRC12 from its tar archives to record files, without unpacking them to disk.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/records/image_list.h"
+#include "data/records/tar.h"
+#include "dataset/get.h"
+
+namespace dtrain::dataset {
+
+// Pictures in an archive, as a list to pack, and where their contents are.
+struct ArchivedPictures {
+  std::vector<data::ListEntry> entries;
+  std::vector<std::string> classes;      // names by label
+  std::vector<data::TarMember> members;  // of each entry, by its id
+};
+
+// The pictures of an archive of archives, one for each class: "n01440764.tar" has the pictures of the class n01440764.
+// Classes are numbered in the order of their names, and pictures in the order of class and name. `read` and `end`: as
+// list_tar. Code::kData: the archive has another form.
+Result<ArchivedPictures> training_pictures(const data::ReadTar& read, int64_t end, const std::string& name,
+                                           const Log& log);
+
+// The pictures ILSVRC2012_val_00000001.JPEG and so on of an archive. Line n of `ground_truth` is the ILSVRC2012_ID of
+// picture n, and `synsets` has the name of its class. Code::kData: there is no label for a picture, or its class is not
+// in `classes`.
+Result<ArchivedPictures> validation_pictures(const data::ReadTar& read, int64_t end, const std::string& name,
+                                             const std::string& ground_truth,
+                                             const std::map<int64_t, std::string>& synsets,
+                                             const std::vector<std::string>& classes);
+
+// Gets the three archives, which are used where they are if their address is file:///, and packs the pictures into
+// train.rec, with a shorter edge of options.resize pixels, and val.rec, with options.val_resize. Goes on where an
+// earlier call was ended. Writes the classes' names to synset.txt.
+Result<> get_imagenet(const PublishedSet& set, const DataGetOptions& options,
+                      const std::function<Result<std::string>(const PublishedFile& file)>& fetch, const Log& log);
+
+}  // namespace dtrain::dataset

@@ -1,0 +1,278 @@
+#include "dataset/packing/picture_packer.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <opencv2/imgproc.hpp>
+
+#include "base/file.h"
+#include "data/pictures/jpeg.h"
+#include "data/pictures/mat.h"
+#include "data/pictures/picture_header.h"
+#include "data/pictures/png.h"
+#include "data/pictures/raw_picture.h"
+#include "data/records/image_record.h"
+
+namespace dtrain::dataset {
+namespace {
+
+constexpr int kQualityDefault = 95;
+
+Result<> check_ranges(const PackOptions& options) {
+  if (options.color < -1 || options.color > 1) return fail(Code::kUsage, "color {}: must be 1, 0 or -1", options.color);
+  if (const std::string encoding = options.encoding_or_default(); encoding != ".jpg" && encoding != ".png") {
+    return fail(Code::kUsage, "encoding '{}': must be .jpg or .png", encoding);
+  }
+  if (const int quality = options.quality.value_or(0); quality < 0 || quality > 100) {
+    return fail(Code::kUsage, "quality {}: must be from 0 to 100", quality);
+  }
+  constexpr int kEdgeMax = 16384;
+  if (options.resize < 0 || options.resize > kEdgeMax) {
+    return fail(Code::kUsage, "resize {}: must be from 0 (off) to {}", options.resize, kEdgeMax);
+  }
+  const int method = options.inter_method;
+  if (method < 0 || (method > 4 && method != 9 && method != 10)) {
+    return fail(Code::kUsage,
+                "inter-method {}: must be 0 (nearest), 1 (bilinear), 2 (cubic), 3 (area), 4 (Lanczos), 9 (chosen by "
+                "size) or 10 (random)",
+                method);
+  }
+  if (options.threads < 1) return fail(Code::kUsage, "{} threads: must be at least 1", options.threads);
+  if (options.restart_interval < 0 || options.restart_interval > kEdgeMax) {
+    return fail(Code::kUsage, "restart-interval {}: must be from 0 (off) to {}", options.restart_interval, kEdgeMax);
+  }
+  return {};
+}
+
+bool changes_pictures(const PackOptions& options) {
+  return options.resize > 0 || options.center_crop || options.color != PackOptions().color ||
+         options.inter_method != PackOptions().inter_method || options.quality || options.encoding;
+}
+
+}  // namespace
+
+Result<> check(const PackOptions& options) {
+  DT_TRY_VOID(check_ranges(options));
+  if (options.pass_through && changes_pictures(options)) {
+    return fail(
+        Code::kUsage,
+        "--pass-through (unchanged=1) packs the files unchanged: it cannot be combined with resize, inter-method, "
+        "center-crop, color, quality or encoding");
+  }
+  if (options.raw && (options.pass_through || options.quality || options.encoding || options.restart_interval > 0)) {
+    return fail(Code::kUsage,
+                "--raw stores pixels without encoding them: it cannot be combined with pass-through, quality, encoding "
+                "or restart-interval");
+  }
+  if (options.restart_interval > 0 && options.encoding_or_default() != ".jpg") {
+    return fail(Code::kUsage, "--restart-interval is for JPEG: it cannot be combined with encoding {}",
+                *options.encoding);
+  }
+  return {};
+}
+
+std::string settings_text(const PackOptions& options) {
+  return fmt::format(
+      "color={} center_crop={:d} resize={} inter_method={} encoding={} quality={} unchanged={:d} restart_interval={} "
+      "raw={:d} pack_label={:d} label_in_header={:d}",
+      options.color, options.center_crop, options.resize, options.inter_method, options.encoding_or_default(),
+      options.quality.value_or(kQualityDefault), options.pass_through, options.restart_interval, options.raw,
+      options.pack_label, options.label_in_header);
+}
+
+namespace {
+
+// Between the pictures of a list, `kRandom` draws independently of the threads.
+data::Interpolation method_for(const PackOptions& options, data::ImageSize from, data::ImageSize to, size_t place) {
+  RandomStream random(0, Use::kAugment, place);
+  return choose(static_cast<data::Interpolation>(options.inter_method), from, to, random);
+}
+
+// The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
+data::Window central_window(int64_t height, int64_t width) {
+  const auto edge = std::min(height, width);
+  return {.y = static_cast<int>((height - edge) / 2),
+          .x = static_cast<int>((width - edge) / 2),
+          .height = static_cast<int>(edge),
+          .width = static_cast<int>(edge)};
+}
+
+// The pixels of `wanted`, which is a part of what `image` has.
+void cut(const data::Image& image, const data::Window& part, const data::Window& wanted, data::Image& out) {
+  out.resize(wanted.height, wanted.width, image.channels);
+  for (int y = 0; y < wanted.height; y++) {
+    const uint8_t* from = image.at(wanted.y - part.y + y, wanted.x - part.x);
+    std::copy(from, from + static_cast<ptrdiff_t>(wanted.width) * image.channels, out.at(y, 0));
+  }
+}
+
+Result<cv::Mat> cut_and_resize(cv::Mat image, const PackOptions& options, size_t place) {
+  if (options.center_crop) {
+    const data::Window square = central_window(image.rows, image.cols);
+    image = image(cv::Rect(square.x, square.y, square.width, square.height));
+  }
+  if (options.resize == 0 || std::min(image.rows, image.cols) == options.resize) return image;
+  const data::ImageSize from{image.rows, image.cols}, to = data::size_of_shorter_edge(from, options.resize);
+  DT_TRY_VOID(data::check_picture_size("resized", to.height, to.width));
+  cv::Mat resized;
+  cv::resize(image, resized, cv::Size(static_cast<int>(to.width), static_cast<int>(to.height)), 0, 0,
+             static_cast<int>(method_for(options, from, to, place)));
+  return resized;
+}
+
+// Reads a regular file to where it is needed; other files as read_file() does. Code::kDevice for a fault of the disk, which
+// is no fault of the picture.
+Result<> append_file(const std::string& path, const data::FileCalls& calls, const Log& log, std::vector<uint8_t>& out) {
+  const size_t begin = out.size();
+  struct stat status {};
+  // A pipe is opened once: its writer would not see a second reader.
+  const bool is_special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  if (is_special) {
+    DT_TRY(const std::string file, read_file(path, kDataBytesMax));
+    out.insert(out.end(), file.begin(), file.end());
+  } else {
+    DT_TRY(const auto file, data::RetryingFile::open(path, log, calls));
+    out.resize(begin + static_cast<size_t>(file->size()));
+    DT_TRY_VOID(file->read_at(0, std::span(out).subspan(begin)));
+  }
+  if (out.size() == begin) return fail(Code::kData, "{}: the file is empty", path);
+  return {};
+}
+
+bool has_more_than_8_bits(data::Bytes file) {
+  if (data::is_jpeg(file)) return false;
+  const Result<data::PictureHeader> header = data::read_picture_header(file);
+  return header && header->bits > 8;
+}
+
+}  // namespace
+
+std::string PictureFolder::path_of(const data::ListEntry& entry) const {
+  if (entry.path.starts_with('/')) return entry.path;
+  return root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
+}
+
+Result<> PicturePacker::pack(const data::ListEntry& entry, size_t place, std::vector<uint8_t>& payload) {
+  const std::string path = source_.path_of(entry);
+  payload.clear();
+  const std::span<const float> labels(entry.labels.data(), options_.pack_label ? entry.labels.size() : 1);
+  data::append_image_record(payload, entry.id, labels, {});
+  if (labels.size() > 1 && !options_.label_in_header) data::store_u32(payload.data() + 4, 0);
+  if (!source_.read && options_.copies_files()) return append_file(path, source_.calls, log_, payload);
+  if (source_.read) {
+    DT_TRY(const std::string file, source_.read(entry));
+    if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
+    DT_TRY_VOID(append_picture(data::as_bytes(file), place, payload), "packing '{}'", path);
+    return {};
+  }
+  file_.clear();
+  DT_TRY_VOID(append_file(path, source_.calls, log_, file_));
+  DT_TRY_VOID(append_picture(file_, place, payload), "packing '{}'", path);
+  return {};
+}
+
+Result<> PicturePacker::append_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload) {
+  if (options_.pass_through) {
+    if (options_.restart_interval > 0 && data::is_jpeg(file))
+      return encoder_.add_restarts(file, options_.restart_interval, payload);
+    payload.insert(payload.end(), file.begin(), file.end());
+    return {};
+  }
+  if (options_.color < 0 && has_more_than_8_bits(file)) return append_deep_picture(file, place, payload);
+  DT_TRY_VOID(decode(file));
+  DT_TRY_VOID(resize(place));
+  return encode(payload);
+}
+
+// Into image_; only the part that is needed.
+Result<> PicturePacker::decode(data::Bytes file) {
+  if (options_.color < 0) {
+    DT_TRY_VOID(decoder_.decode_as_stored(file, image_), "keeping the stored colors (color -1; 1 and 0 convert them)");
+    if (options_.center_crop) image_ = data::central_square(image_);
+    return {};
+  }
+  const int channels = options_.color == 0 ? 1 : 3;
+  if (!options_.center_crop) return decoder_.decode(file, channels, image_);
+  DT_TRY(const data::ImageSize size, decoder_.open(file, channels));
+  const data::Window wanted = central_window(size.height, size.width);
+  DT_TRY(const data::Window part, decoder_.read(wanted, other_));
+  cut(other_, part, wanted, image_);
+  return {};
+}
+
+Result<> PicturePacker::resize(size_t place) {
+  if (options_.resize == 0 || std::min(image_.height, image_.width) == options_.resize) return {};
+  const data::ImageSize from = image_.size();
+  const data::ImageSize to = data::size_of_shorter_edge(from, options_.resize);
+  DT_TRY_VOID(data::check_picture_size("resized", to.height, to.width), "resizing an image of {} x {}", image_.height,
+              image_.width);
+  const data::Interpolation method = method_for(options_, from, to, place);
+  if (method == data::Interpolation::kBilinear) {
+    resize_bilinear(to);
+  } else {
+    DT_TRY_VOID(data::resize_image(image_, to.height, to.width, other_, method));
+  }
+  std::swap(image_, other_);
+  return {};
+}
+
+// The same pixels as resize_image(), faster.
+void PicturePacker::resize_bilinear(const data::ImageSize& to) {
+  const data::PictureView from{.image = &image_, .height = image_.height, .width = image_.width};
+  const data::Window whole = data::whole_picture(to);
+  other_.resize(whole.height, whole.width, image_.channels);
+  data::BilinearRows rows(from, to, whole, bilinear_);
+  const size_t row_bytes = static_cast<size_t>(whole.width) * static_cast<size_t>(image_.channels);
+  for (int y = 0; y < whole.height; y++) std::memcpy(other_.at(y, 0), rows.row(y), row_bytes);
+}
+
+Result<> PicturePacker::encode(std::vector<uint8_t>& payload) {
+  if (options_.raw) {
+    DT_TRY(const std::vector<uint8_t> raw, data::make_raw_picture(image_));
+    payload.insert(payload.end(), raw.begin(), raw.end());
+    return {};
+  }
+  if (options_.encoding_or_default() == ".jpg") {
+    return encoder_.encode(
+        image_, {.quality = options_.quality.value_or(kQualityDefault), .restart_interval = options_.restart_interval},
+        payload);
+  }
+  DT_TRY(const std::vector<uint8_t> encoded,
+         data::encode_image(image_, ".png", options_.quality.value_or(kQualityDefault)));
+  payload.insert(payload.end(), encoded.begin(), encoded.end());
+  return {};
+}
+
+// A picture of 16 bits per channel, which Image cannot hold, stays one as PNG.
+Result<> PicturePacker::append_deep_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload) {
+  DT_TRY(const data::PictureHeader header, data::read_picture_header(file));
+  DT_TRY_VOID(data::check_picture_size(header.format, header.height, header.width));
+  if (options_.raw || options_.encoding_or_default() != ".png") {
+    return fail(Code::kData,
+                "{}: the image has {} bits per channel, and {} can hold only 8; use --encoding .png to keep them, or "
+                "--color 1 or 0 to convert them",
+                header.format, header.bits, options_.raw ? "--raw" : "JPEG");
+  }
+  cv::Mat image;
+  DT_TRY_VOID(data::decode_png(file, data::PngColors::kAsStored, [&image](const data::PngLayout& layout) {
+    image.create(layout.height, layout.width, CV_MAKETYPE(layout.bits == 8 ? CV_8U : CV_16U, layout.channels));
+    return image.data;
+  }));
+  try {
+    DT_TRY(cv::Mat changed, cut_and_resize(image, options_, place));
+    if (!changed.isContinuous()) changed = changed.clone();
+    const data::PngLayout layout{.height = changed.rows,
+                                 .width = changed.cols,
+                                 .channels = changed.channels(),
+                                 .bits = static_cast<int>(8 * changed.elemSize1())};
+    DT_TRY(const std::vector<uint8_t> png,
+           data::encode_png(changed.data, layout, options_.quality.value_or(kQualityDefault)));
+    payload.insert(payload.end(), png.begin(), png.end());
+  } catch (const cv::Exception& e) {
+    return fail(Code::kData, "{}", e.err);
+  }
+  return {};
+}
+
+}  // namespace dtrain::dataset

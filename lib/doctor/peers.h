@@ -1,0 +1,46 @@
+// Connections between the hosts that `dtrain doctor` examines: each host listens, and each other host connects to it.
+//
+// Lines of text, after "dtrain-doctor KEY", which a peer must send within a few seconds; other connections are closed:
+//   ping            answered by "pong TIME", the time of day in seconds since 1970
+//   take BYTES      followed by so many bytes; answered by "took"
+//   give BYTES      answered by so many bytes
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/error.h"
+#include "base/listening_sockets.h"
+#include "doctor/facts.h"
+
+namespace dtrain::doctor {
+
+// Opens the first free port of `where`. Code::kStartup.
+Result<ListeningSockets> listen_at(const Listen& where);
+
+// Serves peers that know the key for at most `lifetime`, which is longer than any examination, or until the descriptor
+// `stop` can be read (-1: there is none).
+void serve_peers(const ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
+                 int stop = -1);
+
+struct Target {
+  int64_t host = 0;  // Contact::host
+  Endpoint endpoint;
+};
+// "3=10.0.0.1:4000,4=[fe80::1]:4000".
+std::string to_text(const std::vector<Target>& targets);
+Result<std::vector<Target>> parse_targets(std::string_view text);  // Code::kUsage
+
+// Connects to all of them at the same time, and measures round trips and clocks. Takes `limit` at most for each wait.
+std::vector<Contact> contact_all(const std::vector<Target>& targets, const std::string& key,
+                                 std::chrono::milliseconds limit);
+
+// Sends for about this time, and then receives.
+PathSpeed measure_path(const Endpoint& peer, const std::string& key, std::chrono::milliseconds time);
+
+// The time of day in seconds since 1970.
+double wall_clock_s();
+
+}  // namespace dtrain::doctor

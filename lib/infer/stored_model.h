@@ -1,0 +1,26 @@
+// What a model's file in the format of another program says about itself: its arrays, and metadata by key.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace dtrain::infer {
+
+struct ArrayInfo {
+  std::string name, type;
+  Shape shape;
+};
+
+// Code::kData: a size is negative, or there are too many elements to count.
+Result<> check_shape(const ArrayInfo& array);
+
+struct StoredModel {
+  std::map<std::string, std::string> metadata;
+  std::vector<ArrayInfo> arrays;
+};
+
+}  // namespace dtrain::infer

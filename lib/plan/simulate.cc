@@ -1,0 +1,263 @@
+#include "plan/simulate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/progress_bar.h"
+#include "base/words.h"
+#include "job/flags/value.h"
+#include "job/resolve/resolve.h"
+#include "job/spec/groups.h"
+#include "plan/learning_model.h"
+
+namespace dtrain::plan {
+namespace {
+
+constexpr int64_t kWorkersMax = 65536;
+// Virtual time overflows after 584 years; these limits keep it far below.
+constexpr double kMsMax = 1e7;                   // limit of a step and of a latency
+constexpr double kRoundMsMax = 1e8;              // limit of the time that all workers' bytes take
+constexpr int64_t kLinesMax = int64_t{1} << 24;  // connections between workers and servers: about a gigabyte of memory
+
+// "A" or "AxB", "A:B".
+template <class First>
+using Counted = std::pair<First, int64_t>;
+template <class First>
+Result<Counted<First>> parse_pair(std::string_view word, char between, bool may_be_alone) {
+  Counted<First> pair{0, 1};
+  const size_t at = word.find(between);
+  if (at == word.npos && !may_be_alone) return fail(Code::kUsage, "'{}' has no '{}'", word, between);
+  DT_TRY_VOID(job::parse_value(word.substr(0, at), pair.first), "reading '{}'", word);
+  if (at != word.npos) DT_TRY_VOID(job::parse_value(word.substr(at + 1), pair.second), "reading '{}'", word);
+  if (pair.first < 0 || pair.second < 1 || pair.second > kWorkersMax)
+    return fail(Code::kUsage, "'{}' is out of range", word);
+  return pair;
+}
+
+Result<std::vector<double>> parse_speeds(const std::string& speeds) {
+  const bool is_inline = speeds.find_first_not_of("0123456789.,x") == speeds.npos;
+  std::string text = speeds;
+  if (!is_inline) {
+    DT_TRY(text, read_file(speeds));
+  }
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::vector<double> step_ms;
+  for (const WordLine& line : word_lines(text)) {
+    for (const std::string_view word : line.words) {
+      DT_TRY(const Counted<double> speed, parse_pair<double>(word, 'x', true), "--speeds, line {}", line.number);
+      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: a step cannot take {} ms", speed.first);
+      step_ms.insert(step_ms.end(), static_cast<size_t>(speed.second), speed.first);
+      if (step_ms.size() > kWorkersMax) return fail(Code::kUsage, "--speeds: more than {} workers", kWorkersMax);
+    }
+  }
+  return step_ms;
+}
+
+Result<std::vector<sync::Setting::Join>> parse_joins(const std::string& text) {
+  std::vector<sync::Setting::Join> joins;
+  for (const std::string_view word : job::split_list(text)) {
+    DT_TRY(const Counted<int64_t> join, parse_pair<int64_t>(word, ':', false), "--join");
+    joins.push_back({static_cast<sync::Step>(join.first), static_cast<uint32_t>(join.second)});
+  }
+  std::stable_sort(joins.begin(), joins.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return joins;
+}
+
+// The speeds of all workers. Workers that join later are as fast as the last one, unless they are listed too.
+Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t joiners) {
+  std::vector<double> step_ms;
+  if (!options.speeds.empty()) {
+    DT_TRY(step_ms, parse_speeds(options.speeds));
+  }
+  if (step_ms.empty()) step_ms.assign(static_cast<size_t>(options.workers > 0 ? options.workers : 4), 100);
+  const auto listed = static_cast<int64_t>(step_ms.size());
+  const int64_t workers = options.workers > 0 ? options.workers : listed;
+  if (listed != workers && listed != workers + joiners) {
+    return fail(Code::kUsage, "--speeds lists {} workers, but --workers is {}", listed, workers);
+  }
+  step_ms.resize(static_cast<size_t>(workers + joiners), step_ms.back());
+  if (workers + joiners > kWorkersMax) return fail(Code::kUsage, "more than {} workers", kWorkersMax);
+  if ((workers + joiners) * options.servers > kLinesMax) {
+    return fail(Code::kUsage, "{} workers with {} servers are too many", workers + joiners, options.servers);
+  }
+  return step_ms;
+}
+
+// Each host in the file stands for one more worker, in order; the remaining workers have no host and are named by rank.
+std::vector<job::WorkerPlace> places_of(std::string_view text, size_t workers) {
+  std::vector<job::WorkerPlace> places(workers);
+  size_t next = 0;
+  for (const WordLine& line : word_lines(text)) {
+    for (const std::string_view word : line.words) {
+      if (word.find_first_of("#:") == word.npos && next < workers) places[next++].host = word;
+    }
+  }
+  return places;
+}
+
+Result<std::vector<sync::Group>> groups_of(const SimulateOptions& options, const std::vector<double>& step_ms) {
+  if (!options.groups.empty()) return options.groups;
+  std::vector<sync::Group> groups;
+  if (options.groups_file.empty()) {
+    std::map<double, sync::Group> by_speed;
+    for (const double ms : step_ms) {
+      groups.push_back(by_speed.try_emplace(ms, static_cast<sync::Group>(by_speed.size())).first->second);
+    }
+    return groups;
+  }
+  DT_TRY(const std::string text, read_file(options.groups_file));
+  DT_TRY(const std::vector<int64_t> parsed,
+         job::parse_groups({options.groups_file, text}, places_of(text, step_ms.size()), job::Ungrouped::kError));
+  for (const int64_t group : parsed) groups.push_back(static_cast<sync::Group>(group));
+  return groups;
+}
+
+Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
+  for (const auto& rule : inject.kill) {
+    if (rule.where->role != job::Role::kWorker)
+      return fail(Code::kUsage, "--inject: a simulation can only kill workers");
+  }
+  if (!inject.index_ms.empty())
+    return fail(Code::kUsage, "--inject: index-ms has no meaning here, because a simulation reads no record files");
+  const auto workers = static_cast<int64_t>(setting.step_ms.size());
+  DT_TRY_VOID(job::check_processes(inject, {.workers = workers, .servers = setting.servers, .schedulers = 0}));
+  const auto hosts = workers + setting.servers;
+  for (int64_t host = 0; host < hosts; host++) {
+    const bool is_worker = host < workers;
+    const job::Faults faults = inject.of(is_worker ? job::ProcessName{job::Role::kWorker, host}
+                                                   : job::ProcessName{job::Role::kServer, host - workers});
+    setting.network_faults.by_host.push_back({faults.drop, faults.dup, faults.delay.min_ms, faults.delay.max_ms});
+    if (!is_worker) continue;
+    double& ms = setting.step_ms[static_cast<size_t>(host)];
+    ms = std::max(ms, faults.step_ms);
+    if (faults.kill_at) setting.kills.push_back({static_cast<sync::Worker>(host), *faults.kill_at});
+  }
+  setting.network_faults.seed = inject.seed.value_or(0);
+  return {};
+}
+
+// The time that all workers' gradients and weights take through one server.
+double round_ms(const sync::Setting& setting) {
+  if (setting.network.gbit_per_s <= 0) return 0;
+  const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
+  return bits * static_cast<double>(setting.step_ms.size()) / setting.network.gbit_per_s / 1e6;
+}
+
+Result<sync::Setting> setting_of(const SimulateOptions& options) {
+  sync::Setting setting = {.servers = static_cast<uint32_t>(options.servers),
+                           .steps = static_cast<sync::Step>(options.steps),
+                           .epochs = static_cast<sync::Step>(options.num_epochs),
+                           .jitter = options.jitter,
+                           .network = {options.latency_ms, options.bandwidth, static_cast<uint64_t>(options.bytes)},
+                           .crash_share = options.leave_percent / 100};
+  if (options.jitter > 1) return fail(Code::kUsage, "--jitter {}: must be at most 1", options.jitter);
+  if (options.leave_percent > 100)
+    return fail(Code::kUsage, "--leave-percent {}: must be at most 100", options.leave_percent);
+  DT_TRY(setting.joins, parse_joins(options.join));
+  int64_t joiners = 0;
+  for (const sync::Setting::Join& join : setting.joins) joiners += join.count;
+  DT_TRY(setting.step_ms, speeds_of(options, joiners));
+  DT_TRY_VOID(apply_inject(options.inject, setting));
+  if (round_ms(setting) > kRoundMsMax || options.latency_ms > kMsMax) {
+    return fail(
+        Code::kUsage,
+        "--bytes, --bandwidth and --latency: the messages of all workers would take {:g} ms with a latency of {:g} "
+        "ms; the limits are {:g} and {:g} ms",
+        round_ms(setting), options.latency_ms, kRoundMsMax, kMsMax);
+  }
+  // Unanswered messages are sent again only after the time that all messages together would take.
+  setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));
+  setting.network_faults.resend_max_ms = std::max(5000.0, setting.network_faults.resend_ms);
+  return setting;
+}
+
+struct Scheme {
+  std::string name;
+  sync::Policy policy;
+  double learning_rate;
+};
+
+Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const sync::Setting& setting) {
+  const auto workers = static_cast<uint32_t>(setting.step_ms.size());
+  const double own_lr = options.lr / workers;
+  if (options.backup >= workers)
+    return fail(Code::kUsage, "--backup {}: must be less than the number of workers, {}", options.backup, workers);
+  const auto is_asked = [&](std::string_view name) { return options.scheme == "all" || options.scheme == name; };
+  std::vector<Scheme> schemes;
+  if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr});
+  if (is_asked("bsp") && options.backup > 0) {
+    schemes.push_back({fmt::format("bsp backup {}", options.backup),
+                       sync::bsp(workers, static_cast<uint32_t>(options.backup)), options.lr});
+  }
+  if (is_asked("asp")) schemes.push_back({"asp", sync::asp(workers), own_lr});
+  if (is_asked("ssp")) {
+    const auto lead = static_cast<sync::Step>(options.staleness);
+    schemes.push_back({fmt::format("ssp lead {}", lead), sync::ssp(workers, lead), own_lr});
+  }
+  if (is_asked("gsp")) {
+    DT_TRY(std::vector<sync::Group> groups, groups_of(options, setting.step_ms));
+    const sync::Policy gsp = sync::gsp(std::move(groups));
+    const sync::Group count = sync::group_count(gsp);
+    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr});
+  }
+  return schemes;
+}
+
+// Counts the steps that all workers have begun.
+class StepBar final : public sync::Observer {
+ public:
+  StepBar(const std::string& scheme, const sync::Setting& setting, ShowLive show)
+      : bar_({"simulating " + scheme, "steps",
+              static_cast<int64_t>(setting.steps * setting.epochs * setting.step_ms.size())},
+             std::move(show)) {}
+  void on_begin(double /*ms*/, sync::Worker /*worker*/, sync::Step /*step*/) override { bar_.show(begun_++); }
+
+ private:
+  ProgressBar bar_;
+  int64_t begun_ = 0;
+};
+
+}  // namespace
+
+Result<SimulateResult> simulate(const SimulateOptions& options, const SimulateProgress& progress) {
+  using Clock = std::chrono::steady_clock;
+  DT_TRY(sync::Setting setting, setting_of(options));
+  DT_TRY(const std::vector<Scheme> schemes, schemes_of(options, setting));
+  LearningData data;
+  if (options.loss > 0) {
+    DT_TRY(data, learning_data(options.data_dir));
+  }
+  SimulateResult result{.options = options, .step_ms = setting.step_ms, .schemes = {}};
+  for (const Scheme& scheme : schemes) {
+    const Clock::time_point begin = Clock::now();
+    setting.policy = scheme.policy;
+    SchemeResult& entry = result.schemes.emplace_back();
+    entry.name = scheme.name;
+    std::unique_ptr<LearningModel> model;
+    StepBar bar(scheme.name, setting, progress.live);
+    std::vector<sync::Observer*> observers = {&bar};
+    if (options.loss > 0) {
+      const LearningSetting learning = {options.batch_size, scheme.learning_rate, options.loss, options.seed};
+      model = std::make_unique<LearningModel>(data, learning, setting);
+      observers.push_back(model.get());
+    }
+    entry.outcome = sync::simulate(setting, options.seed, observers);
+    if (model) entry.reached_s = model->reached_s();
+    if (model) entry.last_loss = model->curve().back().loss;
+    progress.line(fmt::format("{}: {} gradients in {:.2f} s", scheme.name, entry.outcome.gradients,
+                              std::chrono::duration<double>(Clock::now() - begin).count()));
+  }
+  return result;
+}
+
+Result<sync::Replay> replay_file(const std::string& path, const std::function<void(std::string_view)>& out) {
+  DT_TRY(const std::string trace, read_file(path, kDataBytesMax));
+  DT_TRY(sync::Replay replay, sync::replay(trace, out), "replaying {}", path);
+  return replay;
+}
+
+}  // namespace dtrain::plan

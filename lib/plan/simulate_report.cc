@@ -1,0 +1,232 @@
+// What `dtrain simulate` prints and writes.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/json.h"
+#include "plan/simulate.h"
+
+namespace dtrain::plan {
+namespace {
+
+struct Sums {
+  double computing_s = 0, waiting_s = 0, network_s = 0;
+  [[nodiscard]] double all_s() const { return std::max(computing_s + waiting_s + network_s, 1e-9); }
+};
+
+Sums sums_of(const sync::Outcome& outcome) {
+  Sums sums;
+  for (const sync::Outcome::WorkerTimes& times : outcome.workers) {
+    sums.computing_s += times.computing_s;
+    sums.waiting_s += times.waiting_s;
+    sums.network_s += times.network_s;
+  }
+  return sums;
+}
+
+double epoch_s(const sync::Outcome& outcome) {
+  return outcome.seconds / static_cast<double>(std::max<size_t>(outcome.epoch_s.size(), 1));
+}
+
+double updates_per_s(const sync::Outcome& outcome) {
+  return static_cast<double>(outcome.updates) / std::max(outcome.seconds, 1e-9);
+}
+
+// The column of a staleness in the histogram: 1, 2, 3-4, 5-8, ...; each column ends at a power of two.
+size_t column_of(uint64_t staleness) {
+  size_t column = 0;
+  while ((uint64_t{1} << column) < staleness) column++;
+  return column;
+}
+
+std::string column_name(size_t column) {
+  const uint64_t end = uint64_t{1} << column, begin = end / 2 + 1;
+  return begin >= end ? fmt::format("{}", end) : fmt::format("{}-{}", begin, end);
+}
+
+// The workers of each speed, in order of speed.
+std::map<double, std::vector<size_t>> by_speed(const std::vector<double>& step_ms) {
+  std::map<double, std::vector<size_t>> workers;
+  for (size_t w = 0; w < step_ms.size(); w++) workers[step_ms[w]].push_back(w);
+  return workers;
+}
+
+constexpr size_t kSpeedsMax = 8;  // columns
+
+std::string job_line(const SimulateResult& result) {
+  const SimulateOptions& options = result.options;
+  const auto speeds = by_speed(result.step_ms);
+  const std::string mean = speeds.size() == 1
+                               ? fmt::format("{:g} ms", speeds.begin()->first)
+                               : fmt::format("{:g} to {:g} ms", speeds.begin()->first, speeds.rbegin()->first);
+  return fmt::format("{} workers, {} a step +-{:g} %; {} server{}, {:.1f} MB a step, {:g} Gbit/s, {:g} ms; seed {}\n\n",
+                     result.step_ms.size(), mean, options.jitter * 100, options.servers,
+                     options.servers == 1 ? "" : "s", static_cast<double>(options.bytes) / 1e6, options.bandwidth,
+                     options.latency_ms, options.seed);
+}
+
+std::string times_table(const SimulateResult& result) {
+  const bool learns = result.options.loss > 0;
+  std::string text =
+      fmt::format("{:<16}{:>10}{:>11}{:>11}{:>7}{:>11}{:>9}{:>9}{:>8}{:>11}{:>10}", "scheme", "s/epoch", "updates/s",
+                  "staleness", "max", "computing", "waiting", "network", "late", "messages", "GB");
+  if (learns) text += fmt::format("{:>16}{:>10}", fmt::format("s to loss {:g}", result.options.loss), "at end");
+  text += "\n";
+  for (const SchemeResult& scheme : result.schemes) {
+    const sync::Outcome& outcome = scheme.outcome;
+    const Sums sums = sums_of(outcome);
+    text += fmt::format("{:<16}{:>10.3f}{:>11.2f}{:>11.2f}{:>7}{:>9.1f} %{:>7.1f} %{:>7.1f} %{:>8}{:>11}{:>10.2f}",
+                        scheme.name, epoch_s(outcome), updates_per_s(outcome), scheme.staleness_mean(),
+                        scheme.staleness_max(), 100 * sums.computing_s / sums.all_s(),
+                        100 * sums.waiting_s / sums.all_s(), 100 * sums.network_s / sums.all_s(), outcome.late,
+                        outcome.messages, static_cast<double>(outcome.bytes) / 1e9);
+    if (learns) {
+      const std::string reached = scheme.reached_s ? fmt::format("{:.3f}", *scheme.reached_s) : "not reached";
+      text += fmt::format("{:>16}{:>10.3f}", reached, scheme.last_loss);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string staleness_table(const SimulateResult& result) {
+  size_t columns = 1;
+  for (const SchemeResult& scheme : result.schemes) columns = std::max(columns, column_of(scheme.staleness_max()) + 1);
+  std::string text = fmt::format("\n{:<16}", "staleness");
+  for (size_t c = 0; c < columns; c++) text += fmt::format("{:>12}", column_name(c));
+  text += "\n";
+  for (const SchemeResult& scheme : result.schemes) {
+    std::vector<uint64_t> counts(columns, 0);
+    for (const auto& [staleness, count] : scheme.outcome.staleness) counts[column_of(staleness)] += count;
+    text += fmt::format("{:<16}", scheme.name);
+    const auto updates = static_cast<double>(std::max<uint64_t>(scheme.outcome.updates, 1));
+    for (const uint64_t count : counts) {
+      text += count == 0 ? fmt::format("{:>12}", "")
+                         : fmt::format("{:>10.1f} %", 100 * static_cast<double>(count) / updates);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string waiting_table(const SimulateResult& result) {
+  const auto speeds = by_speed(result.step_ms);
+  if (speeds.size() > kSpeedsMax) return "";  // --csv lists each worker
+  std::string text = fmt::format("\n{:<16}", "waiting, s");
+  for (const auto& [ms, workers] : speeds)
+    text += fmt::format("{:>16}", fmt::format("{:g} ms x {}", ms, workers.size()));
+  text += fmt::format("{:>16}\n", "all");
+  for (const SchemeResult& scheme : result.schemes) {
+    text += fmt::format("{:<16}", scheme.name);
+    for (const auto& [ms, workers] : speeds) {
+      double waiting_s = 0;
+      for (const size_t w : workers) waiting_s += scheme.outcome.workers[w].waiting_s;
+      text += fmt::format("{:>16.3f}", waiting_s / static_cast<double>(workers.size()));
+    }
+    text += fmt::format("{:>16.3f}\n", sums_of(scheme.outcome).waiting_s);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
+  const sync::Outcome& outcome = scheme.outcome;
+  const Sums sums = sums_of(outcome);
+  nlohmann::ordered_json object = {{"scheme", scheme.name},
+                                   {"finished", outcome.all_finished},
+                                   {"seconds", outcome.seconds},
+                                   {"epoch_s", outcome.epoch_s},
+                                   {"updates", outcome.updates},
+                                   {"updates_per_s", updates_per_s(outcome)},
+                                   {"gradients", outcome.gradients},
+                                   {"applied", outcome.applied},
+                                   {"late", outcome.late},
+                                   {"staleness_mean", scheme.staleness_mean()},
+                                   {"staleness_max", scheme.staleness_max()},
+                                   {"computing_s", sums.computing_s},
+                                   {"waiting_s", sums.waiting_s},
+                                   {"network_s", sums.network_s},
+                                   {"messages", outcome.messages},
+                                   {"bytes", outcome.bytes}};
+  auto& histogram = object["staleness"] = nlohmann::ordered_json::array();
+  for (const auto& [staleness, count] : outcome.staleness) histogram.push_back({staleness, count});
+  auto& workers = object["workers"] = nlohmann::ordered_json::array();
+  for (const sync::Outcome::WorkerTimes& times : outcome.workers) {
+    workers.push_back({{"steps", times.steps},
+                       {"computing_s", times.computing_s},
+                       {"waiting_s", times.waiting_s},
+                       {"network_s", times.network_s}});
+  }
+  if (!learns) return object;
+  object["seconds_to_loss"] = scheme.reached_s ? nlohmann::ordered_json(*scheme.reached_s) : nullptr;
+  object["loss"] = scheme.last_loss;
+  return object;
+}
+
+}  // namespace
+
+double SchemeResult::staleness_mean() const {
+  double sum = 0;
+  for (const auto& [staleness, count] : outcome.staleness) sum += static_cast<double>(staleness * count);
+  return outcome.updates == 0 ? 0 : sum / static_cast<double>(outcome.updates);
+}
+
+uint64_t SchemeResult::staleness_max() const {
+  return outcome.staleness.empty() ? 0 : outcome.staleness.rbegin()->first;
+}
+
+bool SimulateResult::all_finished() const {
+  return std::all_of(schemes.begin(), schemes.end(), [](const SchemeResult& s) { return s.outcome.all_finished; });
+}
+
+std::string SimulateResult::text() const {
+  return job_line(*this) + times_table(*this) + staleness_table(*this) + waiting_table(*this);
+}
+
+std::string SimulateResult::json() const {
+  nlohmann::ordered_json object = {{"workers", step_ms.size()},
+                                   {"servers", options.servers},
+                                   {"steps", options.steps},
+                                   {"num_epochs", options.num_epochs},
+                                   {"jitter", options.jitter},
+                                   {"latency_ms", options.latency_ms},
+                                   {"gbit_per_s", options.bandwidth},
+                                   {"bytes", options.bytes},
+                                   {"seed", options.seed},
+                                   {"step_ms", step_ms}};
+  if (options.loss > 0) object["loss"] = options.loss;
+  for (const SchemeResult& scheme : schemes) object["schemes"].push_back(json_of(scheme, options.loss > 0));
+  return json_text(object);
+}
+
+std::string SimulateResult::csv() const {
+  std::string text = "scheme,quantity,index,value\n";
+  for (const SchemeResult& scheme : schemes) {
+    const auto row = [&](std::string_view quantity, uint64_t index, const auto& value) {
+      fmt::format_to(std::back_inserter(text), "{},{},{},{}\n", scheme.name, quantity, index, value);
+    };
+    const sync::Outcome& outcome = scheme.outcome;
+    for (size_t e = 0; e < outcome.epoch_s.size(); e++) row("epoch_s", e, outcome.epoch_s[e]);
+    row("updates", 0, outcome.updates);
+    row("updates_per_s", 0, updates_per_s(outcome));
+    row("gradients", 0, outcome.gradients);
+    row("applied", 0, outcome.applied);
+    row("late", 0, outcome.late);
+    row("messages", 0, outcome.messages);
+    row("bytes", 0, outcome.bytes);
+    if (scheme.reached_s) row("seconds_to_loss", 0, *scheme.reached_s);
+    if (options.loss > 0) row("loss", 0, scheme.last_loss);
+    for (const auto& [staleness, count] : outcome.staleness) row("staleness", staleness, count);
+    for (size_t w = 0; w < outcome.workers.size(); w++) {
+      row("steps", w, outcome.workers[w].steps);
+      row("computing_s", w, outcome.workers[w].computing_s);
+      row("waiting_s", w, outcome.workers[w].waiting_s);
+      row("network_s", w, outcome.workers[w].network_s);
+    }
+  }
+  return text;
+}
+
+}  // namespace dtrain::plan
