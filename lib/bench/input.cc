@@ -6,7 +6,7 @@
 
 #include "base/host_limits.h"
 #include "base/json.h"
-#include "data/pictures/image.h"
+#include "images/image.h"
 #include "job/flags/flags.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
@@ -23,7 +23,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-data::Stages operator-(data::Stages a, const data::Stages& b) {
+images::Stages operator-(images::Stages a, const images::Stages& b) {
   a += {.pictures = -b.pictures,
         .read = -b.read,
         .header = -b.header,
@@ -94,12 +94,12 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   DT_TRY(const data::DataSets data, role::open_data(flags, 0, log));
   DT_TRY(const bool pixels, holds_pixels(*data.train, options.form));
   const data::LoaderOptions how = loader_options(flags, *data.train, pixels);
-  data::use_own_threads_only();
+  images::use_own_threads_only();
   data::Loader loader(data.train, how, log);
   BatchConsumer consumer(loader);
   DT_TRY_VOID(consumer.take(options.num_warmup_batches));
 
-  const data::Stages before = data.train->stages();
+  const images::Stages before = data.train->stages();
   const data::CacheUse cache_before = data.train->cache_use();
   const double cpu_before = cpu_seconds();
   const Clock::time_point begin = Clock::now();

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/augmentation/stages.h"
 #include "data/loading/loader.h"
 #include "data/sources/cache_use.h"
+#include "images/augmentation/stages.h"
 
 namespace dtrain::job {
 struct Flags;
@@ -33,7 +33,7 @@ struct BenchInputResult {
   double seconds = 0;
   double cpu_seconds = 0;  // of all threads of the process
   int64_t bad_records = 0;
-  data::Stages stages;
+  images::Stages stages;
   data::CacheUse cache = {};   // at the end
   double cache_hit_share = 0;  // of the images that were measured
 

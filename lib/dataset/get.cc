@@ -285,7 +285,7 @@ Result<> unpack(const std::string& archive, const std::vector<std::string>& name
     if (std::ranges::find(names, name) == names.end()) return nullptr;
     found.push_back(name);
     auto file = std::make_shared<std::ofstream>(folder + "/" + name, std::ios::binary | std::ios::trunc);
-    return [file, path = folder + "/" + name](data::Bytes piece) -> Result<> {
+    return [file, path = folder + "/" + name](Bytes piece) -> Result<> {
       file->write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
       if (piece.empty()) file->close();
       if (!*file) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
@@ -313,8 +313,8 @@ Result<int64_t> write_records(const data::ImageSource& source, const std::string
         data::ReadScratch scratch;
         float label = 0;
         DT_TRY_VOID(source.read(first + i, scratch, {&label, 1}));
-        DT_TRY(const data::Image* image, scratch.decode());
-        DT_TRY(const std::vector<uint8_t> png, data::encode_image(*image, ".png", kCompression));
+        DT_TRY(const images::Image* image, scratch.decode());
+        DT_TRY(const std::vector<uint8_t> png, images::encode_image(*image, ".png", kCompression));
         std::vector<uint8_t> payload;
         data::append_image_record(payload, static_cast<uint64_t>(first + i), {&label, 1}, png);
         return payload;

@@ -156,7 +156,7 @@ Result<Devkit> read_devkit(const std::string& path) {
     const std::string name = fs::path(member).filename().string();
     std::string* const text = name == truth_name ? &devkit.ground_truth : name == "meta.mat" ? &table : nullptr;
     if (text == nullptr || size > kMemberMax) return nullptr;
-    return [text](data::Bytes piece) -> Result<> {
+    return [text](Bytes piece) -> Result<> {
       text->append(reinterpret_cast<const char*>(piece.data()), piece.size());
       return {};
     };
@@ -164,7 +164,7 @@ Result<Devkit> read_devkit(const std::string& path) {
   if (devkit.ground_truth.empty() || table.empty()) {
     return fail(Code::kData, "{}: there is no {} or no meta.mat in it", path, truth_name);
   }
-  DT_TRY(devkit.synsets, read_synsets(data::as_bytes(table), path + ": meta.mat"));
+  DT_TRY(devkit.synsets, read_synsets(as_bytes(table), path + ": meta.mat"));
   return devkit;
 }
 

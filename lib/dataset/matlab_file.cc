@@ -9,8 +9,6 @@
 namespace dtrain::dataset {
 namespace {
 
-using data::Bytes;
-
 // Types of elements and classes of arrays, as the format numbers them.
 enum MatType : uint32_t {
   kInt8 = 1,
@@ -42,14 +40,14 @@ struct Element {
 Result<Element> take_element(Bytes& rest) {
   constexpr size_t kTagBytes = 8;
   if (rest.size() < kTagBytes) return wrong("it ends within an element");
-  const uint32_t word = data::load_u32(rest.data());
+  const uint32_t word = load_u32(rest.data());
   if (const uint32_t small = word >> 16; small != 0) {
     if (small > 4) return wrong("a short element is too long");
     const Element element{word & 0xffff, rest.subspan(4, small)};
     rest = rest.subspan(kTagBytes);
     return element;
   }
-  const size_t size = data::load_u32(rest.data() + 4);
+  const size_t size = load_u32(rest.data() + 4);
   if (size > rest.size() - kTagBytes) return wrong("an element runs beyond the end");
   const Element element{word, rest.subspan(kTagBytes, size)};
   const size_t padded = word == kCompressed ? size : (size + 7) / 8 * 8;
@@ -72,7 +70,7 @@ Result<Array> open_array(Bytes content) {
   DT_TRY(const Element dimensions, take_element(array.rest));
   for (size_t i = 0; i + 4 <= dimensions.content.size(); i += 4) {
     constexpr int64_t kCountMax = 1 << 20;
-    array.count *= data::load_u32(dimensions.content.data() + i);
+    array.count *= load_u32(dimensions.content.data() + i);
     if (array.count > kCountMax) return wrong("an array has too many values");
   }
   DT_TRY_VOID(take_element(array.rest));  // its name
@@ -103,10 +101,10 @@ Result<int64_t> number_of(Bytes content) {
     case kInt16:
     case kUint16: return bytes.size() < 2 ? -1 : bytes[0] | int64_t{bytes[1]} << 8;
     case kInt32:
-    case kUint32: return bytes.size() < 4 ? -1 : int64_t{data::load_u32(bytes.data())};
+    case kUint32: return bytes.size() < 4 ? -1 : int64_t{load_u32(bytes.data())};
     case kDouble: {
       if (bytes.size() < 8) return -1;
-      const auto number = std::bit_cast<double>(data::load_u64(bytes.data()));
+      const auto number = std::bit_cast<double>(load_u64(bytes.data()));
       return number >= 0 && number < 1e9 ? static_cast<int64_t>(number) : -1;
     }
     default: return -1;
@@ -116,7 +114,7 @@ Result<int64_t> number_of(Bytes content) {
 Result<std::vector<std::string>> field_names(Array& array) {
   DT_TRY(const Element length, take_element(array.rest));
   DT_TRY(const Element names, take_element(array.rest));
-  const size_t each = length.content.size() < 4 ? 0 : data::load_u32(length.content.data());
+  const size_t each = length.content.size() < 4 ? 0 : load_u32(length.content.data());
   if (each == 0 || each > names.content.size()) return wrong("a struct has no fields");
   std::vector<std::string> fields;
   for (size_t i = 0; i + each <= names.content.size(); i += each) {

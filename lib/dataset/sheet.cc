@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "data/loading/batch_pictures.h"
 #include "data/loading/loader.h"
-#include "data/pictures/contact_sheet.h"
 #include "dataset/stat.h"
+#include "images/contact_sheet.h"
 #include "job/flags/flags.h"
 #include "role/setup/data.h"
 #include "role/setup/network.h"
@@ -50,11 +50,11 @@ Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, co
   data::Loader loader(sets.train, options, log);
   loader.start(0);
   DT_TRY(const data::LoadedBatch* batch, loader.next());
-  const std::vector<data::SheetPicture> pictures =
+  const std::vector<images::SheetPicture> pictures =
       data::pictures_of(*batch, sets.train->image(), shown, sets.class_names);
-  DT_TRY(const data::Image sheet, data::contact_sheet(pictures));
+  DT_TRY(const images::Image sheet, images::contact_sheet(pictures));
   constexpr int kCompression = 3;
-  DT_TRY(const std::vector<uint8_t> png, data::encode_image(sheet, ".png", kCompression));
+  DT_TRY(const std::vector<uint8_t> png, images::encode_image(sheet, ".png", kCompression));
   return write_file_atomic(out, {reinterpret_cast<const char*>(png.data()), png.size()});
 }
 

@@ -5,10 +5,10 @@
 #include "base/mutex.h"
 #include "base/progress_bar.h"
 #include "base/thread.h"
-#include "data/pictures/image.h"
-#include "data/pictures/picture_facts.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
+#include "images/image.h"
+#include "images/picture_facts.h"
 
 namespace dtrain::dataset {
 namespace {
@@ -22,7 +22,7 @@ void add_broken(DataStat& stat, DataStat::Broken broken) {
   if (stat.broken.size() < DataStat::kBrokenShown) stat.broken.push_back(std::move(broken));
 }
 
-void note(DataStat& stat, const data::ImageRecord& record, const data::PictureFacts& facts) {
+void note(DataStat& stat, const data::ImageRecord& record, const images::PictureFacts& facts) {
   stat.pictures++;
   stat.labels[record.label_at(0)]++;
   stat.label_counts[std::max<uint32_t>(record.flag, 1)]++;
@@ -59,9 +59,9 @@ class RecordReader {
       DT_TRY(const bool is_enough, look_at_head(offset, end, stat));
       if (is_enough) return {};
     }
-    DT_TRY(const data::Bytes payload, file_.read(offset, end, buffer_));
+    DT_TRY(const Bytes payload, file_.read(offset, end, buffer_));
     DT_TRY(const data::ImageRecord record, data::parse_image_record(payload));
-    DT_TRY(const data::PictureFacts facts, data::picture_facts(record.image));
+    DT_TRY(const images::PictureFacts facts, images::picture_facts(record.image));
     if (decodes_) DT_TRY_VOID(decoder_.decode(record.image, 3, image_));
     stat.picture_bytes += static_cast<int64_t>(record.image.size());
     note(stat, record, facts);
@@ -75,10 +75,9 @@ class RecordReader {
     DT_TRY_VOID(file_.read_at(offset, buffer_));
     const data::PartHeader part = data::parse_part_header(buffer_);
     if (!part.begins_record() || part.flag != 0 || part.padded_bytes() != end - offset) return false;
-    const Result<data::ImageRecord> record =
-        data::parse_image_record(data::Bytes(buffer_).subspan(data::PartHeader::kBytes));
+    const Result<data::ImageRecord> record = data::parse_image_record(Bytes(buffer_).subspan(data::PartHeader::kBytes));
     if (!record) return false;
-    const Result<data::PictureFacts> facts = data::picture_facts(record->image);
+    const Result<images::PictureFacts> facts = images::picture_facts(record->image);
     if (!facts) return false;
     stat.picture_bytes += part.length - data::ImageRecord::kHeaderBytes - 4 * int64_t{record->flag};
     note(stat, *record, *facts);
@@ -88,8 +87,8 @@ class RecordReader {
   const data::RecordFile& file_;
   bool decodes_;
   std::vector<uint8_t> buffer_;
-  data::ImageDecoder decoder_;
-  data::Image image_;
+  images::ImageDecoder decoder_;
+  images::Image image_;
 };
 
 // What several threads find out about the records of one file.
@@ -152,7 +151,7 @@ Result<> add_file(const std::string& path, const DataStatOptions& options, DataS
 }  // namespace
 
 Result<DataStat> data_stat(const std::vector<std::string>& files, const DataStatOptions& options, const Log& log) {
-  data::use_own_threads_only();
+  images::use_own_threads_only();
   DataStat stat;
   for (const std::string& path : files) DT_TRY_VOID(add_file(path, options, stat, log));
   return stat;

@@ -84,8 +84,8 @@ Result<> write_set(const SynthOptions& options, uint64_t set, const std::string&
     const auto label = static_cast<float>(i % options.classes);
     constexpr int kQuality = 95;
     DT_TRY(const std::vector<uint8_t> jpeg,
-           data::encode_image(draw_synthetic(i % options.classes, options.classes, options.size, random), ".jpg",
-                              kQuality));
+           images::encode_image(draw_synthetic(i % options.classes, options.classes, options.size, random), ".jpg",
+                                kQuality));
     payload.clear();
     data::append_image_record(payload, static_cast<uint64_t>(i), std::span(&label, 1), jpeg);
     DT_TRY_VOID(writer.append(static_cast<uint64_t>(i), payload));
@@ -95,9 +95,9 @@ Result<> write_set(const SynthOptions& options, uint64_t set, const std::string&
 
 }  // namespace
 
-data::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random) {
+images::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random) {
   const Grating grating = draw_grating(label, classes, random);
-  data::Image image;
+  images::Image image;
   image.resize(size, size, 3);
   for (int y = 0; y < size; y++) {
     for (int x = 0; x < size; x++) {

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "data/pictures/image.h"
+#include "images/image.h"
 
 namespace dtrain::dataset {
 
@@ -24,6 +24,6 @@ Result<> synthesize(const SynthOptions& options, const Log& log);
 // label's, plus or minus at most a quarter of the distance to the next one. With more than 10 classes the colors of the
 // stripes matter too. Phase and contrast are random, so that the mean picture of every class is the same gray. No
 // linear classifier can therefore separate the classes, but a convolution that detects edges can, after some training.
-data::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random);
+images::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random);
 
 }  // namespace dtrain::dataset

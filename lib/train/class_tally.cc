@@ -18,15 +18,15 @@ bool can_be_shown(const Shape& image) {
 
 // The picture as a PNG whose shorter edge has at most kEdgeMax pixels, in base64; empty if that fails, which is no reason to
 // end a training.
-std::string small_png(const data::Image& picture) {
+std::string small_png(const images::Image& picture) {
   constexpr int64_t kEdgeMax = 64;
   constexpr int kCompression = 6;
-  data::Image small = picture;
+  images::Image small = picture;
   if (std::min(picture.height, picture.width) > kEdgeMax) {
-    const data::ImageSize size = data::size_of_shorter_edge(picture.size(), kEdgeMax);
-    if (!data::resize_image(picture, size.height, size.width, small, data::Interpolation::kArea)) return "";
+    const images::ImageSize size = images::size_of_shorter_edge(picture.size(), kEdgeMax);
+    if (!images::resize_image(picture, size.height, size.width, small, images::Interpolation::kArea)) return "";
   }
-  const Result<std::vector<uint8_t>> png = data::encode_image(small, ".png", kCompression);
+  const Result<std::vector<uint8_t>> png = images::encode_image(small, ".png", kCompression);
   return png ? base64(*png) : "";
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "data/loading/loader.h"
-#include "data/pictures/image.h"
+#include "images/image.h"
 #include "telemetry/class_results.h"
 #include "tensor/shape.h"
 #include "train/metrics.h"
@@ -35,7 +35,7 @@ class ClassTally {
   struct Candidate {
     telemetry::JudgedImage judged;
     int64_t record = 0;
-    data::Image picture;  // without pixels if no pictures are kept
+    images::Image picture;  // without pixels if no pictures are kept
   };
   void consider(const telemetry::JudgedImage& judged, const data::LoadedBatch& batch, int64_t row);
 

@@ -19,7 +19,7 @@ struct StageTime {
   DataStage stage;
   double seconds;
 };
-std::array<StageTime, 5> times_of(const data::Stages& stages) {
+std::array<StageTime, 5> times_of(const images::Stages& stages) {
   return {{{DataStage::kRead, stages.read},
            {DataStage::kHeader, stages.header},
            {DataStage::kDecode, stages.decode},
@@ -108,7 +108,7 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
       ms * limit.stages.all(), busy, advice(limit, decoders));
 }
 
-std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages) {
+std::vector<std::pair<std::string, double>> stage_ms(const images::Stages& stages) {
   std::vector<std::pair<std::string, double>> all;
   if (stages.pictures <= 0) return all;
   for (const StageTime& time : times_of(stages)) {
@@ -117,7 +117,7 @@ std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages)
   return all;
 }
 
-std::vector<telemetry::Value> stage_values(const data::Stages& stages) {
+std::vector<telemetry::Value> stage_values(const images::Stages& stages) {
   std::vector<telemetry::Value> all;
   for (const auto& [key, ms] : stage_ms(stages)) {
     const std::optional<telemetry::Metric> metric = telemetry::find_metric(key + "_ms");

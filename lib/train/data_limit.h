@@ -1,5 +1,5 @@
 // Whether data limits how fast a worker trains, and which stage of reading a picture does. Everything is measured: the
-// steps' waits for batches, the times of some of the pictures (data/augmentation/stages.h), and the CPU time of the process.
+// steps' waits for batches, the times of some of the pictures (images/augmentation/stages.h), and the CPU time of the process.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/augmentation/stages.h"
+#include "images/augmentation/stages.h"
 #include "job/process/data_stage.h"
 #include "telemetry/record.h"
 
@@ -16,11 +16,11 @@ namespace dtrain::train {
 
 // Since training began; the difference of two of them is a period.
 struct DataUse {
-  double seconds = 0;    // of the steps
-  double wait_s = 0;     // of these, spent waiting for batches
-  int64_t pictures = 0;  // in the steps' batches
-  data::Stages stages;   // of some of the pictures that were read
-  double cpu_s = 0;      // of all threads of the process
+  double seconds = 0;     // of the steps
+  double wait_s = 0;      // of these, spent waiting for batches
+  int64_t pictures = 0;   // in the steps' batches
+  images::Stages stages;  // of some of the pictures that were read
+  double cpu_s = 0;       // of all threads of the process
 };
 DataUse operator-(const DataUse& now, const DataUse& before);
 
@@ -37,7 +37,7 @@ struct DataLimit {
   // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no picture was timed.
   job::DataStage stage = job::DataStage::kNone;
   double stage_share = 0;                 // of the decoders' time
-  data::Stages stages = {};               // as in DataUse
+  images::Stages stages = {};             // as in DataUse
   std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
   double cores_busy = 0;                  // share of the cores' time, 0 to 1
 };
@@ -51,8 +51,8 @@ DataLimit data_limit(const DataUse& period, const Decoders& decoders, double tra
 std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
 
 // The milliseconds of an image in each stage, by the stage's key; empty if no picture was timed.
-std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages);
+std::vector<std::pair<std::string, double>> stage_ms(const images::Stages& stages);
 // The same as metrics: read_ms and so on.
-std::vector<telemetry::Value> stage_values(const data::Stages& stages);
+std::vector<telemetry::Value> stage_values(const images::Stages& stages);
 
 }  // namespace dtrain::train

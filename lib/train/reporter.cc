@@ -91,7 +91,7 @@ DataUse Reporter::data_use() const {
   return {.seconds = totals.seconds,
           .wait_s = totals.wait_data_s,
           .pictures = totals.steps * parts_.spec.batch_size,
-          .stages = parts_.data == nullptr ? data::Stages{} : parts_.data->stages(),
+          .stages = parts_.data == nullptr ? images::Stages{} : parts_.data->stages(),
           .cpu_s = telemetry::process_use().cpu_s};
 }
 

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
-#include "data/make_jpeg.h"
+#include "images/make_jpeg.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/text.h"

@@ -28,8 +28,8 @@
 
 namespace dtrain::test {
 
-using data::BatchLabel, data::ColorDistortion, data::DataOptions, data::Distortion, data::LoaderOptions, data::Range,
-    data::SyntheticOptions;
+using data::BatchLabel, images::ColorDistortion, data::DataOptions, images::Distortion, data::LoaderOptions,
+    images::Range, data::SyntheticOptions;
 using kvstore::DeviceStoreOptions, kvstore::DistStoreOptions, kvstore::ShardOptions, kvstore::Slice,
     kvstore::StalenessWeight, kvstore::UpdateRule;
 using launch::Command, launch::Limits, launch::Machine;

@@ -126,9 +126,9 @@ TEST_CASE("im2rec takes the spellings of all versions of MXNet", "[cmd]") {
   const test::TempDir dir;
   std::filesystem::create_directories(dir.path("pictures/cat"));
   test::write_bytes(dir.path("pictures/cat/a.png"),
-                    must(data::encode_image(test::gradient_image(9, 7, 3, 1), ".png", 3)));
+                    must(images::encode_image(test::gradient_image(9, 7, 3, 1), ".png", 3)));
   test::write_bytes(dir.path("pictures/cat/b.jpg"),
-                    must(data::encode_image(test::gradient_image(9, 7, 3, 1), ".jpg", 3)));
+                    must(images::encode_image(test::gradient_image(9, 7, 3, 1), ".jpg", 3)));
   test::write_text(dir.path("pictures/cat/c.gif"), "no picture");
   const test::Ended listed = in_folder(dir, {"im2rec", "--list", "True", "--recursive", "1", "--exts", ".png", ".gif",
                                              "--shuffle", "False", "--train_ratio", "1.0", "set", "pictures"});

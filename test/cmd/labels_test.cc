@@ -37,12 +37,12 @@ void write_pictures(const test::TempDir& dir) {
   std::string list;
   for (int i = 0; i < 40; i++) {
     const int place = i % 4;
-    data::Image picture;
+    images::Image picture;
     picture.resize(8, 8, 3);
     for (int y = 0; y < 8; y++) {
       for (int x = 0; x < 24; x++) picture.at(y, 0)[x] = y / 4 * 2 + x / 12 == place ? 200 : static_cast<uint8_t>(i);
     }
-    const auto png = test::must(data::encode_image(picture, ".png", 3));
+    const auto png = test::must(images::encode_image(picture, ".png", 3));
     test::must(write_file_atomic(dir.path(fmt::format("pictures/{}.png", i)), std::string(png.begin(), png.end())));
     list += fmt::format("{}\t{}\t{}\t{}.png\n", i, place, place / 2, i);
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "data/pictures/image.h"
+#include "images/image.h"
 #include "small_model.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -21,10 +21,10 @@ namespace {
 
 // A picture of 28 x 28 pixels as a PNG file.
 void write_picture(const std::string& path, unsigned seed) {
-  data::Image image;
+  images::Image image;
   image.resize(28, 28, 3);
   for (unsigned i = 0; i < 28 * 28 * 3; i++) image.pixels[i] = static_cast<uint8_t>(i * seed + i / 28);
-  const std::vector<uint8_t> file = test::must(data::encode_image(image, ".png", 3));
+  const std::vector<uint8_t> file = test::must(images::encode_image(image, ".png", 3));
   REQUIRE(make_directories(std::filesystem::path(path).parent_path().string()));
   REQUIRE(write_file_atomic(path, {reinterpret_cast<const char*>(file.data()), file.size()}));
 }

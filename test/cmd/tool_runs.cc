@@ -37,7 +37,7 @@ void put(const std::string& path, const std::string& text) {
 }
 
 void put_image(const std::string& path, int height, int width, int seed) {
-  const auto bytes = must(data::encode_image(gradient_image(height, width, 3, seed), fs::path(path).extension(), 90));
+  const auto bytes = must(images::encode_image(gradient_image(height, width, 3, seed), fs::path(path).extension(), 90));
   put(path, std::string(bytes.begin(), bytes.end()));
 }
 

@@ -9,17 +9,18 @@
 
 #include "data/loading/image_dataset.h"
 #include "data/loading/loader.h"
-#include "data/pictures/picture_header.h"
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
+#include "images/make_jpeg.h"
+#include "images/picture_header.h"
 #include "make_images.h"
-#include "make_jpeg.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

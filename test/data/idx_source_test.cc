@@ -7,6 +7,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 TEST_CASE("idx files are read, plain and compressed", "[data]") {

@@ -9,6 +9,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 TEST_CASE("validation leaves out a broken record, and training takes the next one in its place", "[data]") {

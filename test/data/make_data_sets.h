@@ -79,7 +79,7 @@ inline void write_pictures(const std::string& directory, int count, int height =
   std::filesystem::create_directories(directory);
   for (int i = 0; i < count; i++) {
     write_bytes(fmt::format("{}/{}.png", directory, i),
-                must(data::encode_image(gradient_image(height, width, 3, i), ".png", 3)));
+                must(images::encode_image(gradient_image(height, width, 3, i), ".png", 3)));
   }
 }
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures/image.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
 #include "data/sources/image_source.h"
+#include "images/image.h"
 #include "support/must.h"
 
 namespace dtrain::test {
@@ -22,8 +22,8 @@ inline Result<float> read_label(const data::ImageSource& source, int64_t index, 
 }
 
 // A picture so smooth that its JPEG is like that of a photograph; a different one for every seed.
-inline data::Image gradient_image(int height, int width, int channels, int seed) {
-  data::Image image;
+inline images::Image gradient_image(int height, int width, int channels, int seed) {
+  images::Image image;
   image.resize(height, width, channels);
   for (int y = 0; y < height; y++) {
     for (int x = 0; x < width; x++) {
@@ -37,8 +37,8 @@ inline data::Image gradient_image(int height, int width, int channels, int seed)
 }
 
 // The value of each pixel gives its position: 16 y + x (mod 256), the same in all channels.
-inline data::Image position_image(int height, int width, int channels) {
-  data::Image image;
+inline images::Image position_image(int height, int width, int channels) {
+  images::Image image;
   image.resize(height, width, channels);
   for (int y = 0; y < height; y++) {
     for (int x = 0; x < width; x++) {
@@ -62,7 +62,7 @@ inline std::vector<uint8_t> read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline std::vector<uint8_t> image_payload(uint64_t id, float label, data::Bytes encoded) {
+inline std::vector<uint8_t> image_payload(uint64_t id, float label, Bytes encoded) {
   std::vector<uint8_t> payload;
   data::append_image_record(payload, id, std::span(&label, 1), encoded);
   return payload;
@@ -75,7 +75,7 @@ inline std::vector<int64_t> write_record_file(const std::string& path, int count
   std::vector<uint8_t> file;
   std::vector<int64_t> offsets;
   for (int i = 0; i < count; i++) {
-    const auto encoded = must(data::encode_image(gradient_image(height, width, channels, i), extension, 95));
+    const auto encoded = must(images::encode_image(gradient_image(height, width, channels, i), extension, 95));
     offsets.push_back(static_cast<int64_t>(file.size()));
     must(data::append_record(file, image_payload(static_cast<uint64_t>(i), static_cast<float>(i % classes), encoded)));
   }

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "data/augmentation/augment.h"
+#include "images/augmentation/augment.h"
 #include "load_picture.h"
 #include "make_data_sets.h"
 #include "support/catch.h"
@@ -13,6 +13,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

@@ -1,4 +1,4 @@
-#include "data/pictures/orientation.h"
+#include "images/orientation.h"
 
 #include <zlib.h>
 
@@ -6,18 +6,19 @@
 #include <cstring>
 #include <opencv2/imgcodecs.hpp>
 
-#include "data/pictures/mat.h"
-#include "data/pictures/picture_facts.h"
-#include "data/pictures/picture_header.h"
 #include "data/sources/survey.h"
+#include "images/make_jpeg.h"
+#include "images/mat.h"
+#include "images/picture_facts.h"
+#include "images/picture_header.h"
 #include "make_images.h"
-#include "make_jpeg.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

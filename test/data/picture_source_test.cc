@@ -11,6 +11,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

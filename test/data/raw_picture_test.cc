@@ -1,10 +1,10 @@
-#include "data/pictures/raw_picture.h"
+#include "images/raw_picture.h"
 
 #include <algorithm>
 #include <opencv2/imgproc.hpp>
 
-#include "data/pictures/mat.h"
 #include "data/sources/record_source.h"
+#include "images/mat.h"
 #include "make_images.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -12,6 +12,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using Catch::Matchers::Contains;
 using dtrain::test::must;
 

@@ -12,6 +12,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 TEST_CASE("the error for a file of another kind names the kind and recommends im2rec", "[data]") {

@@ -3,18 +3,19 @@
 #include <cmath>
 #include <cstring>
 
-#include "data/augmentation/augment.h"
-#include "data/augmentation/geometry.h"
 #include "data/loading/open.h"
 #include "data/sources/image_source.h"
+#include "images/augmentation/augment.h"
+#include "images/augmentation/geometry.h"
+#include "images/make_jpeg.h"
 #include "make_images.h"
-#include "make_jpeg.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

@@ -3,11 +3,11 @@
 
 #include "base/file.h"
 #include "data/loading/open.h"
-#include "data/pictures/image.h"
 #include "data/records/record_index.h"
 #include "dataset/im2rec.h"
 #include "dataset/index.h"
 #include "dataset/synth.h"
+#include "images/image.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -24,7 +24,7 @@ void write_folder(const std::string& root, int per_class) {
     std::filesystem::create_directories(root + "/" + name);
     for (int i = 0; i < per_class; i++) {
       RandomStream random(static_cast<uint64_t>(i), Use::kTest);
-      const auto jpeg = must(data::encode_image(draw_synthetic(i % 2, 2, 32, random), ".jpg", 90));
+      const auto jpeg = must(images::encode_image(draw_synthetic(i % 2, 2, 32, random), ".jpg", 90));
       must(write_file_atomic(fmt::format("{}/{}/{}.jpg", root, name, i),
                              {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()}));
     }

@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "data/loading/open.h"
 #include "data/make_tar.h"
-#include "data/pictures/image.h"
 #include "data/records/record_file.h"
 #include "dataset/matlab_file.h"
 #include "dataset/synth.h"
+#include "images/image.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -281,7 +281,7 @@ std::string synset_table(const std::vector<std::string>& synsets, bool compresse
 
 std::string jpeg_of(int64_t label, uint64_t seed) {
   RandomStream random(seed, Use::kTest);
-  const auto jpeg = must(data::encode_image(draw_synthetic(label, 10, 40, random), ".jpg", 90));
+  const auto jpeg = must(images::encode_image(draw_synthetic(label, 10, 40, random), ".jpg", 90));
   return {jpeg.begin(), jpeg.end()};
 }
 
@@ -401,17 +401,17 @@ TEST_CASE("archives of ILSVRC12 that do not fit together are refused", "[dataset
 TEST_CASE("the devkit's table is read, cut and with flipped bits", "[dataset]") {
   for (const bool compresses : {false, true}) {
     const std::string table = synset_table(kSynsets, compresses);
-    const auto synsets = must(read_synsets(data::as_bytes(table), "meta.mat"));
+    const auto synsets = must(read_synsets(as_bytes(table), "meta.mat"));
     CHECK(synsets == std::map<int64_t, std::string>{{1, kSynsets[0]}, {2, kSynsets[1]}, {3, kSynsets[2]}});
     for (size_t length = 0; length < table.size(); length++) {
       const std::string cut = table.substr(0, length);
-      const auto read = read_synsets(data::as_bytes(cut), "meta.mat");
+      const auto read = read_synsets(as_bytes(cut), "meta.mat");
       CHECK((read || read.error().code == Code::kData));
     }
     for (size_t bit = 0; bit < table.size() * 8; bit++) {
       std::string flipped = table;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-      const auto read = read_synsets(data::as_bytes(flipped), "meta.mat");
+      const auto read = read_synsets(as_bytes(flipped), "meta.mat");
       CHECK((read || read.error().code == Code::kData));
     }
   }

@@ -8,16 +8,17 @@
 
 #include "data/loading/open.h"
 #include "data/make_images.h"
-#include "data/make_png.h"
-#include "data/opencv_codec.h"
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
+#include "images/make_png.h"
+#include "images/opencv_codec.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

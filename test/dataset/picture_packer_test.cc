@@ -4,15 +4,16 @@
 #include <opencv2/imgproc.hpp>
 
 #include "data/make_images.h"
-#include "data/make_jpeg.h"
-#include "data/opencv_codec.h"
 #include "data/records/image_record.h"
+#include "images/make_jpeg.h"
+#include "images/opencv_codec.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {

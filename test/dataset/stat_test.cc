@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/make_images.h"
-#include "data/pictures/picture_facts.h"
+#include "images/picture_facts.h"
 #include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -19,21 +19,21 @@ using dtrain::test::must;
 namespace {
 
 std::vector<uint8_t> encoded_image(int height, int width, int channels, const std::string& extension) {
-  return must(data::encode_image(test::gradient_image(height, width, channels, 1), extension, 90));
+  return must(images::encode_image(test::gradient_image(height, width, channels, 1), extension, 90));
 }
 
 // Color JPEGs of 20 x 30 with the labels 0, 1, 2, 0; then a gray one, a PNG, a text, and a JPEG that is cut.
 void write_mixture(const std::string& path) {
   std::vector<uint8_t> file;
-  const auto add = [&](float label, data::Bytes image) {
+  const auto add = [&](float label, Bytes image) {
     must(data::append_record(file, test::image_payload(7, label, image)));
   };
   const auto color = encoded_image(20, 30, 3, ".jpg");
   for (const float label : {0.0f, 1.0f, 2.0f, 0.0f}) add(label, color);
   add(0, encoded_image(40, 10, 1, ".jpg"));
   add(1, encoded_image(5, 6, 3, ".png"));
-  add(1, data::as_bytes("this is no picture"));
-  add(1, data::Bytes(color).first(color.size() / 2));
+  add(1, as_bytes("this is no picture"));
+  add(1, Bytes(color).first(color.size() / 2));
   test::write_bytes(path, file);
 }
 
@@ -83,20 +83,20 @@ TEST_CASE("data stat finds broken places between records and reads large picture
 
 TEST_CASE("a picture's head is cut anywhere and has any bit flipped without harm", "[dataset]") {
   const std::vector<uint8_t> jpeg = encoded_image(8, 8, 3, ".jpg");
-  CHECK(must(data::picture_facts(jpeg)).colors == "color");
+  CHECK(must(images::picture_facts(jpeg)).colors == "color");
   for (size_t length = 0; length < jpeg.size(); length++) {
-    const auto facts = data::picture_facts(data::Bytes(jpeg).first(length));
+    const auto facts = images::picture_facts(Bytes(jpeg).first(length));
     CHECK((facts || facts.error().code == Code::kData));
   }
   // With an EXIF segment, big-endian, that says 6.
   std::vector<uint8_t> turned = {0xff, 0xd8, 0xff, 0xe1, 0,  34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0,
                                  8,    0,    1,    1,    18, 0,  3,   0,   0,   0,   1, 0, 6,   0,   0, 0,  0, 0, 0};
   turned.insert(turned.end(), jpeg.begin() + 2, jpeg.end());
-  CHECK(must(data::picture_facts(turned)).orientation == 6);
+  CHECK(must(images::picture_facts(turned)).orientation == 6);
   for (size_t bit = 0; bit < 8 * 200; bit++) {
     std::vector<uint8_t> flipped = turned;
     flipped[bit / 8] = static_cast<uint8_t>(flipped[bit / 8] ^ 1 << bit % 8);
-    const auto facts = data::picture_facts(flipped);
+    const auto facts = images::picture_facts(flipped);
     CHECK((facts || facts.error().code == Code::kData));
   }
 }
@@ -111,13 +111,13 @@ TEST_CASE("the sheet has the training pictures, the same for every number of thr
   flags.job.network.num_classes = 5;
   flags.job.augment.shuffle = false;
   must(write_sheet(flags, 4, dir.path("plain.png"), Log::silent()));
-  data::ImageDecoder decoder;
-  data::Image sheet;
+  images::ImageDecoder decoder;
+  images::Image sheet;
   const auto png = test::read_bytes(dir.path("plain.png"));
   must(decoder.decode(png, 3, sheet));
   CHECK(sheet.width == 2 * 20 + 4);
   CHECK(sheet.height == 2 * 34 + 4);
-  const data::Image second = test::gradient_image(16, 16, 3, 1);  // at the right of the first
+  const images::Image second = test::gradient_image(16, 16, 3, 1);  // at the right of the first
   for (int y = 0; y < 16; y++) CHECK(std::equal(second.at(y, 0), second.at(y, 0) + 48, sheet.at(y + 4, 24)));
 
   flags.job.augment.mirror = true;
@@ -143,7 +143,7 @@ TEST_CASE("the sheet has the order of training with chunks, and any labels", "[d
   const test::TempDir dir;
   std::vector<uint8_t> file;
   for (int i = 0; i < 6; i++) {
-    std::vector<uint8_t> picture = must(data::encode_image(test::gradient_image(8, 8, 3, i), ".jpg", 95));
+    std::vector<uint8_t> picture = must(images::encode_image(test::gradient_image(8, 8, 3, i), ".jpg", 95));
     picture.resize(1 << 20);  // decoders ignore what follows the picture
     must(data::append_record(file,
                              test::image_payload(static_cast<uint64_t>(i), -0.5F * static_cast<float>(i), picture)));
@@ -176,7 +176,7 @@ TEST_CASE("the array has the training pictures, normalized, and not more than th
   CHECK(header == 128);
   CHECK(std::string(bytes.begin(), bytes.begin() + 128).find("'shape': (70, 3, 8, 8)") != std::string::npos);
   for (const int row : {0, 63, 64, 69}) {
-    const data::Image picture = test::gradient_image(8, 8, 3, row);
+    const images::Image picture = test::gradient_image(8, 8, 3, row);
     std::vector<float> numbers(kImage);
     std::memcpy(numbers.data(), bytes.data() + header + row * kImage * sizeof(float), kImage * sizeof(float));
     for (int k = 0; k < 3; k++) {

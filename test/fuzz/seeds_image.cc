@@ -1,7 +1,7 @@
-#include "data/make_jpeg.h"
-#include "data/pictures/image.h"
-#include "data/pictures/raw_picture.h"
 #include "fuzz/targets.h"
+#include "images/image.h"
+#include "images/make_jpeg.h"
+#include "images/raw_picture.h"
 
 namespace dtrain::fuzz {
 
@@ -11,19 +11,19 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-data::Image small_image(int channels) {
-  data::Image image;
+images::Image small_image(int channels) {
+  images::Image image;
   image.resize(19, 23, channels);
   for (size_t i = 0; i < image.pixels.size(); i++) image.pixels[i] = static_cast<uint8_t>(40 + 7 * i % 200);
   return image;
 }
 
 std::string encoded(const std::string& extension, int channels) {
-  return text_of(data::encode_image(small_image(channels), extension, 90).value());
+  return text_of(images::encode_image(small_image(channels), extension, 90).value());
 }
 
 std::string raw(int channels) {
-  return text_of(data::make_raw_picture(small_image(channels)).value());
+  return text_of(images::make_raw_picture(small_image(channels)).value());
 }
 
 std::string jpeg_of(const test::JpegKind& kind) {

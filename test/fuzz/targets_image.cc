@@ -2,14 +2,15 @@
 
 #include "base/crc32c.h"
 #include "base/random.h"
-#include "data/libjpeg_turbo.h"
-#include "data/pictures/image.h"
 #include "fuzz/refusal.h"
 #include "fuzz/targets.h"
+#include "images/image.h"
+#include "images/libjpeg_turbo.h"
 
 namespace dtrain::fuzz {
 
 using namespace dtrain::data;
+using namespace dtrain::images;
 
 namespace {
 

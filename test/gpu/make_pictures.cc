@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/pictures/image.h"
 #include "data/sources/idx_source.h"
+#include "images/image.h"
 #include "pictures.h"
 
 using namespace dtrain;
@@ -27,14 +27,14 @@ Result<gpu::Pictures> mnist(const std::string& folder) {
     float label = 0;
     DT_TRY_VOID(source->read(i, scratch, {&label, 1}));
     pictures.labels.push_back(static_cast<uint8_t>(label));
-    DT_TRY(const data::Image* image, scratch.decode());
+    DT_TRY(const images::Image* image, scratch.decode());
     pictures.pixels.insert(pictures.pixels.end(), image->pixels.begin(), image->pixels.end());
   }
   return pictures;
 }
 
 // Converts interleaved blue, green and red to planes of red, green and blue.
-void append_planes(const data::Image& image, std::vector<uint8_t>& pixels) {
+void append_planes(const images::Image& image, std::vector<uint8_t>& pixels) {
   for (int c = 2; c >= 0; c--) {
     for (size_t i = static_cast<size_t>(c); i < image.pixels.size(); i += 3) pixels.push_back(image.pixels[i]);
   }
@@ -46,8 +46,8 @@ Result<gpu::Pictures> cifar(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/train")) classes.push_back(entry.path());
   std::ranges::sort(classes);
   gpu::Pictures pictures{.shape = {3, 32, 32}, .pixels = {}, .labels = {}};
-  data::ImageDecoder decoder;
-  data::Image image;
+  images::ImageDecoder decoder;
+  images::Image image;
   for (size_t label = 0; label < classes.size(); label++) {
     for (int64_t i = 0; i < kCifarPerClass; i++) {
       const std::string path = fmt::format("{}/{:04}.jpg", classes[label], i);

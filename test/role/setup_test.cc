@@ -25,7 +25,7 @@ using namespace dtrain::role;
 
 // Each flag has a different value, so that swapped flags are noticed.
 TEST_CASE("every augmentation flag sets its own field", "[role]") {
-  const data::Distortion none = distortion_of({});
+  const images::Distortion none = distortion_of({});
   CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
   job::AugmentFlags flags;
   flags.resize = job::Resize{40};
@@ -53,9 +53,9 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   flags.pca_noise = 0.31;
   flags.max_random_contrast = 0.32;
   flags.max_random_illumination = 33;
-  const data::Distortion all = distortion_of(flags);
+  const images::Distortion all = distortion_of(flags);
   CHECK(all.resize == 40);
-  CHECK(all.interpolation == data::Interpolation::kLanczos4);
+  CHECK(all.interpolation == images::Interpolation::kLanczos4);
   CHECK((all.scaled_decoding && !none.scaled_decoding));
   CHECK((all.rotate_max == 11 && all.rotate == 12 && all.rotate_list == std::vector<int>{13, -14}));
   CHECK(all.shear_max == 0.15);
@@ -96,7 +96,7 @@ TEST_CASE("class folders tell the number of classes, and their names go into the
   for (const char* folder : {"b", "a", "c"}) {
     std::filesystem::create_directories(dir.path(std::string("set/") + folder));
     test::write_bytes(dir.path(std::string("set/") + folder + "/1.png"),
-                      test::must(data::encode_image(test::gradient_image(1, 2, 3, 1), ".png", 3)));
+                      test::must(images::encode_image(test::gradient_image(1, 2, 3, 1), ".png", 3)));
   }
   using test::must;
   job::Flags flags =
@@ -177,7 +177,7 @@ TEST_CASE("--data-type refuses files of another form only if the user gave it fo
   for (const char* folder : {"set/a", "set/b"}) {
     std::filesystem::create_directories(dir.path(folder));
     test::write_bytes(dir.path(std::string(folder) + "/1.png"),
-                      test::must(data::encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3)));
+                      test::must(images::encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3)));
   }
   const auto opened = [&](const std::string& type, job::Source source) {
     job::Flags flags =

@@ -9,8 +9,8 @@ using Catch::Contains;
 namespace {
 
 // 10 s of 1000 pictures, of which every 10th was timed.
-DataUse ten_seconds(double wait_s, const data::Stages& of_picture_ms, double cpu_s) {
-  data::Stages stages{.pictures = 100};
+DataUse ten_seconds(double wait_s, const images::Stages& of_picture_ms, double cpu_s) {
+  images::Stages stages{.pictures = 100};
   stages.read = 0.1 * of_picture_ms.read;
   stages.header = 0.1 * of_picture_ms.header;
   stages.decode = 0.1 * of_picture_ms.decode;
@@ -22,7 +22,7 @@ DataUse ten_seconds(double wait_s, const data::Stages& of_picture_ms, double cpu
 }  // namespace
 
 TEST_CASE("data is the limit if steps wait for more than a tenth of their time", "[train]") {
-  const data::Stages light{.decode = 2, .rows = 0.3};
+  const images::Stages light{.decode = 2, .rows = 0.3};
   const DataLimit little = data_limit(ten_seconds(0.04, light, 19), {.threads = 1, .cores = 2}, 30);
   CHECK_FALSE(little.is_limit);
   CHECK(*little.decoders_busy == Approx(0.23));
@@ -51,7 +51,7 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
   const auto text = [](const DataUse& use, const Decoders& decoders) {
     return data_limit_text(data_limit(use, decoders, 30), decoders);
   };
-  const data::Stages decode{.decode = 7, .rows = 2.5};
+  const images::Stages decode{.decode = 7, .rows = 2.5};
   // As many threads as the steps need for never waiting, if there are cores for them.
   CHECK_THAT(text(ten_seconds(7, {.decode = 14, .rows = 5}, 30), {.threads = 2, .cores = 16}),
              Contains("use --data-nthreads 7"));

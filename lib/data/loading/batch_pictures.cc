@@ -12,10 +12,10 @@ std::string caption(std::span<const std::string> class_names, float label, int64
 }
 
 // Picture `row` of a batch of pixels, mirrored if it is to be.
-Image picture_of_pixels(const Batch::Input& images, const Shape& shape, int64_t row) {
+images::Image picture_of_pixels(const Batch::Input& images, const Shape& shape, int64_t row) {
   const auto width = static_cast<int>(shape[2]), height = static_cast<int>(shape[1]);
   const auto channels = static_cast<int>(shape[0]);
-  Image image;
+  images::Image image;
   image.resize(height, width, channels);
   const size_t each = image.pixels.size();
   std::ranges::copy(images.pixels.subspan(static_cast<size_t>(row) * each, each), image.pixels.begin());
@@ -28,13 +28,13 @@ Image picture_of_pixels(const Batch::Input& images, const Shape& shape, int64_t 
   return image;
 }
 
-Image picture_of_numbers(const Batch::Input& images, const Shape& shape, int64_t row) {
+images::Image picture_of_numbers(const Batch::Input& images, const Shape& shape, int64_t row) {
   const auto each = static_cast<size_t>(element_count(shape));
   const std::span<const float> numbers = images.numbers.subspan(static_cast<size_t>(row) * each, each);
   const auto [least, most] = std::ranges::minmax(numbers);
   const float factor = most > least ? 255.0f / (most - least) : 0.0f;
   const auto channels = static_cast<int>(shape[0]);
-  Image image;
+  images::Image image;
   image.resize(static_cast<int>(shape[1]), static_cast<int>(shape[2]), channels);
   const size_t plane = each / static_cast<size_t>(channels);
   for (size_t i = 0; i < plane; i++) {
@@ -50,15 +50,15 @@ Image picture_of_numbers(const Batch::Input& images, const Shape& shape, int64_t
 
 }  // namespace
 
-Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row) {
+images::Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row) {
   const bool are_pixels = batch.images().numbers.empty();
   return are_pixels ? picture_of_pixels(batch.images(), shape, row) : picture_of_numbers(batch.images(), shape, row);
 }
 
-std::vector<SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
-                                      std::span<const std::string> class_names) {
+std::vector<images::SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
+                                              std::span<const std::string> class_names) {
   const size_t labels = batch.records.empty() ? 0 : batch.labels.size() / batch.records.size();
-  std::vector<SheetPicture> pictures;
+  std::vector<images::SheetPicture> pictures;
   for (int64_t row = 0; row < count; row++) {
     const auto i = static_cast<size_t>(row);
     pictures.push_back(

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "data/loading/loader.h"
-#include "data/pictures/contact_sheet.h"
+#include "images/contact_sheet.h"
 
 namespace dtrain::data {
 
 // The picture in row `row` of the batch, whose images have the shape [c, h, w] with 1, 3 or 4 channels. Numbers become
 // pixels so that the least of a picture is black and its largest is white.
-Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row);
+images::Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row);
 
 // The first `count` pictures of the batch, whose images have the shape [c, h, w], for a contact sheet. Below each stand its
 // first label, the name of this class if there is one, and the number of its record: "3 cat #1234".
-std::vector<SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
-                                      std::span<const std::string> class_names);
+std::vector<images::SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
+                                              std::span<const std::string> class_names);
 
 }  // namespace dtrain::data

@@ -11,7 +11,7 @@ namespace {
 
 class ImageDataset : public Dataset {
  public:
-  ImageDataset(std::shared_ptr<const ImageSource> source, AugmentOptions options)
+  ImageDataset(std::shared_ptr<const ImageSource> source, images::AugmentOptions options)
       : source_(std::move(source)), augmenter_(std::move(options)) {}
 
   [[nodiscard]] int64_t size() const override { return source_->size(); }
@@ -31,7 +31,7 @@ class ImageDataset : public Dataset {
     return augmenter_.normalisation();
   }
 
-  [[nodiscard]] Stages stages() const override DT_EXCLUDES(mutex_) {
+  [[nodiscard]] images::Stages stages() const override DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return stages_;
   }
@@ -60,9 +60,9 @@ class ImageDataset : public Dataset {
 
   struct Scratch {
     ReadScratch read;
-    Augmenter::Scratch augment;
+    images::Augmenter::Scratch augment;
     uint64_t pictures = 0;
-    Stages stages;  // of the picture at hand
+    images::Stages stages;  // of the picture at hand
   };
 
   Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
@@ -71,7 +71,7 @@ class ImageDataset : public Dataset {
     const bool is_timed = scratch.read.stages != nullptr;
     Result<> read;
     {
-      const StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
+      const images::StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
       read = source_->read(index, scratch.read, labels);
     }
     // The source reads the header, and a cache decodes the picture.
@@ -96,7 +96,7 @@ class ImageDataset : public Dataset {
     scratch->read.stages = scratch->augment.stages = is_timed ? &scratch->stages : nullptr;
     double seconds = 0;
     auto result = [&] {
-      const StageTimer timer(is_timed ? &seconds : nullptr);
+      const images::StageTimer timer(is_timed ? &seconds : nullptr);
       return work(*scratch);
     }();
     if (is_timed && result) note_times(seconds, scratch->stages);
@@ -104,7 +104,7 @@ class ImageDataset : public Dataset {
     return result;
   }
   // The rows are what is left of `seconds`.
-  void note_times(double seconds, Stages times) const DT_EXCLUDES(mutex_) {
+  void note_times(double seconds, images::Stages times) const DT_EXCLUDES(mutex_) {
     times.pictures = 1;
     times.rows = seconds - times.all();
     const MutexLock lock(mutex_);
@@ -127,16 +127,16 @@ class ImageDataset : public Dataset {
   }
 
   std::shared_ptr<const ImageSource> source_;
-  Augmenter augmenter_;
+  images::Augmenter augmenter_;
   mutable std::atomic<telemetry::Timeline*> timeline_ = nullptr;
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_ DT_GUARDED_BY(mutex_);
-  mutable Stages stages_ DT_GUARDED_BY(mutex_);
+  mutable images::Stages stages_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, AugmentOptions options) {
+std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, images::AugmentOptions options) {
   return std::make_shared<const ImageDataset>(std::move(source), std::move(options));
 }
 

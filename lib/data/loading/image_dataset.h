@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "data/augmentation/augment.h"
 #include "data/loading/loader.h"
 #include "data/sources/image_source.h"
+#include "images/augmentation/augment.h"
 
 namespace dtrain::data {
 
-std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, AugmentOptions options);
+std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, images::AugmentOptions options);
 
 }  // namespace dtrain::data

@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "data/augmentation/stages.h"
 #include "data/records/share.h"
 #include "data/sources/cache_use.h"
+#include "images/augmentation/stages.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/pixels.h"
@@ -50,7 +50,7 @@ class Dataset {
   // These records will be loaded soon, in this order: the data set may have the system read them ahead.
   virtual void will_load(std::span<const int64_t> /*records*/) const {}
   // The times of some of the records that were loaded so far; none if there are no pictures to read.
-  [[nodiscard]] virtual Stages stages() const { return {}; }
+  [[nodiscard]] virtual images::Stages stages() const { return {}; }
   // From now on the times of reading and decoding are recorded there; null: no more.
   virtual void record_on(telemetry::Timeline* /*timeline*/) const {}
   // How often a cache of decoded pictures had what was needed; zeros if there is none.

@@ -23,7 +23,7 @@ struct Sums {
   std::optional<Error> fault;  // of the disk; broken pictures are left out
 };
 
-AugmentOptions not_normalised(const Shape& image, const Distortion& distortion) {
+images::AugmentOptions not_normalised(const Shape& image, const images::Distortion& distortion) {
   const auto channels = static_cast<size_t>(image[0]);
   return {.image = image,
           .distortion = distortion,
@@ -78,8 +78,8 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
   return mean;
 }
 
-Result<> make_mean_image(const std::string& path, const AugmentOptions& cut, std::shared_ptr<const ImageSource> source,
-                         int threads, const Log& log) {
+Result<> make_mean_image(const std::string& path, const images::AugmentOptions& cut,
+                         std::shared_ptr<const ImageSource> source, int threads, const Log& log) {
   // Finds out whether the file can be written before all pictures are read.
   if (const Result<AtomicFile> trial = AtomicFile::create(path); !trial) return tl::unexpected(trial.error());
   log.info("Cannot find {}: create mean image, this will take some time...", path);
@@ -93,7 +93,7 @@ Result<> make_mean_image(const std::string& path, const AugmentOptions& cut, std
 }  // namespace
 
 Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
-                                                             const Distortion& distortion,
+                                                             const images::Distortion& distortion,
                                                              std::shared_ptr<const ImageSource> source, int threads,
                                                              const Log& log) {
   std::error_code unknown;

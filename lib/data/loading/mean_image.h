@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "data/augmentation/distortion.h"
 #include "data/sources/image_source.h"
+#include "images/augmentation/distortion.h"
 #include "tensor/shape.h"
 
 namespace dtrain::data {
@@ -18,7 +18,7 @@ namespace dtrain::data {
 // The bytes depend on the pictures alone, so that several workers may make the file at the same time. Code::kData if
 // the array's shape is not `image`.
 Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
-                                                             const Distortion& distortion,
+                                                             const images::Distortion& distortion,
                                                              std::shared_ptr<const ImageSource> source, int threads,
                                                              const Log& log);
 

@@ -110,8 +110,8 @@ std::string fit_text(std::string_view images, const Shape& image) {
 }
 
 std::string fit_text(const DataOptions& options, const Shape& image, bool has_validation) {
-  const bool training = options.training.resize == kFitCrop;
-  const bool validation = has_validation ? options.val_resize == kFitCrop : training;
+  const bool training = options.training.resize == images::kFitCrop;
+  const bool validation = has_validation ? options.val_resize == images::kFitCrop : training;
   if (!training && !validation) return {};
   return "; " + fit_text(!training ? "validation images" : validation ? "images" : "training images", image);
 }
@@ -154,7 +154,7 @@ std::string found_for_validation(const DataSets& sets, const OpenedSet& validati
   std::string text = fmt::format("{} images", with_thousands(validation.pictures->size()));
   if (!sets.class_names.empty()) text += fmt::format(" in {} classes", with_thousands(std::ssize(sets.class_names)));
   text += counts_text(sets.class_names, validation.by_class) + left_out_text({}, validation.others);
-  return options.val_resize == kFitCrop ? text + "; " + fit_text("images", image) : text;
+  return options.val_resize == images::kFitCrop ? text + "; " + fit_text("images", image) : text;
 }
 
 // `values`, cut or filled up with `rest` to one value per channel.
@@ -164,8 +164,8 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
 }
 
 // Whether scaled decoding would shrink pictures for a step that a cache does not do (with_cache).
-bool shrinks_whole_pictures(const Distortion& distortion) {
-  if (distortion.resize != kKeepSize) return distortion.interpolation == Interpolation::kRandom;
+bool shrinks_whole_pictures(const images::Distortion& distortion) {
+  if (distortion.resize != images::kKeepSize) return distortion.interpolation == images::Interpolation::kRandom;
   return distortion.random_resized_crop || distortion.crop_size_max > 0;
 }
 
@@ -189,13 +189,13 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
     return fail(Code::kUsage, "--image-shape {}: must be C,H,W with C = 1, 3 or 4, and H and W from 1 to 8192",
                 to_string(image));
   }
-  const Distortion& training = options.training;
+  const images::Distortion& training = options.training;
   if (training.pad < 0 || training.pad > kEdgeMax)
     return fail(Code::kUsage, "--pad-size {}: must be from 0 to {}", training.pad, kEdgeMax);
   if (training.fill_value < 0 || training.fill_value > 255) {
     return fail(Code::kUsage, "--fill-value {}: must be from 0 to 255", training.fill_value);
   }
-  if (training.is_affine() && training.interpolation == Interpolation::kNearest) {
+  if (training.is_affine() && training.interpolation == images::Interpolation::kNearest) {
     return fail(Code::kUsage, "--inter-method 0 cannot rotate, shear, stretch or scale images: use 1 to 4, 9 or 10");
   }
   if (training.color.any() && image[0] != 3) {
@@ -219,7 +219,7 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
 }
 
 // The options that training and validation have in common.
-AugmentOptions common_augmentation(const DataOptions& options, const Shape& image, bool idx) {
+images::AugmentOptions common_augmentation(const DataOptions& options, const Shape& image, bool idx) {
   const auto channels = static_cast<size_t>(image[0]);
   const std::vector<float> usual = idx ? std::vector<float>{0.0f} : std::vector<float>{123.68f, 116.779f, 103.939f};
   return {.image = image,
@@ -230,15 +230,15 @@ AugmentOptions common_augmentation(const DataOptions& options, const Shape& imag
 }
 
 // The central crop, with nothing random: for validation and the mean image.
-Distortion central_crop(int resize, Interpolation interpolation) {
-  Distortion distortion;
+images::Distortion central_crop(int resize, images::Interpolation interpolation) {
+  images::Distortion distortion;
   distortion.resize = resize;
-  if (interpolation != Interpolation::kRandom) distortion.interpolation = interpolation;
+  if (interpolation != images::Interpolation::kRandom) distortion.interpolation = interpolation;
   return distortion;
 }
 
-Distortion validation_crop(const DataOptions& options) {
-  Distortion distortion = central_crop(options.val_resize, options.training.interpolation);
+images::Distortion validation_crop(const DataOptions& options) {
+  images::Distortion distortion = central_crop(options.val_resize, options.training.interpolation);
   distortion.scaled_decoding = options.training.scaled_decoding;
   return distortion;
 }
@@ -278,15 +278,15 @@ Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& opti
 
 // Idx files are in memory, and CIFAR's binary files are not encoded: they need no cache.
 std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource> source, const SetFiles& files,
-                                              const AugmentOptions& augment, const std::shared_ptr<CacheBudget>& budget,
-                                              const Log& log) {
-  const Distortion& distortion = augment.distortion;
+                                              const images::AugmentOptions& augment,
+                                              const std::shared_ptr<CacheBudget>& budget, const Log& log) {
+  const images::Distortion& distortion = augment.distortion;
   const bool is_decoded = !files.records.empty() || !files.folder.empty();
   if (budget->bytes() == 0 || !is_decoded) return source;
-  const bool is_random = distortion.interpolation == Interpolation::kRandom;
+  const bool is_random = distortion.interpolation == images::Interpolation::kRandom;
   return cached(std::move(source),
                 {.budget = budget,
-                 .resize = is_random ? kKeepSize : distortion.resize,
+                 .resize = is_random ? images::kKeepSize : distortion.resize,
                  .interpolation = distortion.interpolation,
                  .crop = {augment.image[1], augment.image[2]},
                  .scaled_decoding = distortion.scaled_decoding},
@@ -322,7 +322,7 @@ Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
 }
 
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
-  use_own_threads_only();
+  images::use_own_threads_only();
   DT_TRY(const std::optional<DataType> type, type_of(options));
   DT_TRY(const Located located, locate(options));
   const Shape image = !options.image_shape.empty() ? options.image_shape : type ? type->image : Shape();
@@ -348,9 +348,9 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   sets.warnings = located.warnings;
 
   const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
-  AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
+  images::AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
-    const Distortion cut = central_crop(options.training.resize, options.training.interpolation);
+    const images::Distortion cut = central_crop(options.training.resize, options.training.interpolation);
     DT_TRY(augment.mean_image,
            mean_image(mean_image_path(options), image, cut, train.pictures, std::max(options.threads, 1), log));
   }
@@ -365,11 +365,11 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
 
 Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
                                                       const Log& log) {
-  use_own_threads_only();
+  images::use_own_threads_only();
   const Shape& image = options.image_shape;
   DT_TRY_VOID(check_options(options, image));
   DT_TRY(const auto pictures, open_pictures(names, static_cast<int>(image[0]), log));
-  AugmentOptions augment = common_augmentation(options, image, false);
+  images::AugmentOptions augment = common_augmentation(options, image, false);
   if (!options.mean_img.empty()) {
     const std::string path = mean_image_path(options);
     std::error_code ignored;
@@ -377,7 +377,7 @@ Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::str
     DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
   }
   augment.distortion = validation_crop(options);
-  if (options.val_resize == kFitCrop) log.info("{}", fit_text("images", image));
+  if (options.val_resize == images::kFitCrop) log.info("{}", fit_text("images", image));
   return augmented(pictures, augment);
 }
 

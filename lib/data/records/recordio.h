@@ -7,15 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace dtrain::data {
-
-using Bytes = std::span<const uint8_t>;
 
 constexpr uint32_t kRecordMagic = 0xced7230a;
 constexpr int64_t kPartBytesMax = (int64_t{1} << 29) - 1;
@@ -39,22 +36,5 @@ Result<> append_record(std::vector<uint8_t>& out, Bytes payload);
 // The first position p >= `from`, a multiple of 4, at which a record begins in `bytes`; bytes.size() if there is none.
 // `bytes` must begin at a multiple of 4 in the file.
 int64_t find_record_start(Bytes bytes, int64_t from);
-
-inline uint32_t load_u32(const uint8_t* p) {
-  return uint32_t{p[0]} | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24;
-}
-inline uint64_t load_u64(const uint8_t* p) {
-  return load_u32(p) | uint64_t{load_u32(p + 4)} << 32;
-}
-inline void store_u32(uint8_t* p, uint32_t value) {
-  for (int i = 0; i < 4; i++) p[i] = static_cast<uint8_t>(value >> (8 * i));
-}
-inline void store_u64(uint8_t* p, uint64_t value) {
-  store_u32(p, static_cast<uint32_t>(value));
-  store_u32(p + 4, static_cast<uint32_t>(value >> 32));
-}
-inline Bytes as_bytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 }  // namespace dtrain::data

@@ -137,7 +137,7 @@ class CifarSource : public ImageSource {
     std::ranges::copy(std::span(all).last(labels.size()), labels.begin());
     scratch.record.resize(3 * kPlane);
     DT_TRY_VOID(pictures.file.read_at(pictures.first + place.picture * pictures.stride, scratch.record));
-    Image& image = scratch.open_pixels(kEdge, kEdge, 3);
+    images::Image& image = scratch.open_pixels(kEdge, kEdge, 3);
     for (size_t pixel = 0; pixel < kPlane; pixel++) {
       for (size_t plane = 0; plane < 3; plane++) {
         image.pixels[3 * pixel + 2 - plane] = scratch.record[plane * kPlane + pixel];

@@ -80,7 +80,7 @@ class IdxSource : public ImageSource {
   [[nodiscard]] int channels() const override { return 1; }
 
   Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
-    Image& image = scratch.open_pixels(rows_, columns_, 1);
+    images::Image& image = scratch.open_pixels(rows_, columns_, 1);
     const size_t bytes = image.pixels.size();
     const uint8_t* pixels = images_.data() + kImagesHeader + static_cast<size_t>(index) * bytes;
     std::copy(pixels, pixels + bytes, image.pixels.data());

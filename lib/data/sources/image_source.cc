@@ -3,7 +3,7 @@
 namespace dtrain::data {
 
 Result<> ReadScratch::open(Bytes encoded, int channels) {
-  const StageTimer timer(stages == nullptr ? nullptr : &stages->header);
+  const images::StageTimer timer(stages == nullptr ? nullptr : &stages->header);
   DT_TRY(size_, decoder_.open(encoded, channels));
   channels_ = channels;
   is_encoded_ = true;
@@ -11,7 +11,7 @@ Result<> ReadScratch::open(Bytes encoded, int channels) {
   return {};
 }
 
-Image& ReadScratch::open_pixels(int height, int width, int channels) {
+images::Image& ReadScratch::open_pixels(int height, int width, int channels) {
   image_.resize(height, width, channels);
   size_ = {height, width};
   channels_ = channels;
@@ -20,7 +20,7 @@ Image& ReadScratch::open_pixels(int height, int width, int channels) {
   return image_;
 }
 
-void ReadScratch::open_image(const Image& image) {
+void ReadScratch::open_image(const images::Image& image) {
   size_ = {image.height, image.width};
   channels_ = image.channels;
   is_encoded_ = false;
@@ -29,22 +29,22 @@ void ReadScratch::open_image(const Image& image) {
 
 bool ReadScratch::shrink(int divisor) {
   if (!is_encoded_) return false;
-  const ImageSize before = size_;
+  const images::ImageSize before = size_;
   size_ = decoder_.shrink(divisor);
   return size_ != before;
 }
 
-Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
-  const Image& image = kept_ != nullptr ? *kept_ : image_;
-  PicturePart part{&image, whole_picture(image.size())};
+Result<images::PicturePart> ReadScratch::pixels(const images::Window& wanted) {
+  const images::Image& image = kept_ != nullptr ? *kept_ : image_;
+  images::PicturePart part{&image, images::whole_picture(image.size())};
   if (!is_encoded_) return part;
-  const StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
+  const images::StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
   DT_TRY(part.at, decoder_.read(wanted, image_));
   return part;
 }
 
-Result<const Image*> ReadScratch::decode() {
-  DT_TRY(const PicturePart part, pixels(whole_picture(size_)));
+Result<const images::Image*> ReadScratch::decode() {
+  DT_TRY(const images::PicturePart part, pixels(images::whole_picture(size_)));
   return part.image;
 }
 

@@ -8,44 +8,44 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/augmentation/stages.h"
-#include "data/pictures/image.h"
-#include "data/pictures/open_picture.h"
 #include "data/sources/cache_use.h"
+#include "images/augmentation/stages.h"
+#include "images/image.h"
+#include "images/open_picture.h"
 
 namespace dtrain::data {
 
 // What one thread needs to read pictures, and the picture that it read last; reused for one picture after another.
-class ReadScratch : public OpenPicture {
+class ReadScratch : public images::OpenPicture {
  public:
-  std::vector<uint8_t> record;  // memory for a source
-  std::string file;             // likewise
-  std::vector<float> labels;    // of a source that reads from another one
-  Stages* stages = nullptr;     // if not null, the times of `header` and `decode` are added there
+  std::vector<uint8_t> record;       // memory for a source
+  std::string file;                  // likewise
+  std::vector<float> labels;         // of a source that reads from another one
+  images::Stages* stages = nullptr;  // if not null, the times of `header` and `decode` are added there
 
   // A source calls one of these for each picture.
   // Reads the header of a picture's file, whose bytes must stay unchanged until the next picture. Code::kData as
-  // ImageDecoder::open.
+  // images::ImageDecoder::open.
   Result<> open(Bytes encoded, int channels);
   // Returns an image that the source fills.
-  Image& open_pixels(int height, int width, int channels);
+  images::Image& open_pixels(int height, int width, int channels);
   // Shows an image that the source keeps; it must stay unchanged until the next picture.
-  void open_image(const Image& image);
+  void open_image(const images::Image& image);
 
-  [[nodiscard]] ImageSize size() const override { return size_; }
+  [[nodiscard]] images::ImageSize size() const override { return size_; }
   [[nodiscard]] int channels() const override { return channels_; }
   bool shrink(int divisor) override;
-  Result<PicturePart> pixels(const Window& wanted) override;
+  Result<images::PicturePart> pixels(const images::Window& wanted) override;
   // The whole picture.
-  Result<const Image*> decode();
+  Result<const images::Image*> decode();
 
  private:
-  ImageDecoder decoder_;
-  Image image_;
-  ImageSize size_ = {};
+  images::ImageDecoder decoder_;
+  images::Image image_;
+  images::ImageSize size_ = {};
   int channels_ = 0;
   bool is_encoded_ = false;
-  const Image* kept_ = nullptr;  // of open_image
+  const images::Image* kept_ = nullptr;  // of open_image
 };
 
 // Threads may share a source, each with its own scratch.

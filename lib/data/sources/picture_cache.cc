@@ -17,7 +17,7 @@ bool CacheBudget::take(int64_t bytes) {
 namespace {
 
 struct KeptPicture {
-  Image image;
+  images::Image image;
   std::vector<float> labels;
 
   [[nodiscard]] int64_t bytes() const {
@@ -101,21 +101,21 @@ class CachedSource : public ImageSource {
     return kept;
   }
 
-  bool take_pixels(ReadScratch& scratch, Image& out) const {
-    const ImageSize size = scratch.size();
-    const auto [to, first_method] = first_resize(options_.resize, options_.interpolation, size, options_.crop);
-    const int divisor = options_.scaled_decoding ? divisor_before_resize(size, to) : 1;
+  bool take_pixels(ReadScratch& scratch, images::Image& out) const {
+    const images::ImageSize size = scratch.size();
+    const auto [to, first_method] = images::first_resize(options_.resize, options_.interpolation, size, options_.crop);
+    const int divisor = options_.scaled_decoding ? images::divisor_before_resize(size, to) : 1;
     if (divisor > 1) scratch.shrink(divisor);
-    const Result<const Image*> decoded = scratch.decode();
+    const Result<const images::Image*> decoded = scratch.decode();
     if (!decoded) return false;
     if (to == (*decoded)->size()) {
       out = **decoded;
       return true;
     }
-    const StageTimer timer(scratch.stages == nullptr ? nullptr : &scratch.stages->decode);
+    const images::StageTimer timer(scratch.stages == nullptr ? nullptr : &scratch.stages->decode);
     RandomStream none(0, Use::kAugment, 0, 0);
-    const Interpolation method = choose(first_method, size, to, none);
-    return resize_image(**decoded, to.height, to.width, out, method).has_value();
+    const images::Interpolation method = choose(first_method, size, to, none);
+    return images::resize_image(**decoded, to.height, to.width, out, method).has_value();
   }
 
   void forecast() const {
@@ -141,7 +141,7 @@ class CachedSource : public ImageSource {
 
 std::shared_ptr<const ImageSource> cached(std::shared_ptr<const ImageSource> source, PictureCacheOptions options,
                                           Log log) {
-  DT_CHECK(options.resize == kKeepSize || options.interpolation != Interpolation::kRandom,
+  DT_CHECK(options.resize == images::kKeepSize || options.interpolation != images::Interpolation::kRandom,
            "a random resize is not kept");
   return std::make_shared<const CachedSource>(std::move(source), std::move(options), std::move(log));
 }

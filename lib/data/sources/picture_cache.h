@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/log.h"
-#include "data/pictures/image.h"
 #include "data/sources/image_source.h"
+#include "images/image.h"
 
 namespace dtrain::data {
 
@@ -27,12 +27,12 @@ class CacheBudget {
 
 struct PictureCacheOptions {
   std::shared_ptr<CacheBudget> budget;
-  // Pictures are kept as first_resize() makes them, which is the first step of their augmentation. With kRandom they must
+  // Pictures are kept as images::first_resize() makes them, which is the first step of their augmentation. With kRandom they must
   // keep their size.
-  int resize = kKeepSize;
-  Interpolation interpolation = Interpolation::kBilinear;
-  ImageSize crop = {};
-  bool scaled_decoding = false;  // as in Distortion
+  int resize = images::kKeepSize;
+  images::Interpolation interpolation = images::Interpolation::kBilinear;
+  images::ImageSize crop = {};
+  bool scaled_decoding = false;  // as in images::Distortion
 };
 
 // The pictures of `source`, with the same pixels, or, with `resize`, those that augmentation makes of them first. A

@@ -12,8 +12,8 @@
 #include "base/file_kind.h"
 #include "base/printable.h"
 #include "base/words.h"
-#include "data/pictures/picture_header.h"
 #include "data/records/image_list.h"
+#include "images/picture_header.h"
 
 namespace dtrain::data {
 namespace {
@@ -47,7 +47,7 @@ std::string kind_by_content(const fs::path& path, const std::string& extension) 
   const std::string_view kind = file_kind(begin);
   if (kind == "a JPEG image" || kind == "a PNG image") return std::string(kPicture);
   if (is_among(extension, kTexts)) return std::string(kUncounted);
-  const bool is_text = kind == "a text file" && unread_format(as_bytes(begin)).empty();
+  const bool is_text = kind == "a text file" && images::unread_format(as_bytes(begin)).empty();
   return is_text && !is_among(extension, kPicturesInWords) ? std::string(kUncounted) : name_of(extension);
 }
 

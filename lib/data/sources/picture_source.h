@@ -19,7 +19,7 @@ bool is_set_file(const std::string& name);
 
 // The pictures that the names stand for, in this order: an image file; a folder, for the image files in it, at any depth;
 // a record file (.rec); an idx file of images (idx_source.h); a binary file of CIFAR (.bin). They have no
-// labels. Image files are opened when they are read. Code::kNotFound: a file of several pictures does not exist; kData: it
+// labels. images::Image files are opened when they are read. Code::kNotFound: a file of several pictures does not exist; kData: it
 // is broken, or a folder has no pictures.
 Result<std::shared_ptr<const ImageSource>> open_pictures(const std::vector<std::string>& names, int channels,
                                                          const Log& log);

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "base/file.h"
-#include "data/pictures/image.h"
-#include "data/pictures/orientation.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
 #include "data/sources/picture_folder.h"
+#include "images/image.h"
+#include "images/orientation.h"
 
 namespace dtrain::data {
 namespace {
@@ -36,7 +36,7 @@ class Sizes {
   // Fails for a picture that cannot be read, which does not count.
   Result<> look_at(Bytes file) {
     DT_TRY_VOID(decoder_.decode_as_stored(file, image_));
-    const ImageSize upright = read_orientation(file).turned(image_.size());
+    const images::ImageSize upright = images::read_orientation(file).turned(image_.size());
     (image_.channels == 1 ? gray_ : color_) = true;
     const Shape shape = {1, upright.height, upright.width};
     const auto by_pixels = [](const Shape& a, const Shape& b) { return a[1] * a[2] < b[1] * b[2]; };
@@ -60,8 +60,8 @@ class Sizes {
  private:
   static std::string text(const Shape& shape) { return fmt::format("{} x {}", shape[2], shape[1]); }
 
-  ImageDecoder decoder_;
-  Image image_;
+  images::ImageDecoder decoder_;
+  images::Image image_;
   bool seen_ = false, same_ = true, gray_ = false, color_ = false;
   Shape first_, smallest_, largest_;
 };

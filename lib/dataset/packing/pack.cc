@@ -8,8 +8,8 @@
 #include "base/printable.h"
 #include "base/progress_bar.h"
 #include "base/thread.h"
-#include "data/pictures/image.h"
 #include "dataset/packing/reorder_window.h"
+#include "images/image.h"
 
 namespace dtrain::dataset {
 namespace {
@@ -164,7 +164,7 @@ constexpr size_t kCopyWindowBytes = size_t{8} << 20;
 Result<PackReport> pack_images(const std::vector<data::ListEntry>& entries, const std::string& root,
                                const std::string& out, const PackOptions& options, const Log& log, const PackRun& run) {
   DT_TRY_VOID(check(options));
-  data::use_own_threads_only();
+  images::use_own_threads_only();
   warn_of_labels(entries, options, log);
   DT_TRY(PackedRecords records, PackedRecords::open(out, run_settings(entries, root, options), log));
   const int64_t total = static_cast<int64_t>(entries.size()), before = records.items();

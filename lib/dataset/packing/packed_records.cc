@@ -81,7 +81,7 @@ int64_t file_bytes(const std::string& path) {
   return absent ? -1 : static_cast<int64_t>(size);
 }
 
-uint32_t checksum_of(data::Bytes bytes) {
+uint32_t checksum_of(Bytes bytes) {
   return crc32c(std::as_bytes(bytes));
 }
 
@@ -147,7 +147,7 @@ Result<> PackedRecords::start_anew(const std::string& settings) {
   }
   DT_TRY_VOID(call("write", journal_path(), [&] { return ::ftruncate(journal_fd_.get(), 0); }));
   DT_TRY_VOID(call("write", records_path(), [&] { return ::ftruncate(records_fd_.get(), 0); }));
-  return write(journal_fd_.get(), journal_path(), data::as_bytes(std::string(kFirstWord) + settings + '\n'));
+  return write(journal_fd_.get(), journal_path(), as_bytes(std::string(kFirstWord) + settings + '\n'));
 }
 
 // Keeps the lines whose records are whole, and cuts both files behind them.
@@ -193,7 +193,7 @@ Result<> PackedRecords::call(const char* name, const std::string& path, const st
   return fail(Code::kData, "cannot write '{}': {}: {}", path, name, std::strerror(errno));
 }
 
-Result<> PackedRecords::write(int fd, const std::string& path, data::Bytes bytes) {
+Result<> PackedRecords::write(int fd, const std::string& path, Bytes bytes) {
   while (!bytes.empty()) {
     ssize_t put = 0;
     DT_TRY_VOID(call("write", path, [&] {
@@ -206,10 +206,10 @@ Result<> PackedRecords::write(int fd, const std::string& path, data::Bytes bytes
   return {};
 }
 
-Result<> PackedRecords::append(uint64_t key, data::Bytes payload) {
+Result<> PackedRecords::append(uint64_t key, Bytes payload) {
   const size_t begin = pending_.size();
   DT_TRY_VOID(data::append_record(pending_, payload));
-  const data::Bytes record = data::Bytes(pending_).subspan(begin);
+  const Bytes record = Bytes(pending_).subspan(begin);
   pending_lines_ += fmt::format("r\t{}\t{}\t{:08x}\n", key, record.size(), checksum_of(record));
   entries_.push_back({key, bytes_});
   bytes_ += static_cast<int64_t>(record.size());
@@ -225,7 +225,7 @@ Result<> PackedRecords::leave_out() {
 
 Result<> PackedRecords::flush() {
   DT_TRY_VOID(write(records_fd_.get(), records_path(), pending_));
-  DT_TRY_VOID(write(journal_fd_.get(), journal_path(), data::as_bytes(pending_lines_)));
+  DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(pending_lines_)));
   const auto written = static_cast<int64_t>(pending_.size());
   // Starts writing to disk, so that sync() waits for little.
   ::sync_file_range(records_fd_.get(), bytes_ - written, written, SYNC_FILE_RANGE_WRITE);
@@ -241,7 +241,7 @@ Result<> PackedRecords::sync() {
   unsynced_ = 0;  // before flush(), which calls sync() when there is much to sync
   DT_TRY_VOID(flush());
   DT_TRY_VOID(call("sync", records_path(), [&] { return ::fdatasync(records_fd_.get()); }));
-  DT_TRY_VOID(write(journal_fd_.get(), journal_path(), data::as_bytes(std::string(kSynced) + '\n')));
+  DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(std::string(kSynced) + '\n')));
   return call("sync", journal_path(), [&] { return ::fdatasync(journal_fd_.get()); });
 }
 
@@ -249,7 +249,7 @@ Result<> PackedRecords::commit() {
   std::error_code absent;
   if (!has_its_name_) {
     DT_TRY_VOID(sync());
-    DT_TRY_VOID(write(journal_fd_.get(), journal_path(), data::as_bytes(std::string(kComplete) + '\n')));
+    DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(std::string(kComplete) + '\n')));
     // Removes the old index first, so that the new record file is never seen beside it. A file without an index is
     // indexed by a scan.
     std::filesystem::remove(data::index_path(path_), absent);

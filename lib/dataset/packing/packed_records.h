@@ -40,7 +40,7 @@ class PackedRecords {
   [[nodiscard]] int64_t records() const { return static_cast<int64_t>(entries_.size()); }
   [[nodiscard]] int64_t left_out() const { return left_out_; }
 
-  Result<> append(uint64_t key, data::Bytes payload);
+  Result<> append(uint64_t key, Bytes payload);
   Result<> leave_out();
   // Writes everything to disk, so that a later run can go on here.
   Result<> sync();
@@ -60,7 +60,7 @@ class PackedRecords {
   Result<> start_anew(const std::string& settings);
   Result<> cut_at_whole_records(const std::string& journal);
   Result<> flush();
-  Result<> write(int fd, const std::string& path, data::Bytes bytes);
+  Result<> write(int fd, const std::string& path, Bytes bytes);
   Result<> call(const char* name, const std::string& path, const std::function<int()>& system_call);
   [[nodiscard]] std::string records_path() const { return path_ + ".partial"; }
   [[nodiscard]] std::string journal_path() const { return data::index_path(path_) + ".partial"; }

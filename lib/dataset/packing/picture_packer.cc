@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <opencv2/imgproc.hpp>
 
 #include "base/file.h"
-#include "data/pictures/jpeg.h"
-#include "data/pictures/mat.h"
-#include "data/pictures/picture_header.h"
-#include "data/pictures/png.h"
-#include "data/pictures/raw_picture.h"
 #include "data/records/image_record.h"
+#include "images/deep_png.h"
+#include "images/jpeg.h"
+#include "images/picture_header.h"
+#include "images/png.h"
+#include "images/raw_picture.h"
 
 namespace dtrain::dataset {
 namespace {
@@ -84,13 +83,14 @@ std::string settings_text(const PackOptions& options) {
 namespace {
 
 // Between the pictures of a list, `kRandom` draws independently of the threads.
-data::Interpolation method_for(const PackOptions& options, data::ImageSize from, data::ImageSize to, size_t place) {
+images::Interpolation method_for(const PackOptions& options, images::ImageSize from, images::ImageSize to,
+                                 size_t place) {
   RandomStream random(0, Use::kAugment, place);
-  return choose(static_cast<data::Interpolation>(options.inter_method), from, to, random);
+  return choose(static_cast<images::Interpolation>(options.inter_method), from, to, random);
 }
 
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
-data::Window central_window(int64_t height, int64_t width) {
+images::Window central_window(int64_t height, int64_t width) {
   const auto edge = std::min(height, width);
   return {.y = static_cast<int>((height - edge) / 2),
           .x = static_cast<int>((width - edge) / 2),
@@ -99,7 +99,7 @@ data::Window central_window(int64_t height, int64_t width) {
 }
 
 // The pixels of `wanted`, which is a part of what `image` has.
-void cut(const data::Image& image, const data::Window& part, const data::Window& wanted, data::Image& out) {
+void cut(const images::Image& image, const images::Window& part, const images::Window& wanted, images::Image& out) {
   out.resize(wanted.height, wanted.width, image.channels);
   for (int y = 0; y < wanted.height; y++) {
     const uint8_t* from = image.at(wanted.y - part.y + y, wanted.x - part.x);
@@ -107,18 +107,17 @@ void cut(const data::Image& image, const data::Window& part, const data::Window&
   }
 }
 
-Result<cv::Mat> cut_and_resize(cv::Mat image, const PackOptions& options, size_t place) {
-  if (options.center_crop) {
-    const data::Window square = central_window(image.rows, image.cols);
-    image = image(cv::Rect(square.x, square.y, square.width, square.height));
-  }
-  if (options.resize == 0 || std::min(image.rows, image.cols) == options.resize) return image;
-  const data::ImageSize from{image.rows, image.cols}, to = data::size_of_shorter_edge(from, options.resize);
-  DT_TRY_VOID(data::check_picture_size("resized", to.height, to.width));
-  cv::Mat resized;
-  cv::resize(image, resized, cv::Size(static_cast<int>(to.width), static_cast<int>(to.height)), 0, 0,
-             static_cast<int>(method_for(options, from, to, place)));
-  return resized;
+// What to do to a picture of this size.
+Result<images::PngChange> change_of(const PackOptions& options, images::ImageSize whole, size_t place) {
+  images::PngChange change{.cut = {.height = static_cast<int>(whole.height), .width = static_cast<int>(whole.width)}};
+  if (options.center_crop) change.cut = central_window(whole.height, whole.width);
+  change.size = {change.cut.height, change.cut.width};
+  if (options.resize == 0 || std::min(change.cut.height, change.cut.width) == options.resize) return change;
+  const images::ImageSize from = change.size;
+  change.size = images::size_of_shorter_edge(from, options.resize);
+  DT_TRY_VOID(images::check_picture_size("resized", change.size.height, change.size.width));
+  change.method = method_for(options, from, change.size, place);
+  return change;
 }
 
 // Reads a regular file to where it is needed; other files as read_file() does. Code::kDevice for a fault of the disk, which
@@ -140,9 +139,9 @@ Result<> append_file(const std::string& path, const data::FileCalls& calls, cons
   return {};
 }
 
-bool has_more_than_8_bits(data::Bytes file) {
-  if (data::is_jpeg(file)) return false;
-  const Result<data::PictureHeader> header = data::read_picture_header(file);
+bool has_more_than_8_bits(Bytes file) {
+  if (images::is_jpeg(file)) return false;
+  const Result<images::PictureHeader> header = images::read_picture_header(file);
   return header && header->bits > 8;
 }
 
@@ -158,12 +157,12 @@ Result<> PicturePacker::pack(const data::ListEntry& entry, size_t place, std::ve
   payload.clear();
   const std::span<const float> labels(entry.labels.data(), options_.pack_label ? entry.labels.size() : 1);
   data::append_image_record(payload, entry.id, labels, {});
-  if (labels.size() > 1 && !options_.label_in_header) data::store_u32(payload.data() + 4, 0);
+  if (labels.size() > 1 && !options_.label_in_header) store_u32(payload.data() + 4, 0);
   if (!source_.read && options_.copies_files()) return append_file(path, source_.calls, log_, payload);
   if (source_.read) {
     DT_TRY(const std::string file, source_.read(entry));
     if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
-    DT_TRY_VOID(append_picture(data::as_bytes(file), place, payload), "packing '{}'", path);
+    DT_TRY_VOID(append_picture(as_bytes(file), place, payload), "packing '{}'", path);
     return {};
   }
   file_.clear();
@@ -172,9 +171,9 @@ Result<> PicturePacker::pack(const data::ListEntry& entry, size_t place, std::ve
   return {};
 }
 
-Result<> PicturePacker::append_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload) {
+Result<> PicturePacker::append_picture(Bytes file, size_t place, std::vector<uint8_t>& payload) {
   if (options_.pass_through) {
-    if (options_.restart_interval > 0 && data::is_jpeg(file))
+    if (options_.restart_interval > 0 && images::is_jpeg(file))
       return encoder_.add_restarts(file, options_.restart_interval, payload);
     payload.insert(payload.end(), file.begin(), file.end());
     return {};
@@ -186,50 +185,50 @@ Result<> PicturePacker::append_picture(data::Bytes file, size_t place, std::vect
 }
 
 // Into image_; only the part that is needed.
-Result<> PicturePacker::decode(data::Bytes file) {
+Result<> PicturePacker::decode(Bytes file) {
   if (options_.color < 0) {
     DT_TRY_VOID(decoder_.decode_as_stored(file, image_), "keeping the stored colors (color -1; 1 and 0 convert them)");
-    if (options_.center_crop) image_ = data::central_square(image_);
+    if (options_.center_crop) image_ = images::central_square(image_);
     return {};
   }
   const int channels = options_.color == 0 ? 1 : 3;
   if (!options_.center_crop) return decoder_.decode(file, channels, image_);
-  DT_TRY(const data::ImageSize size, decoder_.open(file, channels));
-  const data::Window wanted = central_window(size.height, size.width);
-  DT_TRY(const data::Window part, decoder_.read(wanted, other_));
+  DT_TRY(const images::ImageSize size, decoder_.open(file, channels));
+  const images::Window wanted = central_window(size.height, size.width);
+  DT_TRY(const images::Window part, decoder_.read(wanted, other_));
   cut(other_, part, wanted, image_);
   return {};
 }
 
 Result<> PicturePacker::resize(size_t place) {
   if (options_.resize == 0 || std::min(image_.height, image_.width) == options_.resize) return {};
-  const data::ImageSize from = image_.size();
-  const data::ImageSize to = data::size_of_shorter_edge(from, options_.resize);
-  DT_TRY_VOID(data::check_picture_size("resized", to.height, to.width), "resizing an image of {} x {}", image_.height,
+  const images::ImageSize from = image_.size();
+  const images::ImageSize to = images::size_of_shorter_edge(from, options_.resize);
+  DT_TRY_VOID(images::check_picture_size("resized", to.height, to.width), "resizing an image of {} x {}", image_.height,
               image_.width);
-  const data::Interpolation method = method_for(options_, from, to, place);
-  if (method == data::Interpolation::kBilinear) {
+  const images::Interpolation method = method_for(options_, from, to, place);
+  if (method == images::Interpolation::kBilinear) {
     resize_bilinear(to);
   } else {
-    DT_TRY_VOID(data::resize_image(image_, to.height, to.width, other_, method));
+    DT_TRY_VOID(images::resize_image(image_, to.height, to.width, other_, method));
   }
   std::swap(image_, other_);
   return {};
 }
 
 // The same pixels as resize_image(), faster.
-void PicturePacker::resize_bilinear(const data::ImageSize& to) {
-  const data::PictureView from{.image = &image_, .height = image_.height, .width = image_.width};
-  const data::Window whole = data::whole_picture(to);
+void PicturePacker::resize_bilinear(const images::ImageSize& to) {
+  const images::PictureView from{.image = &image_, .height = image_.height, .width = image_.width};
+  const images::Window whole = images::whole_picture(to);
   other_.resize(whole.height, whole.width, image_.channels);
-  data::BilinearRows rows(from, to, whole, bilinear_);
+  images::BilinearRows rows(from, to, whole, bilinear_);
   const size_t row_bytes = static_cast<size_t>(whole.width) * static_cast<size_t>(image_.channels);
   for (int y = 0; y < whole.height; y++) std::memcpy(other_.at(y, 0), rows.row(y), row_bytes);
 }
 
 Result<> PicturePacker::encode(std::vector<uint8_t>& payload) {
   if (options_.raw) {
-    DT_TRY(const std::vector<uint8_t> raw, data::make_raw_picture(image_));
+    DT_TRY(const std::vector<uint8_t> raw, images::make_raw_picture(image_));
     payload.insert(payload.end(), raw.begin(), raw.end());
     return {};
   }
@@ -239,39 +238,24 @@ Result<> PicturePacker::encode(std::vector<uint8_t>& payload) {
         payload);
   }
   DT_TRY(const std::vector<uint8_t> encoded,
-         data::encode_image(image_, ".png", options_.quality.value_or(kQualityDefault)));
+         images::encode_image(image_, ".png", options_.quality.value_or(kQualityDefault)));
   payload.insert(payload.end(), encoded.begin(), encoded.end());
   return {};
 }
 
 // A picture of 16 bits per channel, which Image cannot hold, stays one as PNG.
-Result<> PicturePacker::append_deep_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload) {
-  DT_TRY(const data::PictureHeader header, data::read_picture_header(file));
-  DT_TRY_VOID(data::check_picture_size(header.format, header.height, header.width));
+Result<> PicturePacker::append_deep_picture(Bytes file, size_t place, std::vector<uint8_t>& payload) {
+  DT_TRY(const images::PictureHeader header, images::read_picture_header(file));
+  DT_TRY_VOID(images::check_picture_size(header.format, header.height, header.width));
   if (options_.raw || options_.encoding_or_default() != ".png") {
     return fail(Code::kData,
                 "{}: the image has {} bits per channel, and {} can hold only 8; use --encoding .png to keep them, or "
                 "--color 1 or 0 to convert them",
                 header.format, header.bits, options_.raw ? "--raw" : "JPEG");
   }
-  cv::Mat image;
-  DT_TRY_VOID(data::decode_png(file, data::PngColors::kAsStored, [&image](const data::PngLayout& layout) {
-    image.create(layout.height, layout.width, CV_MAKETYPE(layout.bits == 8 ? CV_8U : CV_16U, layout.channels));
-    return image.data;
-  }));
-  try {
-    DT_TRY(cv::Mat changed, cut_and_resize(image, options_, place));
-    if (!changed.isContinuous()) changed = changed.clone();
-    const data::PngLayout layout{.height = changed.rows,
-                                 .width = changed.cols,
-                                 .channels = changed.channels(),
-                                 .bits = static_cast<int>(8 * changed.elemSize1())};
-    DT_TRY(const std::vector<uint8_t> png,
-           data::encode_png(changed.data, layout, options_.quality.value_or(kQualityDefault)));
-    payload.insert(payload.end(), png.begin(), png.end());
-  } catch (const cv::Exception& e) {
-    return fail(Code::kData, "{}", e.err);
-  }
+  const auto change = [&](images::ImageSize whole) { return change_of(options_, whole, place); };
+  DT_TRY(const std::vector<uint8_t> png, images::change_png(file, change, options_.quality.value_or(kQualityDefault)));
+  payload.insert(payload.end(), png.begin(), png.end());
   return {};
 }
 

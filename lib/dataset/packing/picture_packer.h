@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures/bilinear.h"
-#include "data/pictures/image.h"
-#include "data/pictures/jpeg_encoder.h"
 #include "data/records/image_list.h"
 #include "data/records/retrying_file.h"
+#include "images/bilinear.h"
+#include "images/image.h"
+#include "images/jpeg_encoder.h"
 
 namespace dtrain::dataset {
 
@@ -61,20 +61,20 @@ class PicturePacker {
   Result<> pack(const data::ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
 
  private:
-  Result<> append_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload);
-  Result<> decode(data::Bytes file);
+  Result<> append_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
+  Result<> decode(Bytes file);
   Result<> resize(size_t place);
-  void resize_bilinear(const data::ImageSize& to);
+  void resize_bilinear(const images::ImageSize& to);
   Result<> encode(std::vector<uint8_t>& payload);
-  Result<> append_deep_picture(data::Bytes file, size_t place, std::vector<uint8_t>& payload);
+  Result<> append_deep_picture(Bytes file, size_t place, std::vector<uint8_t>& payload);
 
   PackOptions options_;
   PictureFolder source_;
   const Log log_;
-  data::ImageDecoder decoder_;
-  data::JpegEncoder encoder_;
-  data::BilinearMemory bilinear_;
-  data::Image image_, other_;
+  images::ImageDecoder decoder_;
+  images::JpegEncoder encoder_;
+  images::BilinearMemory bilinear_;
+  images::Image image_, other_;
   std::vector<uint8_t> file_;
 };
 

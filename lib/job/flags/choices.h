@@ -20,7 +20,7 @@ struct GspWeight {
   bool operator==(const GspWeight&) const = default;
 };
 
-// The first change of an image's size, by data::first_resize().
+// The first change of an image's size, by images::first_resize().
 struct Resize {
   static constexpr int64_t kOff = 0, kFit = -1;
   int64_t edge = kOff;  // the shorter edge in pixels, or one of these

@@ -16,7 +16,7 @@ namespace dtrain::role {
 
 namespace {
 
-data::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
+images::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
   return {.brightness = augment.brightness,
           .contrast = augment.contrast,
           .saturation = augment.saturation,
@@ -28,11 +28,11 @@ data::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
 
 }  // namespace
 
-static_assert(job::Resize::kFit == data::kFitCrop && job::Resize::kOff == data::kKeepSize);
+static_assert(job::Resize::kFit == images::kFitCrop && job::Resize::kOff == images::kKeepSize);
 
-data::Distortion distortion_of(const job::AugmentFlags& augment) {
+images::Distortion distortion_of(const job::AugmentFlags& augment) {
   const job::AspectRange aspect = job::aspect_range(augment);
-  return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
+  return {.interpolation = static_cast<images::Interpolation>(augment.inter_method),
           .resize = static_cast<int>(augment.resize.value_or(job::Resize()).edge),
           .scaled_decoding = augment.scaled_decoding,
           .rotate_max = static_cast<int>(augment.max_random_rotate_angle),

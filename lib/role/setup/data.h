@@ -21,7 +21,7 @@ struct AugmentFlags;
 namespace dtrain::role {
 
 // How training pictures are distorted.
-data::Distortion distortion_of(const job::AugmentFlags& augment);
+images::Distortion distortion_of(const job::AugmentFlags& augment);
 
 // How the data set is opened, as the flags say.
 data::DataOptions data_options(const job::Flags& flags);

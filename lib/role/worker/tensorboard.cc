@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/loading/batch_pictures.h"
-#include "data/pictures/contact_sheet.h"
+#include "images/contact_sheet.h"
 #include "job/flags/rows.h"
 #include "observe/tensorboard/scalar_sink.h"
 #include "observe/tensorboard/value_counts.h"
@@ -87,11 +87,11 @@ bool can_be_shown(const Shape& shape) {
 }
 
 // Empty if no sheet can be made, which is no reason to disturb the training.
-std::string sheet_event(uint64_t step, const std::vector<data::SheetPicture>& pictures) {
+std::string sheet_event(uint64_t step, const std::vector<images::SheetPicture>& pictures) {
   constexpr int kCompression = 3;
-  Result<data::Image> sheet = data::contact_sheet(pictures);
+  Result<images::Image> sheet = images::contact_sheet(pictures);
   if (!sheet) return {};
-  Result<std::vector<uint8_t>> file = data::encode_image(*sheet, ".png", kCompression);
+  Result<std::vector<uint8_t>> file = images::encode_image(*sheet, ".png", kCompression);
   if (!file) return {};
   return observe::picture_event(event_time(step), "training_pictures",
                                 {.height = sheet->height, .width = sheet->width, .file = std::move(*file)});

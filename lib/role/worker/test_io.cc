@@ -47,7 +47,7 @@ class Pass {
   }
 
   void log_end(bool whole) const {
-    const data::Stages stages = setup_.data.train->stages();
+    const images::Stages stages = setup_.data.train->stages();
     const double seconds = pace_.totals().seconds;
     std::string text = fmt::format("{} {} images in {:.3f} s with {} decode thread{}: {:.2f} images/s",
                                    whole ? "Read" : "Stopped after", samples(), seconds, options_.threads,

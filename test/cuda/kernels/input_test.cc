@@ -1,6 +1,6 @@
 #include "cuda/kernels/input.h"
 
-#include "data/augmentation/augment.h"
+#include "images/augmentation/augment.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {
@@ -9,14 +9,14 @@ namespace {
 
 struct Pictures {
   Extent e;  // [n, c, h, w]
-  std::vector<data::Image> images;
+  std::vector<images::Image> images;
   std::vector<uint8_t> pixels = {}, mirrored = {};
 };
 
 Pictures draw(const Extent& e) {
   RandomStream random(4, Use::kTest);
-  Pictures p{.e = e, .images = std::vector<data::Image>(static_cast<size_t>(e.n))};
-  for (data::Image& image : p.images) {
+  Pictures p{.e = e, .images = std::vector<images::Image>(static_cast<size_t>(e.n))};
+  for (images::Image& image : p.images) {
     image.resize(static_cast<int>(e.h), static_cast<int>(e.w), static_cast<int>(e.c));
     for (uint8_t& pixel : image.pixels) pixel = static_cast<uint8_t>(random.below(256));
     p.pixels.insert(p.pixels.end(), image.pixels.begin(), image.pixels.end());
@@ -25,8 +25,8 @@ Pictures draw(const Extent& e) {
   return p;
 }
 
-data::AugmentOptions options_for(const Extent& e, bool mean_image) {
-  data::AugmentOptions options{.image = {e.c, e.h, e.w}, .scale = 0.017f};
+images::AugmentOptions options_for(const Extent& e, bool mean_image) {
+  images::AugmentOptions options{.image = {e.c, e.h, e.w}, .scale = 0.017f};
   for (int64_t k = 0; k < e.c; k++) {
     options.mean.push_back(123.68f - 7.1f * static_cast<float>(k));
     options.std.push_back(1.5f + static_cast<float>(k));
@@ -39,15 +39,15 @@ data::AugmentOptions options_for(const Extent& e, bool mean_image) {
 }
 
 // The augmenter's result for the same pictures on the host, NCHW.
-Floats augmented(const Pictures& p, data::AugmentOptions options) {
+Floats augmented(const Pictures& p, images::AugmentOptions options) {
   Floats all;
   for (size_t i = 0; i < p.images.size(); i++) {
     options.mirror = p.mirrored[i] != 0;
-    const data::Augmenter augmenter(options);
+    const images::Augmenter augmenter(options);
     Floats one(static_cast<size_t>(p.e.c * p.e.h * p.e.w));
     RandomStream unused(0, Use::kTest);
-    data::Augmenter::Scratch scratch;
-    data::WholePicture picture(p.images[i]);
+    images::Augmenter::Scratch scratch;
+    images::WholePicture picture(p.images[i]);
     REQUIRE(augmenter.apply(picture, unused, scratch, one));
     all.insert(all.end(), one.begin(), one.end());
   }
@@ -76,7 +76,7 @@ struct Bytes {
   DeviceMemory memory;
 };
 
-Floats normalised(const Pictures& p, const data::AugmentOptions& options, Type type, int64_t stored) {
+Floats normalised(const Pictures& p, const images::AugmentOptions& options, Type type, int64_t stored) {
   const Extent& e = p.e;
   Floats factor;
   for (const float std : options.std) factor.push_back(options.scale / std);
@@ -107,7 +107,7 @@ TEST_CASE("pictures become the same numbers as in the augmenter, to the bit", "[
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{2, 4, 6, 9}, Extent{2, 3, 32, 32}}) {
     const Pictures p = draw(e);
     for (const bool mean_image : {false, true}) {
-      const data::AugmentOptions options = options_for(e, mean_image);
+      const images::AugmentOptions options = options_for(e, mean_image);
       const Floats expected = augmented(p, options);
       for (const int64_t stored : {e.c, int64_t{4}}) {
         for (const Type type : kTypes) {

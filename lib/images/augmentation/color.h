@@ -1,0 +1,29 @@
+// The color steps of augmentation: brightness, contrast and saturation in random order, then an HSL shift, then PCA
+// noise. Pictures have 3 channels and are changed in place. The values between the steps have 8 bits.
+#pragma once
+
+#include <array>
+
+#include "images/augmentation/augmentation.h"
+#include "images/image.h"
+
+namespace dtrain::images {
+
+// Applies all steps of the change.
+void change_color(const ColorChange& change, Image& image);
+
+// p <- factor p.
+void change_brightness(double factor, Image& image);
+// p <- factor p + (1 - factor) g, where g is the mean of the gray values 0.299 c0 + 0.587 c1 + 0.114 c2. The channels
+// are blue, green, red: as in MXNet, the weights are nevertheless those of red, green, blue.
+void change_contrast(double factor, Image& image);
+// The same with each pixel's own gray value.
+void change_saturation(double factor, Image& image);
+
+void shift_hsl(const HslShift& shift, Image& image);
+
+// Adds alpha_0 .. alpha_2 times the principal components of ImageNet's colors. Values are clipped to 0 .. 255 and
+// rounded toward 0.
+void add_pca_noise(const std::array<double, 3>& alpha, Image& image);
+
+}  // namespace dtrain::images

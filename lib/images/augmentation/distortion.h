@@ -1,0 +1,65 @@
+// The parameters of the random changes that make pictures differ from epoch to epoch.
+#pragma once
+
+#include <vector>
+
+#include "images/image.h"
+
+namespace dtrain::images {
+
+struct Range {
+  double min = 1, max = 1;
+  [[nodiscard]] bool is_one() const { return min == 1 && max == 1; }
+};
+
+// For pictures of 3 channels.
+struct ColorDistortion {
+  double brightness = 0, contrast = 0, saturation = 0;  // each factor is drawn from 1 - this to 1 + this
+  int h_max = 0, s_max = 0, l_max = 0;  // the largest shifts of hue, saturation, lightness (8 bits, as OpenCV's)
+  double pca_noise = 0;                 // standard deviation
+
+  [[nodiscard]] bool jitters() const { return brightness > 0 || contrast > 0 || saturation > 0; }
+  [[nodiscard]] bool shifts_hsl() const { return h_max != 0 || s_max != 0 || l_max != 0; }
+  [[nodiscard]] bool any() const { return jitters() || shifts_hsl() || pca_noise > 0; }
+};
+
+// By default a picture keeps its size and the crop is the central one.
+struct Distortion {
+  Interpolation interpolation = Interpolation::kBilinear;  // whenever a size changes
+  int resize = kKeepSize;                                  // first of all, as first_resize() says
+  // Before a resize to half or less, decode the picture smaller: before the resize of `resize`, or, without it, before
+  // the resize of the crop. Changes the pixels a little.
+  bool scaled_decoding = false;
+
+  // The affine step. Angles are in whole degrees.
+  int rotate_max = 0;                 // drawn from -rotate_max to rotate_max
+  int rotate = 0;                     // above 0: this angle instead
+  std::vector<int> rotate_list = {};  // not empty: an angle drawn from this list instead
+  double shear_max = 0;               // drawn from -shear_max to shear_max
+  Range scale = {};
+  Range aspect = {};                             // width / height; with random_resized_crop that of its crops
+  double img_size_min = 0, img_size_max = 1e10;  // bounds of both edges of the result
+
+  int pad = 0;           // border on all four sides, before the crop
+  int fill_value = 127;  // of the border and of areas that the affine step leaves empty, in all channels
+
+  bool random_crop = false;          // else the central crop, offsets rounded down
+  bool random_resized_crop = false;  // crop a random part of the picture's area, then resize it
+  Range area = {};                   // that part's fraction of the area
+  int crop_size_min = -1,
+      crop_size_max = -1;  // above 0: crop a square with an edge drawn from this range, then resize it
+
+  ColorDistortion color = {};
+  bool random_mirror = false;  // left-right with probability 0.5
+  // Changes of the normalized numbers: they are multiplied by 1 +- random_contrast, then +- random_illumination (in
+  // units of a pixel) is added.
+  double random_contrast = 0, random_illumination = 0;
+
+  [[nodiscard]] bool is_affine() const {
+    return rotate_max > 0 || rotate > 0 || !rotate_list.empty() || shear_max > 0 || !scale.is_one() ||
+           (!random_resized_crop && !aspect.is_one()) || img_size_min != 0 || img_size_max != 1e10;
+  }
+  [[nodiscard]] bool changes_numbers() const { return random_contrast > 0 || random_illumination > 0; }
+};
+
+}  // namespace dtrain::images

@@ -1,0 +1,175 @@
+#include "images/augmentation/geometry.h"
+
+#include <cstring>
+#include <opencv2/imgproc.hpp>
+
+#include "images/mat.h"
+
+namespace dtrain::images {
+namespace {
+
+// Whether BilinearRows resizes so. OpenCV takes averages of areas instead if both edges become half as long.
+bool is_plain_bilinear(const ImageSize& from, const Resize& resize) {
+  const bool halves = from.height == 2 * resize.size.height && from.width == 2 * resize.size.width;
+  return resize.method == Interpolation::kBilinear && !halves;
+}
+
+// The resize at the beginning of the steps, if BilinearRows can do it, and the part of its result that is used: that of
+// the cut after it, or all of it.
+struct PartialResize {
+  Resize resize;
+  Window wanted;
+  size_t steps;  // how many this is
+};
+std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps, const ImageSize& from) {
+  const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
+  if (resize == nullptr || !is_plain_bilinear(from, *resize)) return std::nullopt;
+  const Cut* cut = steps.size() < 2 ? nullptr : std::get_if<Cut>(&steps[1]);
+  if (cut == nullptr) return PartialResize{*resize, whole_picture(resize->size), 1};
+  return PartialResize{*resize, cut->part, 2};
+}
+
+// Carries out steps one after the other. A step writes its result to the piece of memory that does not hold its input.
+class Geometry {
+ public:
+  Geometry(const PictureView& picture, PictureMemory& memory) : picture_(picture), memory_(memory) {}
+
+  Result<CropRows> run(std::span<const GeometryStep> steps);
+
+ private:
+  Result<> carry_out(const Resize& resize);
+  Result<> carry_out(const Warp& warp);
+  Result<> carry_out(const Border& border);
+  Result<> carry_out(const Cut& cut);
+  void store(BilinearRows rows, const Window& wanted);
+
+  [[nodiscard]] ImageSize size() const { return {picture_.height, picture_.width}; }
+  [[nodiscard]] cv::Mat input() const {
+    const cv::Rect rectangle(-picture_.left, -picture_.top, picture_.width, picture_.height);
+    return view(*picture_.image)(rectangle);
+  }
+  Image& output() { return picture_.image == &memory_.first ? memory_.second : memory_.first; }
+  void take_output() {
+    const Image& made = output();
+    picture_ = {.image = &made, .height = made.height, .width = made.width};
+  }
+
+  PictureView picture_;
+  PictureMemory& memory_;
+};
+
+Result<CropRows> Geometry::run(std::span<const GeometryStep> steps) {
+  while (!steps.empty()) {
+    if (const auto partial = partial_resize(steps, size())) {
+      BilinearRows rows(picture_, partial->resize.size, partial->wanted, memory_.bilinear);
+      steps = steps.subspan(partial->steps);
+      if (steps.empty()) return CropRows(rows);
+      store(rows, partial->wanted);
+    } else {
+      DT_TRY_VOID(std::visit([&](const auto& step) { return carry_out(step); }, steps[0]));
+      steps = steps.subspan(1);
+    }
+  }
+  return CropRows(picture_);
+}
+
+void Geometry::store(BilinearRows rows, const Window& wanted) {
+  Image& out = output();
+  out.resize(wanted.height, wanted.width, picture_.image->channels);
+  const size_t row_bytes = static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+  for (int y = 0; y < out.height; y++) std::memcpy(out.at(y, 0), rows.row(y), row_bytes);
+  take_output();
+}
+
+Result<> Geometry::carry_out(const Resize& resize) {
+  Image& out = output();
+  out.resize(static_cast<int>(resize.size.height), static_cast<int>(resize.size.width), picture_.image->channels);
+  cv::Mat target = view(out);
+  try {
+    cv::resize(input(), target, target.size(), 0, 0, static_cast<int>(resize.method));
+  } catch (const cv::Exception& e) {
+    return fail(Code::kData, "an image of {} x {} cannot be resized: {}", picture_.height, picture_.width, e.err);
+  }
+  take_output();
+  return {};
+}
+
+Result<> Geometry::carry_out(const Warp& warp) {
+  Image& out = output();
+  out.resize(static_cast<int>(warp.map.height), static_cast<int>(warp.map.width), picture_.image->channels);
+  AffineMap map = warp.map;
+  cv::Mat target = view(out);
+  try {
+    cv::warpAffine(input(), target, cv::Mat(2, 3, CV_32F, map.m), target.size(), static_cast<int>(warp.method),
+                   cv::BORDER_CONSTANT, cv::Scalar::all(warp.fill));
+  } catch (const cv::Exception& e) {  // an edge beyond 32766 pixels
+    return fail(Code::kData, "an image of {} x {} cannot be transformed: {}", picture_.height, picture_.width, e.err);
+  }
+  take_output();
+  return {};
+}
+
+Result<> Geometry::carry_out(const Border& border) {
+  Image& out = output();
+  out.resize(picture_.height + 2 * border.width, picture_.width + 2 * border.width, picture_.image->channels);
+  std::memset(out.pixels.data(), border.fill, out.pixels.size());
+  const size_t row_bytes = static_cast<size_t>(picture_.width) * static_cast<size_t>(out.channels);
+  for (int y = 0; y < picture_.height; y++) {
+    std::memcpy(out.at(y + border.width, border.width), picture_.at(y, 0), row_bytes);
+  }
+  take_output();
+  return {};
+}
+
+// Only the view changes.
+Result<> Geometry::carry_out(const Cut& cut) {
+  picture_.height = cut.part.height;
+  picture_.width = cut.part.width;
+  picture_.top -= cut.part.y;
+  picture_.left -= cut.part.x;
+  return {};
+}
+
+}  // namespace
+
+Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from) {
+  if (steps.empty()) return whole_picture(from);
+  if (const Cut* cut = std::get_if<Cut>(&steps[0])) return cut->part;
+  const auto partial = partial_resize(steps, from);
+  return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole_picture(from);
+}
+
+std::vector<GeometryStep> shrunk_steps(std::span<const GeometryStep> steps, int divisor, const ImageSize& shrunk) {
+  std::vector<GeometryStep> changed;
+  ImageSize size = shrunk;
+  if (const Cut* cut = std::get_if<Cut>(&steps[0])) {
+    const Window& part = cut->part;
+    const auto moved = [divisor](int border) { return (border + divisor / 2) / divisor; };
+    Window smaller{.y = moved(part.y), .x = moved(part.x)};
+    smaller.height = moved(part.y + part.height) - smaller.y;
+    smaller.width = moved(part.x + part.width) - smaller.x;
+    size = {smaller.height, smaller.width};
+    changed.emplace_back(Cut{smaller});
+    steps = steps.subspan(1);
+  }
+  // Shrinking alone may have been enough.
+  if (std::get<Resize>(steps[0]).size == size) steps = steps.subspan(1);
+  changed.insert(changed.end(), steps.begin(), steps.end());
+  return changed;
+}
+
+Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory,
+                           int divisor) {
+  std::vector<GeometryStep> changed;
+  if (divisor > 1 && picture.shrink(divisor)) steps = changed = shrunk_steps(steps, divisor, picture.size());
+  const ImageSize size = picture.size();
+  DT_TRY(const PicturePart part, picture.pixels(needed_part(steps, size)));
+  const PictureView view{.image = part.image,
+                         .height = static_cast<int>(size.height),
+                         .width = static_cast<int>(size.width),
+                         .top = part.at.y,
+                         .left = part.at.x};
+  return Geometry(view, memory).run(steps);
+}
+
+}  // namespace dtrain::images

@@ -1,0 +1,57 @@
+// Bilinear resizing of 8-bit pictures, or of a part of the result, row by row. The pixels are those of OpenCV's
+// cv::resize with INTER_LINEAR: the same weights of 11 bits, the same rounding after each of the two directions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "images/image.h"
+
+namespace dtrain::images {
+
+// A picture in memory, or a part of it: the picture's pixel (y, x) is image->at(y - top, x - left). Pixels that the
+// image does not have must not be asked for.
+struct PictureView {
+  const Image* image = nullptr;
+  int height = 0, width = 0;  // of the picture
+  int top = 0, left = 0;  // of the image, in the picture's coordinates; negative if the picture is a part of the image
+
+  [[nodiscard]] const uint8_t* at(int y, int x) const { return image->at(y - top, x - left); }
+};
+
+// Where the pixels of one edge of the result come from.
+struct LinearTaps {
+  std::vector<int> first;  // the pixel before; the other one is the next pixel, or the same one
+  std::vector<int> second;
+  std::vector<std::array<int16_t, 2>> weight;  // of both, in units of 1/2048
+};
+
+// Reused from picture to picture.
+struct BilinearMemory {
+  LinearTaps rows, columns;
+  std::array<std::vector<int16_t>, 2> wide;  // two rows of the source, resized to the width of the result
+  std::vector<uint8_t> row;
+};
+
+class BilinearRows {
+ public:
+  // The part of a picture of size `from` that is needed for the part `wanted` of its resized form of size `to`.
+  static Window needed(const ImageSize& from, const ImageSize& to, const Window& wanted);
+
+  // Borrows the view's image, which has at least the part needed(), and the memory.
+  BilinearRows(const PictureView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory);
+
+  // Row y of the wanted part, [width][channels], valid until the next call. Rows are asked for in order, each once.
+  const uint8_t* row(int y);
+
+ private:
+  const int16_t* widened(int y);
+
+  PictureView from_;
+  int width_;
+  BilinearMemory& memory_;
+  std::array<int, 2> widened_ = {-1, -1};  // the rows of the source in memory_.wide
+};
+
+}  // namespace dtrain::images

@@ -1,0 +1,125 @@
+// Pictures in memory, and how to decode, resize and encode them.
+//
+// Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), as
+// in OpenCV and MXNet's augmenters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace dtrain::images {
+
+struct ImageSize {
+  int64_t height, width;
+  bool operator==(const ImageSize&) const = default;
+};
+
+// Reusing an image keeps its memory.
+struct Image {
+  int height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;
+
+  void resize(int new_height, int new_width, int new_channels) {
+    height = new_height;
+    width = new_width;
+    channels = new_channels;
+    pixels.resize(static_cast<size_t>(height) * width * channels);
+  }
+  [[nodiscard]] ImageSize size() const { return {height, width}; }
+  [[nodiscard]] uint8_t* at(int y, int x) { return pixels.data() + (static_cast<size_t>(y) * width + x) * channels; }
+  [[nodiscard]] const uint8_t* at(int y, int x) const {
+    return pixels.data() + (static_cast<size_t>(y) * width + x) * channels;
+  }
+};
+
+// A part of a picture.
+struct Window {
+  int y = 0, x = 0;  // the first row and column
+  int height = 0, width = 0;
+  bool operator==(const Window&) const = default;
+};
+inline Window whole_picture(const ImageSize& size) {
+  return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
+}
+
+// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw pictures.
+// Used by one thread at a time. The size of a picture is checked before memory is taken for it.
+class ImageDecoder {
+ public:
+  ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+  ImageDecoder& operator=(ImageDecoder&&) noexcept;
+  ~ImageDecoder();
+
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are turned
+  // by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file whose
+  // data end early or do not decode is an error; garbage between the segments of a JPEG is not.
+  Result<> decode(Bytes file, int channels, Image& out);
+  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the picture. Code::kData also if they have more
+  // than 8 bits.
+  Result<> decode_as_stored(Bytes file, Image& out);
+
+  // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
+  // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
+  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels
+  // that decode() gives. It does not see damage outside of the part, except that the file ends early.
+  Result<ImageSize> open(Bytes file, int channels);
+  // Between the two: has read() decode a JPEG with edges that are `divisor` (2, 4 or 8) times shorter, rounded up,
+  // which is faster than decoding and resizing it, and returns this size. Other pictures, and JPEGs
+  // with sampling factors above 2, keep their size.
+  ImageSize shrink(int divisor);
+  Result<Window> read(const Window& wanted, Image& out);
+
+ private:
+  Result<Window> read_stored(const Window& wanted, Image& out);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
+enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
+// The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
+// one of OpenCV's five, drawn.
+Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random);
+
+// By how much a picture of size `from` may be shrunk (ImageDecoder::shrink) before it is resized to `to`, so that the
+// resize enlarges neither edge: 2, 4 or 8; 1: not at all.
+int divisor_before_resize(const ImageSize& from, const ImageSize& to);
+
+// Resizes as cv::resize does; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
+// many.
+Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
+                      Interpolation method = Interpolation::kBilinear);
+// The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
+ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
+// The change of size that comes before everything else: to a shorter edge, or one of these.
+constexpr int kKeepSize = 0;
+// So that the crop shows nearly all of the picture: one whose edges are both longer than the crop's times 256 / 224
+// (rounded) is reduced until one of them is not, and one that the crop does not fit into is enlarged until it does.
+constexpr int kFitCrop = -1;
+struct FirstResize {
+  ImageSize size;
+  Interpolation method;  // for choose()
+};
+// What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages of
+// areas where `method` is bilinear, because it often reduces a lot.
+FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
+// Resizes to that size, bilinear; enlarges too. Code::kData as resize_image.
+Result<Image> resize_shorter_edge(Image image, int edge);
+// The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
+Image central_square(const Image& image);
+// `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
+Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
+
+// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call it
+// before its threads start.
+void use_own_threads_only();
+
+}  // namespace dtrain::images

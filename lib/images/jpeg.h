@@ -1,0 +1,38 @@
+// The JPEGs of ImageDecoder. BaselineJpeg decodes what it can, and libjpeg-turbo the rest.
+#pragma once
+
+#include <memory>
+
+#include "base/error.h"
+#include "images/image.h"
+
+namespace dtrain::images {
+
+// Used by one thread at a time. What it returns for a picture does not depend on the pictures before.
+class JpegDecoder {
+ public:
+  // A file with more scans is refused, because each scan goes over all pixels. Encoders write about ten.
+  static constexpr int kScansMax = 100;
+
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // As in ImageDecoder. `channels` is 1, 3, or 0 for the channels as stored (3 for CMYK). CMYK and YCCK are converted
+  // with OpenCV's formula.
+  Result<ImageSize> open(Bytes file, int channels);
+  ImageSize shrink(int divisor);
+  Result<Window> read(const Window& wanted, Image& out);
+
+ private:
+  struct State;
+  Window start(Window wanted, Image& out);
+  void read_rows(const Window& part, Image& out);
+  void finish();
+  std::unique_ptr<State> state_;
+};
+
+bool is_jpeg(Bytes file);
+
+}  // namespace dtrain::images

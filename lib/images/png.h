@@ -1,0 +1,36 @@
+// Decodes and encodes PNG with libpng, to the same bytes as OpenCV's imencode and to the same pixels as its imdecode, of a
+// file without the chunks of color spaces (gAMA, sRGB and others), which change nothing here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/error.h"
+#include "images/image.h"
+
+namespace dtrain::images {
+
+// How the pixels of a PNG lie in memory: row by row, channels innermost, as in Image. Channels of 16 bits are uint16_t.
+struct PngLayout {
+  int height = 0, width = 0;
+  int channels = 0;  // 1, 3 or 4
+  int bits = 8;      // per channel: 8 or 16
+  [[nodiscard]] size_t row_bytes() const { return static_cast<size_t>(width) * channels * (bits / 8); }
+};
+
+enum class PngColors {
+  kGray,      // 1 channel of 8 bits
+  kColor,     // 3 channels of 8 bits
+  kAsStored,  // 1, 3 or 4 channels of the file's 8 or 16 bits; palettes become colors, transparent ones color and alpha
+};
+
+// `memory` is called once, with the layout, and returns the address of the first row. Does not turn the picture. Code::kData,
+// with libpng's reason, if the file is damaged. The size of the picture is not limited here, but in picture_header.h.
+Result<> decode_png(Bytes file, PngColors colors, const std::function<uint8_t*(const PngLayout&)>& memory);
+
+// `level`: of compression, 0 to 9; above 9 means 3, as for MXNet's im2rec. Code::kData if PNG cannot hold the picture.
+Result<std::vector<uint8_t>> encode_png(const uint8_t* pixels, const PngLayout& layout, int level);
+
+}  // namespace dtrain::images
