@@ -29,7 +29,7 @@ Result<UniqueFd> connection_to(const LaunchAgentOptions& options, const job::Env
     return launch::call_back(meeting.launcher, hello);
   }
   if (options.connect.empty()) return UniqueFd();
-  DT_TRY(const Endpoint endpoint, parse_endpoint(options.connect), "reading --connect");
+  DT_TRY(const net::Endpoint endpoint, net::parse_endpoint(options.connect), "reading --connect");
   return launch::call_back(endpoint, hello);
 }
 

@@ -23,7 +23,7 @@
 #include "data/sources/cifar_source.h"
 #include "data/sources/idx_source.h"
 #include "dataset/imagenet_get.h"
-#include "launch/download/download.h"
+#include "net/web/download.h"
 
 namespace dtrain::dataset {
 
@@ -33,7 +33,7 @@ namespace {
 
 // MNIST's digests are those of the idx files without gzip, because mirrors compress them anew.
 const std::vector<PublishedSet>& published_sets() {
-  using enum launch::DigestKind;
+  using enum net::DigestKind;
   static const std::vector<PublishedSet> sets = {
       {"mnist",
        "https://ossci-datasets.s3.amazonaws.com/mnist",
@@ -91,7 +91,7 @@ Result<> read_pieces(const std::string& path, bool decompress,
 // A file that has the published content, or one that cannot be read as such: "" then.
 Result<std::string> digest_of(const std::string& path, const PublishedFile& file, const DataGetOptions& options,
                               const Log& log) {
-  launch::Digester digester(file.kind);
+  net::Digester digester(file.kind);
   std::error_code ignored;
   const auto size = file.of_content ? 0 : static_cast<int64_t>(fs::file_size(path, ignored));
   ProgressBar bar({"checking " + file.name, "", size}, log);
@@ -163,7 +163,7 @@ class Fetch {
     std::error_code ignored;
     if (fs::exists(path_, ignored)) return check_present();
     const std::string part = path_ + ".part";
-    DT_TRY(const launch::Downloaded first, download_to(part));
+    DT_TRY(const net::Downloaded first, download_to(part));
     DT_TRY(bool is_right, check(part));
     if (!is_right && first.was_resumed) {
       log_.warn(
@@ -189,25 +189,25 @@ class Fetch {
  private:
   [[nodiscard]] std::string url() const { return address_of(set_, file_, options_); }
   [[nodiscard]] std::string kind_text() const {
-    return fmt::format("{} checksum{}", file_.kind == launch::DigestKind::kMd5 ? "MD5" : "SHA-256",
+    return fmt::format("{} checksum{}", file_.kind == net::DigestKind::kMd5 ? "MD5" : "SHA-256",
                        file_.of_content ? " (of what is compressed in it)" : "");
   }
   [[nodiscard]] static const char* hint() { return "; --checksums 0 takes any files of this form"; }
 
-  Result<launch::Downloaded> download_to(const std::string& part) {
+  Result<net::Downloaded> download_to(const std::string& part) {
     ProgressBar bar({file_.name, "", 0}, log_);
     log_.info("downloading {}", url());
-    return launch::download({.url = url(),
-                             .path = part,
-                             .progress =
-                                 [&bar](int64_t have, int64_t total) {
-                                   bar.set_total(total);
-                                   bar.show(have);
-                                 },
-                             .stop = options_.stop,
-                             .attempts = options_.attempts,
-                             .first_pause = options_.first_pause},
-                            log_);
+    return net::download({.url = url(),
+                          .path = part,
+                          .progress =
+                              [&bar](int64_t have, int64_t total) {
+                                bar.set_total(total);
+                                bar.show(have);
+                              },
+                          .stop = options_.stop,
+                          .attempts = options_.attempts,
+                          .first_pause = options_.first_pause},
+                         log_);
   }
   Result<bool> check(const std::string& path) {
     if (!options_.checks) return true;

@@ -9,14 +9,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "launch/download/digest.h"
+#include "net/web/digest.h"
 
 namespace dtrain::dataset {
 
 // A file of a data set, as its authors publish it.
 struct PublishedFile {
   std::string name;
-  launch::DigestKind kind = launch::DigestKind::kMd5;
+  net::DigestKind kind = net::DigestKind::kMd5;
   std::string digest;       // hexadecimal
   bool of_content = false;  // the digest is that of the content without gzip, which may be compressed in many ways
 };

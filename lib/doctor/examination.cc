@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 
-#include "base/endpoint.h"
 #include "doctor/gather.h"
 #include "doctor/host_side.h"
 #include "doctor/peers.h"
@@ -16,6 +15,7 @@
 #include "launch/host_runs.h"
 #include "launch/hosts.h"
 #include "launch/this_machine.h"
+#include "net/endpoint.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -76,7 +76,7 @@ class Examination {
   Result<> measure_paths();
   void take_contacts(size_t machine, size_t number);
   [[nodiscard]] bool listens(size_t machine) const;
-  [[nodiscard]] Endpoint endpoint(size_t machine) const;
+  [[nodiscard]] net::Endpoint endpoint(size_t machine) const;
   void say(const std::string& text) const {
     if (setting_.progress) setting_.progress(text);
   }
@@ -114,7 +114,7 @@ Result<> Examination::plan() {
     examined_.hosts[0].has_first_worker = true;
     return {};
   }
-  const std::string scheduler = setting_.address.empty() ? "127.0.0.1:1" : to_text(Endpoint{setting_.address, 1});
+  const std::string scheduler = setting_.address.empty() ? "127.0.0.1:1" : to_text(net::Endpoint{setting_.address, 1});
   for (const Command& command : job.others(scheduler)) add_process(command);
   return {};
 }
@@ -180,7 +180,7 @@ Result<> Examination::gather() {
       continue;
     }
     host.facts = *facts;
-    host.is_here = host.is_here || is_this_host(host.name);
+    host.is_here = host.is_here || net::is_this_host(host.name);
     host.gpus = std::max<int64_t>(std::ssize(facts->gpus.found), 0);
   }
   return {};
@@ -200,7 +200,7 @@ bool Examination::listens(size_t machine) const {
   return facts && facts->port != 0;
 }
 
-Endpoint Examination::endpoint(size_t machine) const {
+net::Endpoint Examination::endpoint(size_t machine) const {
   const Facts& facts = *examined_.hosts[machine].facts;
   return {facts.address, static_cast<uint16_t>(facts.port)};
 }

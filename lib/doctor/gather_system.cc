@@ -15,12 +15,12 @@
 #include <set>
 #include <sstream>
 
-#include "base/address_list.h"
 #include "base/file.h"
 #include "base/host_limits.h"
 #include "doctor/gather.h"
 #include "job/process/build_id.h"
 #include "launch/this_machine.h"
+#include "net/address_list.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -85,7 +85,7 @@ ResolvedName result_of(Lookup& lookup) {
   } else if (status != 0) {
     resolved.error = gai_strerror(status);
   } else {
-    const AddressList list(lookup.request.ar_result);
+    const net::AddressList list(lookup.request.ar_result);
     resolved.addresses = addresses_of(list.get());
   }
   return resolved;

@@ -30,14 +30,14 @@ std::vector<std::string> words_of(const std::string& list) {
 }
 
 struct Place {
-  Listen listen;
+  net::Listen listen;
   std::string address;  // for the others
 };
 
 // Where a process of the job would listen here.
 Result<Place> place_of(const job::LaunchFlags& flags, const HostSide& side) {
   if (flags.role == job::Role::kScheduler) {
-    DT_TRY(const Listen listen, role::scheduler_listen(flags, side.key));
+    DT_TRY(const net::Listen listen, role::scheduler_listen(flags, side.key));
     return Place{listen, role::scheduler_host(flags, listen)};
   }
   if (flags.role == job::Role::kNone) {
@@ -49,18 +49,18 @@ Result<Place> place_of(const job::LaunchFlags& flags, const HostSide& side) {
 }
 
 Result<Place> place_without_flags(const HostSide& side) {
-  DT_TRY(const std::string address, source_address({side.launcher, 1}));
+  DT_TRY(const std::string address, net::source_address({side.launcher, 1}));
   return Place{.listen = {.host = address}, .address = address};
 }
 
-ListeningSockets listen_here(const HostSide& side, const Result<job::Flags>& flags, Facts& facts) {
+net::ListeningSockets listen_here(const HostSide& side, const Result<job::Flags>& flags, Facts& facts) {
   const Result<Place> place = flags ? place_of(flags->launch, side) : place_without_flags(side);
   if (!place) {
     facts.address_error = place.error().message;
     return {};
   }
   facts.address = place->address;
-  Result<ListeningSockets> opened = listen_at(place->listen);
+  Result<net::ListeningSockets> opened = listen_at(place->listen);
   if (!opened) {
     facts.listen_error = opened.error().message;
     return {};
@@ -75,7 +75,7 @@ Result<> tell_facts(const HostSide& side, const Result<job::Flags>& flags) {
   Facts facts;
   gather_system(facts);
   facts.names = resolve_names(words_of(side.names));
-  const ListeningSockets listening = listen_here(side, flags, facts);
+  const net::ListeningSockets listening = listen_here(side, flags, facts);
   if (flags) {
     facts.run_directory = look_at_run_directory(role::choose_run_dir(*flags, std::nullopt));
     gather_job(*flags, side.perf, facts);
@@ -98,7 +98,7 @@ Result<> tell_contacts(const HostSide& side, const std::string& targets) {
 
 Result<> tell_speed(const HostSide& side, const std::string& peer) {
   constexpr auto kTime = std::chrono::milliseconds(150);
-  DT_TRY(const Endpoint endpoint, parse_endpoint(peer));
+  DT_TRY(const net::Endpoint endpoint, net::parse_endpoint(peer));
   print(kSpeedLine, to_line(measure_path(endpoint, side.key, kTime)));
   return {};
 }

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/connecting.h"
 #include "base/poll_until.h"
 #include "base/thread.h"
 #include "job/process/token.h"
+#include "net/connecting.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -132,8 +132,8 @@ class Served {
 // The other end. Each call waits for `limit_` at most.
 class Peer {
  public:
-  static Result<Peer> connect(const Endpoint& endpoint, const std::string& key, std::chrono::milliseconds limit) {
-    DT_TRY(UniqueFd connection, connect_to(endpoint, limit));
+  static Result<Peer> connect(const net::Endpoint& endpoint, const std::string& key, std::chrono::milliseconds limit) {
+    DT_TRY(UniqueFd connection, net::connect_to(endpoint, limit));
     Peer peer(std::move(connection), limit);
     DT_TRY_VOID(peer.send(fmt::format("{}{}\n", kHello, key)));
     return peer;
@@ -244,8 +244,8 @@ Result<double> speed_of(const std::function<Result<>(int64_t bytes)>& move, std:
 
 }  // namespace
 
-Result<ListeningSockets> listen_at(const Listen& where) {
-  auto opened = open_first_port(where, kUnacknowledgedMs);
+Result<net::ListeningSockets> listen_at(const net::Listen& where) {
+  auto opened = net::open_first_port(where, kUnacknowledgedMs);
   if (opened) return std::move(*opened);
   const std::string ports = where.port_first == 0  ? "any port"
                             : where.port_last == 0 ? fmt::format("port {}", where.port_first)
@@ -253,7 +253,7 @@ Result<ListeningSockets> listen_at(const Listen& where) {
   return fail(Code::kStartup, "cannot listen at {}, {}: {}", where.host, ports, std::strerror(opened.error()));
 }
 
-void serve_peers(const ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
+void serve_peers(const net::ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
                  int stop) {
   constexpr size_t kPeersMax = 2048;
   constexpr auto kTurn = std::chrono::seconds(1);  // to notice connections whose time is over
@@ -277,7 +277,7 @@ void serve_peers(const ListeningSockets& listening, const std::string& key, std:
       while (served.size() < kPeersMax) {
         UniqueFd connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!connection.open()) break;
-        set_watched(connection);
+        net::set_watched(connection);
         served.emplace_back(std::move(connection));
       }
     }
@@ -287,7 +287,7 @@ void serve_peers(const ListeningSockets& listening, const std::string& key, std:
 std::string to_text(const std::vector<Target>& targets) {
   std::string text;
   for (const Target& target : targets) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", target.host, dtrain::to_text(target.endpoint));
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", target.host, net::to_text(target.endpoint));
   }
   return text;
 }
@@ -299,7 +299,7 @@ Result<std::vector<Target>> parse_targets(std::string_view text) {
     text.remove_prefix(std::min(text.size(), one.size() + 1));
     const size_t equals = one.find('=');
     if (equals == std::string_view::npos) return fail(Code::kUsage, "'{}' is not NUMBER=HOST:PORT", one);
-    DT_TRY(const Endpoint endpoint, parse_endpoint(one.substr(equals + 1)));
+    DT_TRY(const net::Endpoint endpoint, net::parse_endpoint(one.substr(equals + 1)));
     targets.push_back({std::strtoll(std::string(one.substr(0, equals)).c_str(), nullptr, 10), endpoint});
   }
   return targets;
@@ -320,7 +320,7 @@ std::vector<Contact> contact_all(const std::vector<Target>& targets, const std::
   return contacts;
 }
 
-PathSpeed measure_path(const Endpoint& endpoint, const std::string& key, std::chrono::milliseconds time) {
+PathSpeed measure_path(const net::Endpoint& endpoint, const std::string& key, std::chrono::milliseconds time) {
   constexpr auto kLimit = std::chrono::seconds(5);
   const std::string block(kBlock, 'x');
   PathSpeed speed;

@@ -10,24 +10,24 @@
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
-#include "base/listening_sockets.h"
 #include "doctor/facts.h"
+#include "net/endpoint.h"
+#include "net/listening_sockets.h"
 
 namespace dtrain::doctor {
 
 // Opens the first free port of `where`. Code::kStartup.
-Result<ListeningSockets> listen_at(const Listen& where);
+Result<net::ListeningSockets> listen_at(const net::Listen& where);
 
 // Serves peers that know the key for at most `lifetime`, which is longer than any examination, or until the descriptor
 // `stop` can be read (-1: there is none).
-void serve_peers(const ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
+void serve_peers(const net::ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
                  int stop = -1);
 
 struct Target {
   int64_t host = 0;  // Contact::host
-  Endpoint endpoint;
+  net::Endpoint endpoint;
 };
 // "3=10.0.0.1:4000,4=[fe80::1]:4000".
 std::string to_text(const std::vector<Target>& targets);
@@ -38,7 +38,7 @@ std::vector<Contact> contact_all(const std::vector<Target>& targets, const std::
                                  std::chrono::milliseconds limit);
 
 // Sends for about this time, and then receives.
-PathSpeed measure_path(const Endpoint& peer, const std::string& key, std::chrono::milliseconds time);
+PathSpeed measure_path(const net::Endpoint& peer, const std::string& key, std::chrono::milliseconds time);
 
 // The time of day in seconds since 1970.
 double wall_clock_s();

@@ -10,10 +10,10 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/connecting.h"
 #include "base/poll_until.h"
 #include "job/process/token.h"
 #include "launch/message.h"
+#include "net/connecting.h"
 
 namespace dtrain::launch {
 namespace {
@@ -32,8 +32,8 @@ bool equal_keys(std::string_view a, std::string_view b) {
   return differences == 0;
 }
 
-Result<ListeningSockets> listen_on(const Listen& listen) {
-  auto opened = open_first_port(listen, kUnacknowledgedMs);
+Result<net::ListeningSockets> listen_on(const net::Listen& listen) {
+  auto opened = net::open_first_port(listen, kUnacknowledgedMs);
   if (opened) return std::move(*opened);
   return fail(Code::kStartup,
               "cannot listen for agents at {}: {} (--advertise or --interface sets the address, --port-range the port)",
@@ -131,13 +131,13 @@ class ContactLink : public AgentLink {
 }  // namespace
 
 Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options) {
-  DT_TRY(ListeningSockets listening, listen_on(options.listen));
+  DT_TRY(net::ListeningSockets listening, listen_on(options.listen));
   std::unique_ptr<AgentGroup> group(new AgentGroup(std::move(options), std::move(listening)));
   DT_TRY_VOID(group->run_command());
   return group;
 }
 
-AgentGroup::AgentGroup(AgentGroupOptions options, ListeningSockets listening)
+AgentGroup::AgentGroup(AgentGroupOptions options, net::ListeningSockets listening)
     : options_(std::move(options)), listening_(std::move(listening)), key_(job::make_token()) {
   taken_.resize(options_.hosts.size());
   for (size_t i = 0; i < options_.hosts.size(); i++) {
@@ -151,7 +151,7 @@ AgentGroup::AgentGroup(AgentGroupOptions options, ListeningSockets listening)
 }
 
 Result<> AgentGroup::run_command() {
-  Command command = options_.command(to_text({options_.address, listening_.port}));
+  Command command = options_.command(net::to_text({options_.address, listening_.port}));
   command.environment.push_back(fmt::format("{}={}", kAgentKey, key_));
   DT_TRY(command_, start_with_input(command), "starting the agents with {}", options_.tool);
   command_.in.close();
@@ -237,7 +237,7 @@ void AgentGroup::accept_callers() {
     while (callers_.size() < kCallersMax) {
       UniqueFd connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!connection.open()) break;
-      set_watched(connection);
+      net::set_watched(connection);
       callers_.push_back({std::move(connection), Clock::now() + kHelloTime});
     }
   }

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
-#include "base/listening_sockets.h"
 #include "launch/agent_link.h"
 #include "launch/call_back.h"
 #include "launch/command.h"
 #include "launch/host.h"
 #include "launch/process_group.h"
+#include "net/endpoint.h"
+#include "net/listening_sockets.h"
 
 namespace dtrain::launch {
 
@@ -25,7 +25,7 @@ struct AgentGroupOptions {
   // The command that starts an agent on every host, which calls back at `address` ("10.0.0.1:4000"). Its environment
   // gets the agents' key.
   std::function<Command(const std::string& address)> command;
-  Listen listen;                   // where the agents' connections are accepted
+  net::Listen listen;              // where the agents' connections are accepted
   std::string address;             // of this machine, for the agents
   std::vector<std::string> hosts;  // names, in the order of the links
   bool follows_job = false;        // see AgentStarter
@@ -72,7 +72,7 @@ class AgentGroup : public Host {
     Clock::time_point until;  // by when it must have said who it is
   };
 
-  AgentGroup(AgentGroupOptions options, ListeningSockets listening);
+  AgentGroup(AgentGroupOptions options, net::ListeningSockets listening);
   Result<> run_command();
   void accept_callers();
   void hear_callers(std::vector<HostEvent>& events);
@@ -82,7 +82,7 @@ class AgentGroup : public Host {
   [[nodiscard]] bool complete() const;
 
   AgentGroupOptions options_;
-  ListeningSockets listening_;
+  net::ListeningSockets listening_;
   std::string key_;
   Process command_;
   bool runs_ = false;

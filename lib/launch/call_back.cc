@@ -6,11 +6,11 @@
 #include <charconv>
 #include <system_error>
 
-#include "base/connecting.h"
 #include "base/file.h"
 #include "base/words.h"
 #include "launch/message.h"
 #include "launch/this_machine.h"
+#include "net/connecting.h"
 
 namespace dtrain::launch {
 namespace {
@@ -60,15 +60,15 @@ Hello hello_of(const job::Environment& environment) {
           .number = number_here(environment),
           // With several Slurm daemons on one machine, only this name tells them apart.
           .host = environment("SLURMD_NODENAME").value_or(this_host()),
-          .addresses = own_address_texts()};
+          .addresses = net::own_address_texts()};
 }
 
-Result<UniqueFd> call_back(const Endpoint& launcher, const Hello& hello) {
+Result<UniqueFd> call_back(const net::Endpoint& launcher, const Hello& hello) {
   if (hello.key.empty()) {
     return fail(Code::kStartup, "{} is not set on {}: the command that starts the agents must pass it on", kAgentKey,
                 hello.host);
   }
-  DT_TRY(UniqueFd connection, connect_to(launcher, kConnectTime), "calling the launcher from {}", hello.host);
+  DT_TRY(UniqueFd connection, net::connect_to(launcher, kConnectTime), "calling the launcher from {}", hello.host);
   const std::string line = to_line(hello);  // fits into the buffer of a new connection
   if (::write(connection.get(), line.data(), line.size()) != std::ssize(line))
     return fail(Code::kStartup, "the launcher at {} closed the connection", to_text(launcher));
@@ -82,7 +82,7 @@ Result<Meeting> read_meeting(const std::string& path) {
   const std::vector<WordLine> lines = word_lines(*text);
   if (lines.size() != 1 || lines[0].words.size() != 2)
     return fail(Code::kStartup, "{}: this is not a launcher's address and key", path);
-  DT_TRY(const Endpoint launcher, parse_endpoint(std::string(lines[0].words[0])), "reading {}", path);
+  DT_TRY(const net::Endpoint launcher, net::parse_endpoint(std::string(lines[0].words[0])), "reading {}", path);
   return Meeting{launcher, std::string(lines[0].words[1])};
 }
 

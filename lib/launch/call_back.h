@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "job/process/process_environment.h"
+#include "net/endpoint.h"
 
 namespace dtrain::launch {
 
@@ -36,12 +36,12 @@ Result<Hello> parse_hello(std::string_view line);
 Hello hello_of(const job::Environment& environment);
 
 // Connects to the launcher and says hello. Code::kStartup: it cannot be reached within 20 s, or the key is missing.
-Result<UniqueFd> call_back(const Endpoint& launcher, const Hello& hello);
+Result<UniqueFd> call_back(const net::Endpoint& launcher, const Hello& hello);
 
 // Where a launcher leaves its address and its key for agents that it does not start itself: a file "HOST:PORT KEY" in a
 // directory that they share, which only its user can read.
 struct Meeting {
-  Endpoint launcher = {};
+  net::Endpoint launcher = {};
   std::string key = {};
 };
 // Code::kStartup: the file cannot be read, or is not such a file.

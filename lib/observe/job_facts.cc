@@ -370,7 +370,7 @@ std::string JobFacts::text(Seen& seen, bool all) const {
   return json_text(object);
 }
 
-class JobFacts::Follower final : public EventStream {
+class JobFacts::Follower final : public net::EventStream {
  public:
   explicit Follower(const JobFacts& facts) : facts_(facts) {}
   std::string take() override {
@@ -386,7 +386,7 @@ class JobFacts::Follower final : public EventStream {
   bool is_first_ = true;
 };
 
-std::unique_ptr<EventStream> JobFacts::follow() const {
+std::unique_ptr<net::EventStream> JobFacts::follow() const {
   return std::make_unique<Follower>(*this);
 }
 

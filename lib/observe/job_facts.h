@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "observe/http/http_server.h"
+#include "net/http/http_server.h"
 #include "observe/log_tail.h"
 #include "observe/open_metrics.h"
 #include "observe/source.h"
@@ -94,7 +94,7 @@ class JobFacts {
   // because "points" may leave the newest point out; "points" has the members of CurvePoint
   // in their order, "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts
   // must outlive the stream.
-  [[nodiscard]] std::unique_ptr<EventStream> follow() const;
+  [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
   // For tests: as the first event's data.
   [[nodiscard]] std::string history() const;
 

@@ -58,10 +58,11 @@ class Service final : public proto::Baseline::CallbackService {
 class GrpcBaselineServer final : public BaselineServer {
  public:
   explicit GrpcBaselineServer(size_t weight_bytes) : service_(weight_bytes) {}
-  Result<> begin(const Listen& where) {
+  Result<> begin(const net::Listen& where) {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(to_text(Endpoint{where.host, where.port_first}), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(to_text(net::Endpoint{where.host, where.port_first}), grpc::InsecureServerCredentials(),
+                             &port);
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(-1);
     server_ = builder.BuildAndStart();
@@ -90,7 +91,7 @@ struct Call {
 
 class UnaryClient final : public BaselineClient {
  public:
-  explicit UnaryClient(const Endpoint& server) {
+  explicit UnaryClient(const net::Endpoint& server) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     stub_ = proto::Baseline::NewStub(
@@ -169,13 +170,13 @@ class UnaryClient final : public BaselineClient {
 
 }  // namespace
 
-Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& listen, size_t weight_bytes) {
+Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const net::Listen& listen, size_t weight_bytes) {
   auto server = std::make_unique<GrpcBaselineServer>(weight_bytes);
   DT_TRY_VOID(server->begin(listen), "starting the server of unary calls");
   return std::unique_ptr<BaselineServer>(std::move(server));
 }
 
-std::unique_ptr<BaselineClient> BaselineClient::create(const Endpoint& server) {
+std::unique_ptr<BaselineClient> BaselineClient::create(const net::Endpoint& server) {
   return std::make_unique<UnaryClient>(server);
 }
 

@@ -8,15 +8,15 @@
 #include <memory>
 #include <span>
 
-#include "base/endpoint.h"
 #include "base/error.h"
+#include "net/endpoint.h"
 
 namespace dtrain::rpc {
 
 // The server: holds `weight_bytes` of weights, zero at first.
 class BaselineServer {
  public:
-  static Result<std::unique_ptr<BaselineServer>> start(const Listen& listen, size_t weight_bytes);
+  static Result<std::unique_ptr<BaselineServer>> start(const net::Listen& listen, size_t weight_bytes);
   virtual ~BaselineServer() = default;
   [[nodiscard]] virtual uint16_t port() const = 0;
 };
@@ -28,7 +28,7 @@ class BaselineClient {
     kUpdate,  // takes the arrays as gradients and returns the new weights, as push and pull do
   };
 
-  static std::unique_ptr<BaselineClient> create(const Endpoint& server);
+  static std::unique_ptr<BaselineClient> create(const net::Endpoint& server);
   virtual ~BaselineClient() = default;
   // Sends all arrays and receives the answers once, with at most `window` calls in flight, and returns the seconds that
   // it took. The answers are copied into `back`, which has the sizes of the arrays, as a worker that pulls does.

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/connecting.h"
+#include "net/connecting.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -144,7 +144,7 @@ std::optional<std::string> handshake_failure(SSL* connection, const std::string&
   return refused_certificate(peer);
 }
 
-std::optional<std::string> refusal_with(const Tls& tls, const Endpoint& peer, const UniqueFd& socket,
+std::optional<std::string> refusal_with(const Tls& tls, const net::Endpoint& peer, const UniqueFd& socket,
                                         Clock::time_point deadline) {
   const Context context = context_of(tls);
   if (context == nullptr) return std::nullopt;
@@ -163,7 +163,8 @@ std::optional<std::string> refusal_with(const Tls& tls, const Endpoint& peer, co
 }
 
 // Whoever completes a handshake, or refuses one for want of a certificate, speaks TLS.
-std::optional<std::string> refusal_without(const Endpoint& peer, const UniqueFd& socket, Clock::time_point deadline) {
+std::optional<std::string> refusal_without(const net::Endpoint& peer, const UniqueFd& socket,
+                                           Clock::time_point deadline) {
   const Context context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return std::nullopt;
   speak_http2(context.get());
@@ -196,10 +197,10 @@ Result<> check_certificates(const Tls& tls) {
               X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
 }
 
-std::optional<std::string> tls_refusal(const Endpoint& peer, const std::optional<Tls>& tls,
+std::optional<std::string> tls_refusal(const net::Endpoint& peer, const std::optional<Tls>& tls,
                                        std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
-  const Result<UniqueFd> socket = connect_to(peer, limit);
+  const Result<UniqueFd> socket = net::connect_to(peer, limit);
   if (!socket) return std::nullopt;
   return tls ? refusal_with(*tls, peer, *socket, deadline) : refusal_without(peer, *socket, deadline);
 }

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "base/endpoint.h"
 #include "base/error.h"
+#include "net/endpoint.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {
@@ -21,7 +21,7 @@ inline constexpr std::chrono::milliseconds kLookAtTls{1'000};
 // Connects, and tells why a connection to this address can never be made: somebody listens there, but one of the two
 // certificates is refused, or only one side speaks TLS. Nullopt if one can be made, or if nobody answers within `limit`.
 // Without `tls` this process does not speak it. The process must ignore SIGPIPE.
-std::optional<std::string> tls_refusal(const Endpoint& peer, const std::optional<Tls>& tls,
+std::optional<std::string> tls_refusal(const net::Endpoint& peer, const std::optional<Tls>& tls,
                                        std::chrono::milliseconds limit);
 
 }  // namespace dtrain::rpc

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <tuple>
 
-#include "base/listening_sockets.h"
 #include "base/printable.h"
 #include "job/process/token.h"
+#include "net/listening_sockets.h"
 #include "rpc/congestion.h"
 #include "rpc/data_message.h"
 
@@ -96,7 +96,7 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& se
   return grpc::SslCredentials({security.tls->authority, security.tls->key, security.tls->certificate});
 }
 
-Error cannot_listen(const Listen& where, int error) {
+Error cannot_listen(const net::Listen& where, int error) {
   const uint16_t last = std::max(where.port_first, where.port_last);
   const std::string ports =
       last == where.port_first ? fmt::format("port {}", last) : fmt::format("ports {} to {}", where.port_first, last);
@@ -164,9 +164,9 @@ void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConn
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> make_channel(const Endpoint& peer, const Security& security, Traffic traffic) {
+std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic) {
   return grpc::CreateCustomChannel(to_text(peer), channel_credentials(security),
-                                   client_arguments(traffic, is_this_host(peer.host)));
+                                   client_arguments(traffic, net::is_this_host(peer.host)));
 }
 
 void sign(grpc::ClientContext& context, const Security& security) {
@@ -211,9 +211,9 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   return grpc::Status::OK;
 }
 
-Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
+Result<Listener> listen(const net::Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max) {
-  tl::expected<ListeningSockets, int> opened = open_first_port(where, kKeepaliveMs);
+  tl::expected<net::ListeningSockets, int> opened = net::open_first_port(where, kKeepaliveMs);
   if (!opened) return tl::unexpected(cannot_listen(where, opened.error()));
   if (security.tls && !are_usable(server_credentials(security))) {
     return fail(
@@ -225,8 +225,8 @@ Result<Listener> listen(const Listen& where, const Security& security, Traffic t
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
-  listener.acceptor = std::make_unique<Acceptor>(
-      std::move(opened->sockets), AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
+  listener.acceptor = std::make_unique<net::Acceptor>(
+      std::move(opened->sockets), net::AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
       [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); });
   return listener;
 }

@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "rpc/acceptor.h"
+#include "net/acceptor.h"
+#include "net/endpoint.h"
 #include "rpc/refusal_log.h"
 #include "rpc/security.h"
 
@@ -25,7 +25,7 @@ namespace dtrain::rpc {
 enum class Traffic { kControl, kData };
 
 // Does not connect yet. Channels are never shared: each has its own connection.
-std::shared_ptr<grpc::Channel> make_channel(const Endpoint& peer, const Security& security, Traffic traffic);
+std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic);
 
 // What check_caller looks at. The call then waits for a connection until its deadline or until it is cancelled. Call it
 // before the call starts.
@@ -39,17 +39,17 @@ std::string metadata(const grpc::CallbackServerContext& context, const std::stri
 
 struct Listener {
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Acceptor> acceptor;
+  std::unique_ptr<net::Acceptor> acceptor;
   uint16_t port = 0;
 
   // Connections are no longer accepted; then grpc::Server::Shutdown.
   void shutdown(std::chrono::system_clock::time_point deadline);
 };
-// Connections that say nothing are closed (rpc/acceptor.h). gRPC's buffers and calls may use `memory_max` bytes (0: as
+// Connections that say nothing are closed (net/acceptor.h). gRPC's buffers and calls may use `memory_max` bytes (0: as
 // many as they need); beyond that it reads less, closes connections and ends calls with RESOURCE_EXHAUSTED. `log`: when a
 // connection has to be refused. Code::kStartup: the port is in use, the address is not of this machine, the certificate
 // does not fit.
-Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
+Result<Listener> listen(const net::Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0);
 
 }  // namespace dtrain::rpc

@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
 #include "job/process/coordinator.h"
+#include "net/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
 #include "telemetry/registry.h"
@@ -20,7 +20,7 @@
 namespace dtrain::rpc {
 
 struct ControlOptions {
-  Endpoint scheduler;
+  net::Endpoint scheduler;
   Security security;
   Incarnation incarnation = 0;  // of this process: make_incarnation()
   std::chrono::milliseconds start_timeout{300'000};

@@ -50,12 +50,12 @@ class Link final : public kvstore::Pipe {
     virtual void on_failure(Error error) = 0;
   };
 
-  Link(const DataClientOptions& options, uint32_t server, Endpoint endpoint, kvstore::ClientEvents& events,
+  Link(const DataClientOptions& options, uint32_t server, net::Endpoint endpoint, kvstore::ClientEvents& events,
        Owner& owner, Log log)
       : options_(options),
         server_(server),
         endpoint_(std::move(endpoint)),
-        needs_checksums_(!is_this_host(endpoint_.host)),
+        needs_checksums_(!net::is_this_host(endpoint_.host)),
         events_(events),
         owner_(owner),
         log_(std::move(log)),
@@ -289,7 +289,7 @@ class Link final : public kvstore::Pipe {
 
   const DataClientOptions& options_;
   const uint32_t server_;
-  const Endpoint endpoint_;
+  const net::Endpoint endpoint_;
   const bool needs_checksums_;
   kvstore::ClientEvents& events_;
   Owner& owner_;
@@ -318,7 +318,7 @@ class Link final : public kvstore::Pipe {
 
 class GrpcDataClient final : public DataClient, private Link::Owner {
  public:
-  GrpcDataClient(DataClientOptions options, std::vector<Endpoint> endpoints, kvstore::ClientEvents& events,
+  GrpcDataClient(DataClientOptions options, std::vector<net::Endpoint> endpoints, kvstore::ClientEvents& events,
                  Waits& waits, Log log)
       : options_(std::move(options)), waits_(waits), log_(std::move(log)) {
     for (uint32_t server = 0; server < endpoints.size(); server++) {
@@ -468,9 +468,9 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
 
 Result<std::unique_ptr<DataClient>> DataClient::create(DataClientOptions options, kvstore::ClientEvents& events,
                                                        Waits& waits, Log log) {
-  std::vector<Endpoint> endpoints;
+  std::vector<net::Endpoint> endpoints;
   for (const std::string& server : options.servers) {
-    DT_TRY(Endpoint endpoint, parse_endpoint(server), "reading the address of server {}", endpoints.size());
+    DT_TRY(net::Endpoint endpoint, net::parse_endpoint(server), "reading the address of server {}", endpoints.size());
     endpoints.push_back(std::move(endpoint));
   }
   return std::unique_ptr<DataClient>(

@@ -195,7 +195,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     const auto rank = number<uint32_t>(metadata(context, kRankKey));
     const auto incarnation = number<uint64_t>(metadata(context, kIncarnationKey));
     const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
-    const bool is_here = is_peer_of_this_host(context.peer());
+    const bool is_here = net::is_peer_of_this_host(context.peer());
     std::shared_ptr<IncomingStream> old;
     {
       const MutexLock lock(mutex_);

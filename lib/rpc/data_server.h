@@ -7,17 +7,17 @@
 #include <memory>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
 #include "kvstore/wire/transport.h"
+#include "net/endpoint.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {
 
 struct DataServerOptions {
-  Listen listen;
+  net::Listen listen;
   Security security;
   // A worker that does not read its answers is not read from while more than `unread_max` bytes wait on one of its
   // streams. If it then takes nothing for `unread_limit`, the stream is ended and the log says so.

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "net/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
 #include "telemetry/tracer.h"
@@ -32,7 +32,7 @@ struct CompleteJob {
 };
 
 struct SchedulerOptions {
-  Listen listen;
+  net::Listen listen;
   Security security;
   sync::membership::Settings membership;
   telemetry::Tracer* tracer = nullptr;  // of this process; must outlive the scheduler. Null: its own work is not traced

@@ -51,7 +51,7 @@ TEST_CASE("the documented configuration makes a job of two nodes with all of the
   CHECK(benchmark.rank == 0);
   CHECK(benchmark.nodes == 2);
   CHECK(benchmark.distributed());
-  CHECK(benchmark.rendezvous.scheduler == Endpoint{"10.0.0.1", 29500});
+  CHECK(benchmark.rendezvous.scheduler == net::Endpoint{"10.0.0.1", 29500});
 }
 
 TEST_CASE("real records are read as often as the benchmark needs them", "[bench][dlbs]") {
@@ -142,7 +142,7 @@ TEST_CASE("a rendezvous is an address, and an interface in front of it", "[bench
     INFO(text);
     const Rendezvous rendezvous = must(parse_rendezvous(text));
     CHECK(rendezvous.interface == interface);
-    CHECK(rendezvous.scheduler == Endpoint{host, port});
+    CHECK(rendezvous.scheduler == net::Endpoint{host, port});
   };
   check("127.0.0.1:4000", "", "127.0.0.1", 4000);
   check("node1:29500", "", "node1", 29500);

@@ -38,8 +38,8 @@ using train::Decoders, train::LossScale, train::MetricHead, train::MetricSpec, t
     train::StartFrom, train::TrainSpec;
 
 // clang-format off
-DT_DUMPED(Endpoint, host, port)
-DT_DUMPED(Listen, host, port_first, port_last)
+DT_DUMPED(net::Endpoint, host, port)
+DT_DUMPED(net::Listen, host, port_first, port_last)
 DT_DUMPED(data::Share, begin, end)
 DT_DUMPED(BatchLabel, name, position, classes)
 DT_DUMPED(Range, min, max)
@@ -222,7 +222,7 @@ void add_addresses(const job::Flags& flags, const job::JobSpec& spec, Products& 
   const Result<rpc::Security> security = role::security_of(flags.launch);
   dump(to, "security", security);
   if (!security) return;
-  const Result<Listen> listen = role::scheduler_listen(flags.launch, security->token);
+  const Result<net::Listen> listen = role::scheduler_listen(flags.launch, security->token);
   dump(to, "scheduler.listen", listen);
   if (listen) to["scheduler.host"] = role::scheduler_host(flags.launch, *listen);
   sync::membership::Settings settings = role::membership_settings(flags, spec);

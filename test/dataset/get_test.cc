@@ -1,4 +1,4 @@
-// dtrain data get with small files of the published ones' form, from file:/// addresses. test/launch/download_test.cc has
+// dtrain data get with small files of the published ones' form, from file:/// addresses. test/net/download_test.cc has
 // downloads over HTTP.
 #include "dataset/get.h"
 
@@ -40,8 +40,8 @@ void put_gzip(const std::string& path, const std::string& content) {
   gzclose(file);
 }
 
-std::string hex_digest(launch::DigestKind kind, const std::string& content) {
-  launch::Digester digester(kind);
+std::string hex_digest(net::DigestKind kind, const std::string& content) {
+  net::Digester digester(kind);
   digester.add(std::as_bytes(std::span(content)));
   return digester.hex();
 }
@@ -70,7 +70,7 @@ struct Folders {
 };
 
 // A set of one file, which is left as it is.
-PublishedSet one_file(const std::string& name, launch::DigestKind kind, const std::string& digest, bool of_content) {
+PublishedSet one_file(const std::string& name, net::DigestKind kind, const std::string& digest, bool of_content) {
   return {"one", "https://127.0.0.1:1", {{name, kind, digest, of_content}}};
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("a file is kept if its digest is right, whatever compressed it", "[dat
   const Folders folders;
   put_gzip(folders.source + "/a.gz", "content");
   const PublishedSet set =
-      one_file("a.gz", launch::DigestKind::kSha256, hex_digest(launch::DigestKind::kSha256, "content"), true);
+      one_file("a.gz", net::DigestKind::kSha256, hex_digest(net::DigestKind::kSha256, "content"), true);
   must(get_data(set, folders.options(), Log::silent()));
   CHECK(names_in(folders.out) == std::vector<std::string>{"a.gz"});
   // It is there already, so the source is not needed.
@@ -105,11 +105,11 @@ TEST_CASE("a file is kept if its digest is right, whatever compressed it", "[dat
 TEST_CASE("a download that is not the published file is removed and named", "[dataset]") {
   const Folders folders;
   put_file(folders.source + "/a.bin", "content");
-  const PublishedSet set = one_file("a.bin", launch::DigestKind::kMd5, std::string(32, '0'), false);
+  const PublishedSet set = one_file("a.bin", net::DigestKind::kMd5, std::string(32, '0'), false);
   const Error error = get_data(set, folders.options(), Log::silent()).error();
   CHECK(error.code == Code::kData);
   CHECK_THAT(error.message, Contains("/a.bin: this is not the published file: its MD5 checksum is " +
-                                     hex_digest(launch::DigestKind::kMd5, "content")) &&
+                                     hex_digest(net::DigestKind::kMd5, "content")) &&
                                 Contains("The download was removed"));
   CHECK(!fs::exists(folders.out));
   DataGetOptions options = folders.options();
@@ -130,7 +130,7 @@ TEST_CASE("a download that was ended is continued; one of another file is begun 
     fs::create_directories(folders.out);
     put_file(folders.out + "/a.bin.part", there);
     const PublishedSet set =
-        one_file("a.bin", launch::DigestKind::kMd5, hex_digest(launch::DigestKind::kMd5, "content"), false);
+        one_file("a.bin", net::DigestKind::kMd5, hex_digest(net::DigestKind::kMd5, "content"), false);
     INFO(there);
     must(get_data(set, folders.options(), Log::silent()));
     CHECK(must(read_file(folders.out + "/a.bin")) == "content");
@@ -348,7 +348,7 @@ TEST_CASE("archives of ILSVRC12 are checked once, and again if they change", "[d
   put_ilsvrc(folders.source);
   PublishedSet set = must(published_set("imagenet"));
   for (PublishedFile& file : set.files) {
-    launch::Digester digester(file.kind);
+    net::Digester digester(file.kind);
     const std::string content = must(read_file(folders.source + "/" + file.name));
     digester.add(std::as_bytes(std::span(content)));
     file.digest = digester.hex();

@@ -42,11 +42,11 @@ class Listener {
     running_.close();
     thread_.join();
   }
-  [[nodiscard]] Endpoint endpoint() const { return {"127.0.0.1", listening_.port}; }
+  [[nodiscard]] net::Endpoint endpoint() const { return {"127.0.0.1", listening_.port}; }
 
  private:
   UniqueFd stop_, running_;
-  ListeningSockets listening_;
+  net::ListeningSockets listening_;
   std::thread thread_;
 };
 
@@ -70,14 +70,14 @@ TEST_CASE("a stranger's connection does not count, whoever it comes from", "[doc
   const std::vector<Contact> contacts = contact_all({{1, a.endpoint()}}, "guess", 5s);
   CHECK(contains(contacts[0].error, "closed the connection"));
   // A port at which something else answers.
-  const ListeningSockets other = must(listen_at({}));
+  const net::ListeningSockets other = must(listen_at({}));
   const std::vector<Contact> silent = contact_all({{1, {"127.0.0.1", other.port}}}, "key", 200ms);
   CHECK(contains(silent[0].error, "connected, but no answer within"));
 }
 
 // The close reaches the other end as a reset if bytes were unread, and as the end of the stream if not.
 TEST_CASE("a peer that closes is told in the same words, whenever it closes", "[doctor]") {
-  const ListeningSockets listening = must(listen_at({}));
+  const net::ListeningSockets listening = must(listen_at({}));
   const bool reads_all = GENERATE(false, true);
   std::thread peer([&] {
     pollfd caller{.fd = listening.sockets[0].get(), .events = POLLIN, .revents = 0};
@@ -99,7 +99,7 @@ TEST_CASE("a port at which nobody listens is an error with its cause", "[doctor]
 }
 
 TEST_CASE("the first free port of a range is taken", "[doctor]") {
-  const ListeningSockets first = must(listen_at({}));
+  const net::ListeningSockets first = must(listen_at({}));
   if (first.port == 65535) return;
   const auto next = static_cast<uint16_t>(first.port + 1);
   const auto taken = listen_at({.host = "127.0.0.1", .port_first = first.port, .port_last = first.port});

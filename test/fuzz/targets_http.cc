@@ -3,12 +3,13 @@
 
 #include "fuzz/refusal.h"
 #include "fuzz/targets.h"
-#include "observe/http/access.h"
-#include "observe/http/http_message.h"
+#include "net/http/access.h"
+#include "net/http/http_message.h"
 
 namespace dtrain::fuzz {
 
-using namespace dtrain::observe;
+using namespace dtrain::net;
+using namespace dtrain::net;
 
 namespace {
 

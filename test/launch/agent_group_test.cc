@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "base/connecting.h"
 #include "job/process/build_id.h"
 #include "launch/supervised.h"
+#include "net/connecting.h"
 
 using namespace dtrain;
 using namespace dtrain::launch;
@@ -142,13 +142,13 @@ TEST_CASE("a stranger is refused, and the agents are not kept waiting by one who
   std::ofstream(dir.path("silent")).put('\n');  // the agents are started by the test, after the strangers
   Launcher launcher(job);
   const std::string address = await_file(dir.path("address"));
-  const Endpoint endpoint = parse_endpoint(address.substr(0, address.find('\n'))).value();
-  const UniqueFd silent = connect_to(endpoint, 5s).value();
-  const UniqueFd stranger = connect_to(endpoint, 5s).value();
+  const net::Endpoint endpoint = net::parse_endpoint(address.substr(0, address.find('\n'))).value();
+  const UniqueFd silent = net::connect_to(endpoint, 5s).value();
+  const UniqueFd stranger = net::connect_to(endpoint, 5s).value();
   const std::string line = to_line({.key = "guess", .number = 0, .host = "a"});
   REQUIRE(::write(stranger.get(), line.data(), line.size()) == std::ssize(line));
   launcher.await("[mpirun] refused a connection from 127.0.0.1: it does not know the key of this job's agents");
-  const UniqueFd browser = connect_to(endpoint, 5s).value();
+  const UniqueFd browser = net::connect_to(endpoint, 5s).value();
   REQUIRE(::write(browser.get(), "GET / HTTP/1.1\r\n", 16) == 16);
   launcher.await("[mpirun] refused a connection from 127.0.0.1: the connection does not begin as an agent's");
   launcher.signal(SIGINT);

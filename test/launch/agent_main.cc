@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
                                .record_root = variable("AGENT_RECORD_ROOT").value()};
   UniqueFd connection;
   if (argc > 3) {  // launch-agent --connect HOST:PORT
-    auto called = parse_endpoint(argv[3]).and_then(
-        [&](const Endpoint& to) { return launch::call_back(to, launch::hello_of(variable)); });
+    auto called = net::parse_endpoint(argv[3]).and_then(
+        [&](const net::Endpoint& to) { return launch::call_back(to, launch::hello_of(variable)); });
     if (!called) {
       std::fprintf(stderr, "%s\n", called.error().text().c_str());
       return 3;

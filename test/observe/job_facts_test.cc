@@ -51,7 +51,7 @@ TEST_CASE("a new client gets the history, then what is new", "[observe]") {
   facts.update(state_at(2, 2));
   facts.add_log(
       {{"worker 0", "2026-11-25 10:00:00,000 Node[0] Epoch[0] Validation-accuracy=0.5"}, {"server 0", "x\ny"}});
-  const std::unique_ptr<EventStream> client = facts.follow();
+  const std::unique_ptr<net::EventStream> client = facts.follow();
   const json all = data_of(client->take(), "history");
   CHECK(all["job"]["name"] == "lenet-1");
   CHECK(all["job"]["phases"][0] == json({"data_wait", "waiting for data", true}));

@@ -12,7 +12,7 @@ TEST_CASE("a scheduler listens at the address that --scheduler gives to the othe
   CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
   CHECK(scheduler_listen(flags, "")->port_first == 0);
   flags.scheduler = "10.0.0.1:9091";
-  const Listen listen = *scheduler_listen(flags, "token");
+  const net::Listen listen = *scheduler_listen(flags, "token");
   CHECK(listen.host == "10.0.0.1");
   CHECK(listen.port_first == 9091);
   flags.bind = "0.0.0.0";
@@ -26,10 +26,10 @@ TEST_CASE("a scheduler listens at the address that --scheduler gives to the othe
 
 TEST_CASE("the address of a page is a port, or a host and a port, and a wrong one is quoted as it was given",
           "[role]") {
-  CHECK(observed_at("--monitor-addr", "8080").value() == Endpoint{"127.0.0.1", 8080});
-  CHECK(observed_at("--monitor-addr", "node7:0").value() == Endpoint{"node7", 0});
+  CHECK(observed_at("--monitor-addr", "8080").value() == net::Endpoint{"127.0.0.1", 8080});
+  CHECK(observed_at("--monitor-addr", "node7:0").value() == net::Endpoint{"node7", 0});
   for (const std::string text : {"abc", "99999", "node7:99999", "node7:", "::1:80"}) {
-    const Result<Endpoint> where = observed_at("--monitor-addr", text);
+    const Result<net::Endpoint> where = observed_at("--monitor-addr", text);
     REQUIRE(!where);
     CHECK(where.error().code == Code::kUsage);
     CHECK(
@@ -86,7 +86,7 @@ TEST_CASE("a server listens everywhere if only the address for the others is giv
 
 // Only a host with a network has another address than those of loopback.
 TEST_CASE("a server on its scheduler's host listens at the scheduler's address", "[role]") {
-  const auto own = source_address({"192.0.2.1", 1});
+  const auto own = net::source_address({"192.0.2.1", 1});
   if (!own || job::is_loopback(*own) || own->find(':') != std::string::npos) return;
   job::LaunchFlags flags;
   flags.scheduler = *own + ":9091";

@@ -137,7 +137,7 @@ TEST_CASE("1,000 workers join and exchange messages at a barrier", "[rpc]") {
   patient.heartbeat_timeout_ms = 120'000;
   patient.start_timeout_ms = 60'000;
   Job job(patient);
-  const Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
+  const net::Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
   // A connection carries at most 16 calls at a time.
   std::vector<std::unique_ptr<proto::Scheduler::Stub>> stubs;
   for (uint32_t i = 0; i < (kWorkers + 15) / 16; i++) {

@@ -3,12 +3,14 @@
 #include <sys/resource.h>
 #include <memory>
 
+#include "net/tcp.h"
 #include "rpc/child.h"
 #include "rpc/job.h"
-#include "rpc/tcp.h"
 #include "support/catch.h"
 
 namespace dtrain::rpc::test {
+
+using namespace dtrain::test;
 namespace {
 
 constexpr rlim_t kDescriptors = 256;

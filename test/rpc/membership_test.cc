@@ -1,12 +1,14 @@
 // The scheduler's service and its clients: the decisions of sync/membership.h, through real calls.
 
 #include "base/file.h"
+#include "net/tcp.h"
 #include "rpc/job.h"
-#include "rpc/tcp.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {
+
+using namespace dtrain::test;
 namespace {
 
 using Catch::Contains;

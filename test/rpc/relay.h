@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/listening_sockets.h"
 #include "base/random.h"
-#include "tcp.h"
+#include "net/listening_sockets.h"
+#include "net/tcp.h"
 
 namespace dtrain::rpc::test {
+
+using namespace dtrain::test;
 
 class Relay {
  public:
@@ -33,7 +35,7 @@ class Relay {
         cuts_(cuts),
         random_(cuts.seed, Use::kTest),
         left_(next_cut()),
-        listener_(open_listening_sockets({"127.0.0.1", 0}, 0).value()) {
+        listener_(net::open_listening_sockets({"127.0.0.1", 0}, 0).value()) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
     woken_ = UniqueFd(ends[0]);
@@ -119,7 +121,7 @@ class Relay {
   const Cuts cuts_;
   RandomStream random_;
   int64_t left_;  // bytes until the next cut
-  const ListeningSockets listener_;
+  const net::ListeningSockets listener_;
   UniqueFd woken_, wake_;
   std::vector<Connection> connections_;
   std::array<char, 1 << 16> bytes_ = {};

@@ -237,7 +237,7 @@ Result<Rendezvous> parse_rendezvous(const std::string& text) {
     rendezvous.interface = text.substr(0, first);
     address = text.substr(first + 1);
   }
-  Result<Endpoint> scheduler = parse_endpoint(address);
+  Result<net::Endpoint> scheduler = net::parse_endpoint(address);
   if (!scheduler || scheduler->host.empty() || scheduler->port == 0) return bad();
   rendezvous.scheduler = *std::move(scheduler);
   return rendezvous;
@@ -322,8 +322,8 @@ BenchTrainOptions inference_of(const DlbsBenchmark& benchmark) {
 }
 
 Result<> check_owns_rendezvous(const Rendezvous& rendezvous) {
-  if (is_this_host(rendezvous.scheduler.host)) return {};
-  const std::vector<std::string> own = own_address_texts();
+  if (net::is_this_host(rendezvous.scheduler.host)) return {};
+  const std::vector<std::string> own = net::own_address_texts();
   return fail(Code::kUsage,
               "mxnet.rendezvous: rank 0 runs the scheduler at {}, which is not an address of this machine ({}): start "
               "rank 0 on the machine that has it, or change the rendezvous",

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
 #include "bench/dlbs/parameters.h"
 #include "bench/train.h"
+#include "net/endpoint.h"
 
 namespace dtrain::bench {
 
@@ -25,7 +25,7 @@ Result<DlbsModel> dlbs_model(const std::string& id);
 // "HOST:PORT" or "INTERFACE:HOST:PORT"; an IPv6 address is in brackets.
 struct Rendezvous {
   std::string interface;  // empty: none
-  Endpoint scheduler;
+  net::Endpoint scheduler;
 };
 Result<Rendezvous> parse_rendezvous(const std::string& text);
 

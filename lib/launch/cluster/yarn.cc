@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/endpoint.h"
 #include "base/json.h"
 #include "base/poll_until.h"
 #include "launch/call_back.h"
-#include "launch/cluster/http.h"
 #include "launch/cluster/yarn_spec.h"
 #include "launch/host.h"
 #include "launch/signal_queue.h"
+#include "net/endpoint.h"
+#include "net/web/http_client.h"
 
 namespace dtrain::launch {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kQuoteMax = 500;
 
 // What YARN says in an answer: its diagnostics, or else the text.
-std::string words_of(const HttpAnswer& answer) {
+std::string words_of(const net::WebAnswer& answer) {
   const nlohmann::json json = parse_json(answer.body);
   std::string words = answer.body;
   if (json.is_object() && json.contains("diagnostics") && json["diagnostics"].is_string())
@@ -28,7 +28,7 @@ std::string words_of(const HttpAnswer& answer) {
   return fmt::format("HTTP {}: {}", answer.status, words.empty() ? "(no text)" : words);
 }
 
-bool is_success(const HttpAnswer& answer) {
+bool is_success(const net::WebAnswer& answer) {
   return answer.status >= 200 && answer.status < 300;
 }
 
@@ -114,8 +114,8 @@ bool ServiceFollower::signal_within(std::chrono::milliseconds time) {
 }
 
 Result<> ServiceFollower::submit(const std::string& spec) {
-  DT_TRY(const HttpAnswer answer,
-         ask_http({.method = "POST", .url = address(""), .body = spec, .ca_file = url_.ca_file}));
+  DT_TRY(const net::WebAnswer answer,
+         net::ask_http({.method = "POST", .url = address(""), .body = spec, .ca_file = url_.ca_file}));
   if (!is_success(answer)) return fail(Code::kStartup, "YARN refused service {}: {}", name_, words_of(answer));
   say(fmt::format("service {} is submitted", name_));
   return {};
@@ -131,7 +131,7 @@ Result<> ServiceFollower::follow() {
 
 // Once YARN has answered, a failure may pass: its resource manager may be restarted while containers run.
 Result<ServiceFollower::Look> ServiceFollower::look() {
-  Result<HttpAnswer> answer = ask_http({.url = address("/" + name_), .ca_file = url_.ca_file});
+  Result<net::WebAnswer> answer = net::ask_http({.url = address("/" + name_), .ca_file = url_.ca_file});
   if (answer && answer->status == 404 && was_seen_)
     return fail(Code::kPeerLost, "service {} is gone: somebody else has destroyed it", name_);
   const std::optional<Service> service =
@@ -162,7 +162,8 @@ Result<ServiceFollower::Look> ServiceFollower::on_ended(const Service& service) 
 }
 
 Result<> ServiceFollower::destroy() {
-  DT_TRY(const HttpAnswer answer, ask_http({.method = "DELETE", .url = address("/" + name_), .ca_file = url_.ca_file}));
+  DT_TRY(const net::WebAnswer answer,
+         net::ask_http({.method = "DELETE", .url = address("/" + name_), .ca_file = url_.ca_file}));
   if (answer.status == 404) return {};
   if (!is_success(answer)) {
     return fail(Code::kUnavailable, "YARN does not destroy service {}; end it with 'yarn app -destroy {}': {}", name_,
@@ -170,7 +171,7 @@ Result<> ServiceFollower::destroy() {
   }
   const auto until = Clock::now() + limits_.destroy;
   while (Clock::now() < until) {
-    const Result<HttpAnswer> look = ask_http({.url = address("/" + name_), .ca_file = url_.ca_file});
+    const Result<net::WebAnswer> look = net::ask_http({.url = address("/" + name_), .ca_file = url_.ca_file});
     if (look && look->status == 404) break;
     signal_within(std::chrono::milliseconds(200));
   }

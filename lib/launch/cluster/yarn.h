@@ -17,7 +17,7 @@ struct YarnUrl {
   std::string base;   // without a slash at the end
   std::string query;  // without the question mark; empty: none
   std::string host;
-  std::string ca_file = {};  // see HttpRequest
+  std::string ca_file = {};  // see net::WebRequest
 };
 // `user`: becomes user.name, which clusters without Kerberos ask for, if the URL names none. Code::kUsage: not a URL.
 Result<YarnUrl> parse_yarn_url(const std::string& url, const std::string& user);

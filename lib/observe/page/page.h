@@ -5,7 +5,7 @@
 
 namespace dtrain::observe {
 
-// lib/observe/page/page.html. "@NONCE@" in it is for HttpRoute::Kind::kPage.
+// lib/observe/page/page.html. "@NONCE@" in it is for net::HttpRoute::Kind::kPage.
 std::string_view live_page();
 
 }  // namespace dtrain::observe

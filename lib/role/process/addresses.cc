@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kEverywhere = "0.0.0.0";
 
-void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, Listen& listen) {
+void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, net::Listen& listen) {
   listen.port_first = flags.port != 0 ? static_cast<uint16_t>(flags.port) : otherwise;
   if (flags.port == 0 && flags.port_last != 0) {
     listen.port_first = static_cast<uint16_t>(flags.port_first);
@@ -24,32 +24,32 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, Listen& listen
 // machine, for instance a router that passes connections on, so it is not bound.
 Result<std::string> server_bind(const job::LaunchFlags& flags, const std::string& own) {
   if (!flags.bind.empty()) return flags.bind;
-  if (!flags.interfaces.empty()) return interface_address(flags.interfaces);
+  if (!flags.interfaces.empty()) return net::interface_address(flags.interfaces);
   if (job::is_loopback(own)) return own;
   if (!flags.advertise.empty()) return kEverywhere;
-  DT_TRY(const Endpoint scheduler, parse_endpoint(flags.scheduler), "reading --scheduler");
-  return is_this_host(scheduler.host) ? own : kEverywhere;
+  DT_TRY(const net::Endpoint scheduler, net::parse_endpoint(flags.scheduler), "reading --scheduler");
+  return net::is_this_host(scheduler.host) ? own : kEverywhere;
 }
 
 }  // namespace
 
-Result<Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token) {
-  Endpoint named{kLoopback, 0};
+Result<net::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token) {
+  net::Endpoint named{kLoopback, 0};
   if (!flags.advertise.empty()) named.host = flags.advertise;
   if (!flags.interfaces.empty()) {
-    DT_TRY(named.host, interface_address(flags.interfaces), "looking for --interface");
+    DT_TRY(named.host, net::interface_address(flags.interfaces), "looking for --interface");
   }
   if (!flags.scheduler.empty()) {
-    DT_TRY(named, parse_endpoint(flags.scheduler), "reading --scheduler");
+    DT_TRY(named, net::parse_endpoint(flags.scheduler), "reading --scheduler");
   }
-  Listen listen;
+  net::Listen listen;
   listen.host = flags.bind.empty() ? named.host : flags.bind;
   set_ports(flags, named.port, listen);
   DT_TRY_VOID(job::check_token_policy(token, flags.insecure, listen.host));
   return listen;
 }
 
-std::string scheduler_host(const job::LaunchFlags& flags, const Listen& listen) {
+std::string scheduler_host(const job::LaunchFlags& flags, const net::Listen& listen) {
   return flags.advertise.empty() ? listen.host : flags.advertise;
 }
 
@@ -57,7 +57,7 @@ Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::v
   if (!flags.advertise.empty() || !flags.interfaces.empty()) return own_host(flags);
   std::string address = kLoopback;
   for (const std::string& host : hosts) {
-    DT_TRY(address, source_address({host, 1}),
+    DT_TRY(address, net::source_address({host, 1}),
            "looking for the address that {} reaches this machine by (--interface or --advertise says it, too)", host);
     if (!job::is_loopback(address)) break;
   }
@@ -67,18 +67,18 @@ Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::v
 Result<std::string> own_host(const job::LaunchFlags& flags) {
   if (!flags.advertise.empty()) return flags.advertise;
   if (!flags.interfaces.empty()) {
-    DT_TRY(std::string address, interface_address(flags.interfaces), "looking for --interface");
+    DT_TRY(std::string address, net::interface_address(flags.interfaces), "looking for --interface");
     return address;
   }
-  DT_TRY(const Endpoint scheduler, parse_endpoint(flags.scheduler), "reading --scheduler");
-  DT_TRY(std::string host, source_address(scheduler),
+  DT_TRY(const net::Endpoint scheduler, net::parse_endpoint(flags.scheduler), "reading --scheduler");
+  DT_TRY(std::string host, net::source_address(scheduler),
          "looking for the address by which the scheduler's host reaches this one (--scheduler {})", flags.scheduler);
   return host;
 }
 
 Result<std::string> own_address(const job::LaunchFlags& flags) {
   DT_TRY(const std::string host, own_host(flags));
-  return source_address({host, 1});  // the route to an own address begins there; nothing is sent
+  return net::source_address({host, 1});  // the route to an own address begins there; nothing is sent
 }
 
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {
@@ -112,7 +112,7 @@ Result<> check_tls(const job::LaunchFlags& flags) {
 Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
                                             rpc::Incarnation incarnation) {
   rpc::ControlOptions options;
-  DT_TRY(options.scheduler, parse_endpoint(flags.launch.scheduler), "reading --scheduler");
+  DT_TRY(options.scheduler, net::parse_endpoint(flags.launch.scheduler), "reading --scheduler");
   options.security = security;
   options.incarnation = incarnation;
   options.start_timeout = flags.wire.start_timeout;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/error.h"
+#include "net/endpoint.h"
 #include "rpc/control_client.h"
 #include "rpc/security.h"
 
@@ -18,9 +18,9 @@ namespace dtrain::role {
 
 // Where the scheduler listens: --bind, else the host of --scheduler, else the address of --interface, else --advertise,
 // else loopback. Code::kDenied if it would listen beyond loopback without a token.
-Result<Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
+Result<net::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
 // The host that the scheduler prints for a launcher to read: --advertise, else the host it listens on.
-std::string scheduler_host(const job::LaunchFlags& flags, const Listen& listen);
+std::string scheduler_host(const job::LaunchFlags& flags, const net::Listen& listen);
 
 // The address at which processes on `hosts` reach this machine: --advertise, else the address of --interface, else this
 // machine's own address on the route to the first of `hosts` that is another machine; loopback if none is.
@@ -35,7 +35,7 @@ Result<std::string> own_host(const job::LaunchFlags& flags);
 Result<std::string> own_address(const job::LaunchFlags& flags);
 
 struct ServerAddress {
-  Listen listen;
+  net::Listen listen;
   std::string host;  // own_host
 };
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);

@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "base/endpoint.h"
 #include "job/process/host_file.h"
 #include "job/spec/job_spec.h"
+#include "net/endpoint.h"
 
 namespace dtrain::role {
 
@@ -43,7 +43,7 @@ namespace {
 
 // Servers are listed with the port of their data service, workers without a port.
 std::string host_of(const rpc::Node& node) {
-  const Result<Endpoint> endpoint = parse_endpoint(node.address);
+  const Result<net::Endpoint> endpoint = net::parse_endpoint(node.address);
   return endpoint ? endpoint->host : node.address;
 }
 

@@ -14,8 +14,8 @@
 namespace dtrain::role {
 namespace {
 
-using observe::HttpAnswer;
-using observe::HttpRoute;
+using net::HttpAnswer;
+using net::HttpRoute;
 
 constexpr std::chrono::seconds kInterval{1};
 constexpr const char* kThisMachine = "127.0.0.1";
@@ -33,20 +33,21 @@ observe::JobIdentity identity_of(const Process& process) {
 }
 
 // The address that a person or a scraper opens.
-std::string url_of(const Endpoint& where, uint16_t port, bool is_encrypted, const char* path) {
+std::string url_of(const net::Endpoint& where, uint16_t port, bool is_encrypted, const char* path) {
   return fmt::format("{}://{}{}", is_encrypted ? "https" : "http",
-                     to_text({where.host == "0.0.0.0" || where.host == "::" ? host_name() : where.host, port}), path);
+                     net::to_text({where.host == "0.0.0.0" || where.host == "::" ? host_name() : where.host, port}),
+                     path);
 }
 
 // That of the job's TLS; nullopt if it has none.
-Result<std::optional<observe::ServerCertificate>> certificate_of(const job::LaunchFlags& flags) {
+Result<std::optional<net::ServerCertificate>> certificate_of(const job::LaunchFlags& flags) {
   DT_TRY(const rpc::Security security, security_of(flags));
   if (!security.tls) return std::nullopt;
-  return observe::ServerCertificate{security.tls->certificate, security.tls->key};
+  return net::ServerCertificate{security.tls->certificate, security.tls->key};
 }
 
 // The host by which others reach a server that listens at `where`.
-std::string host_for_others(const Endpoint& where, const job::LaunchFlags& flags) {
+std::string host_for_others(const net::Endpoint& where, const job::LaunchFlags& flags) {
   if (where.host != "0.0.0.0" && where.host != "::") return where.host;
   if (!flags.scheduler.empty()) {
     const Result<std::string> host = own_host(flags);
@@ -56,7 +57,7 @@ std::string host_for_others(const Endpoint& where, const job::LaunchFlags& flags
 }
 
 // The job's token. Code::kDenied if there is none and the address needs one.
-Result<std::string> allowed_token(const Endpoint& where, const std::string& flag, const job::LaunchFlags& flags) {
+Result<std::string> allowed_token(const net::Endpoint& where, const std::string& flag, const job::LaunchFlags& flags) {
   DT_TRY(std::string token, job::token_of(flags), "reading the job's token");
   DT_TRY_VOID(job::check_token_policy(token, flags.insecure, where.host), "serving {}", flag);
   return token;
@@ -77,10 +78,10 @@ HttpAnswer answer_of(const Result<std::string>& traced) {
 
 }  // namespace
 
-Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
+Result<net::Endpoint> observed_at(const std::string& flag, const std::string& text) {
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   const std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
-  if (Result<Endpoint> where = parse_endpoint(address, 0)) return where;
+  if (Result<net::Endpoint> where = net::parse_endpoint(address, 0)) return where;
   return fail(Code::kUsage,
               "{} {}: the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 "
               "address in brackets",
@@ -90,7 +91,7 @@ Result<Endpoint> observed_at(const std::string& flag, const std::string& text) {
 Result<> check_observed(const job::LaunchFlags& flags) {
   for (const auto& [flag, text] : {std::pair{kMetricsFlag, flags.metrics_addr}, {kMonitorFlag, flags.monitor_addr}}) {
     if (text.empty()) continue;
-    DT_TRY(const Endpoint where, observed_at(flag, text));
+    DT_TRY(const net::Endpoint where, observed_at(flag, text));
     DT_TRY_VOID(allowed_token(where, flag, flags));
   }
   return {};
@@ -127,16 +128,16 @@ Result<std::unique_ptr<Observer>> Observer::start(const Process& process, Knows 
 Result<> Observer::serve(const job::LaunchFlags& flags) {
   const bool pages = knows_ == Knows::kWholeJob && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
   if (pages && metrics) {
-    DT_TRY(const Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
-    DT_TRY(const Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
+    DT_TRY(const net::Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
+    DT_TRY(const net::Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
     if (both == other && both.port != 0) return serve_at(both, kMonitorFlag, true, true, flags);
   }
   if (metrics) {
-    DT_TRY(const Endpoint where, observed_at(kMetricsFlag, flags.metrics_addr));
+    DT_TRY(const net::Endpoint where, observed_at(kMetricsFlag, flags.metrics_addr));
     DT_TRY_VOID(serve_at(where, kMetricsFlag, true, false, flags));
   }
   if (!pages) return {};
-  DT_TRY(const Endpoint where, observed_at(kMonitorFlag, flags.monitor_addr));
+  DT_TRY(const net::Endpoint where, observed_at(kMonitorFlag, flags.monitor_addr));
   return serve_at(where, kMonitorFlag, false, true, flags);
 }
 
@@ -163,11 +164,11 @@ std::vector<HttpRoute> Observer::routes(bool metrics, bool page) {
   return all;
 }
 
-Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
+Result<> Observer::serve_at(const net::Endpoint& where, const std::string& flag, bool metrics, bool page,
                             const job::LaunchFlags& flags) {
   DT_TRY(const std::string token, allowed_token(where, flag, flags));
   const bool is_local = job::is_loopback(where.host);
-  observe::HttpOptions options{.flag = flag, .where = where};
+  net::HttpOptions options{.flag = flag, .where = where};
   options.only_local_names = is_local;
   options.streams_max = page ? options.streams_max : 0;
   if (!is_local && !flags.insecure) {
@@ -177,10 +178,10 @@ Result<> Observer::serve_at(const Endpoint& where, const std::string& flag, bool
     DT_TRY(options.certificate, certificate_of(flags));
   }
   const bool is_encrypted = options.certificate.has_value();
-  DT_TRY(std::unique_ptr<observe::HttpServer> server,
-         observe::HttpServer::start(std::move(options), routes(metrics, page), log_));
+  DT_TRY(std::unique_ptr<net::HttpServer> server,
+         net::HttpServer::start(std::move(options), routes(metrics, page), log_));
   if (metrics) {
-    const std::string address = to_text({host_for_others(where, flags), server->port()});
+    const std::string address = net::to_text({host_for_others(where, flags), server->port()});
     registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
     const std::string text =
         fmt::format("metrics are served at {}", url_of(where, server->port(), is_encrypted, "/metrics"));

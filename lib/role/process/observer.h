@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "base/waits.h"
 #include "job/process/progress.h"
-#include "observe/http/http_server.h"
+#include "net/http/http_server.h"
 #include "observe/job_facts.h"
 #include "role/process/process.h"
 
@@ -47,9 +47,9 @@ class Observer {
   Observer(const Process& process, Knows knows, State state, Trace trace);
   static Result<std::unique_ptr<Observer>> start(const Process& process, Knows knows, State state, Trace trace);
   Result<> serve(const job::LaunchFlags& flags);
-  Result<> serve_at(const Endpoint& where, const std::string& flag, bool metrics, bool page,
+  Result<> serve_at(const net::Endpoint& where, const std::string& flag, bool metrics, bool page,
                     const job::LaunchFlags& flags);
-  std::vector<observe::HttpRoute> routes(bool metrics, bool page);
+  std::vector<net::HttpRoute> routes(bool metrics, bool page);
   void watch();
   void look();
   void stop();
@@ -61,7 +61,7 @@ class Observer {
   const Log log_;
   observe::JobFacts facts_;
   observe::LogTail tail_;
-  std::vector<std::unique_ptr<observe::HttpServer>> servers_;
+  std::vector<std::unique_ptr<net::HttpServer>> servers_;
   Mutex mutex_;
   ConditionVariable ended_;
   bool end_ DT_GUARDED_BY(mutex_) = false;
@@ -97,6 +97,6 @@ Result<> check_observed(const job::LaunchFlags& flags);
 
 // Where --metrics-addr or --monitor-addr (`flag`) says to listen. A bare port means loopback. Code::kUsage names the
 // flag.
-Result<Endpoint> observed_at(const std::string& flag, const std::string& text);
+Result<net::Endpoint> observed_at(const std::string& flag, const std::string& text);
 
 }  // namespace dtrain::role

@@ -191,7 +191,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   warn(process.log, job::learning_rate_hint(process.flags.job));
   DT_TRY(const JobFiles files, read_files(process.flags));
   DT_TRY(const rpc::Security security, security_of(process.flags.launch));
-  DT_TRY(const Listen listen, scheduler_listen(process.flags.launch, security.token));
+  DT_TRY(const net::Listen listen, scheduler_listen(process.flags.launch, security.token));
 
   job::JobSpec spec = job::requested(process.flags);
   job::JobPlan plan;  // once all have joined
@@ -210,7 +210,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
-  print_line(std::string(job::kAddressLine) + to_text({host, scheduler->port()}));
+  print_line(std::string(job::kAddressLine) + net::to_text({host, scheduler->port()}));
   Waits waits;
   const SignalWatcher watcher(
       signals, waits, process.log, [&] { scheduler->request_stop(); },

@@ -210,7 +210,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
-  request.address = to_text({address.host, data->port()});
+  request.address = net::to_text({address.host, data->port()});
   Result<> outcome;
   {
     const SignalWatcher watcher(

@@ -1,0 +1,48 @@
+// Addresses to call and to listen on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dtrain::net {
+
+struct Endpoint {
+  std::string host;  // name or address, IPv6 without brackets
+  uint16_t port = 0;
+  bool operator==(const Endpoint&) const = default;
+};
+// "host:port", "[v6]:port". Code::kUsage. The port is at least `port_min`: addresses to call have no port 0, which means
+// any free port where an address is to listen at.
+Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min = 1);
+std::string to_text(const Endpoint& endpoint);
+
+// Where to listen: the first free port of port_first .. port_last; if port_first is 0, one that the system chooses. The
+// listener stays open from then on.
+struct Listen {
+  std::string host = "127.0.0.1";
+  uint16_t port_first = 0;
+  uint16_t port_last = 0;  // 0: only port_first
+};
+
+// Whether all addresses of the host are loopback addresses or belong to this machine's interfaces. False for an unknown
+// name. May ask a name server.
+bool is_this_host(const std::string& host);
+// The same for the other end of a connection as gRPC names it: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
+bool is_peer_of_this_host(std::string_view peer);
+
+// The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
+// to IPv6. Code::kStartup lists the interfaces of this machine and their addresses.
+Result<std::string> interface_address(const std::vector<std::string>& names);
+
+// The addresses of this machine's interfaces, without loopback and link-local ones.
+std::vector<std::string> own_address_texts();
+
+// This machine's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
+// no route to it.
+Result<std::string> source_address(const Endpoint& peer);
+
+}  // namespace dtrain::net

@@ -1,0 +1,29 @@
+// Who may read from the server: the rules of HttpOptions for one request.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace dtrain::net {
+
+// What a request says about who sends it.
+struct Credentials {
+  std::string_view authorization;  // the headers; empty if absent
+  std::string_view cookie;
+  std::string_view page_token;  // of "?token=", which only pages take
+};
+
+// Whether any of the credentials has a token that `accepts_token` accepts. `port` is part of the cookie's name, because
+// browsers do not tell the ports of a host apart.
+bool has_token(const Credentials& credentials, uint16_t port,
+               const std::function<bool(std::string_view)>& accepts_token);
+
+// The value of Set-Cookie for a client that has shown this token. is_encrypted: browsers send it over HTTPS only.
+std::string token_cookie(std::string_view token, uint16_t port, bool is_encrypted);
+
+// Whether the header Host names this machine by a name or address of the loopback interface.
+bool names_loopback(std::string_view host);
+
+}  // namespace dtrain::net

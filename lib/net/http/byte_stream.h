@@ -1,0 +1,53 @@
+// Bytes to and from a client, over a socket that does not block: as they are, or encrypted with OpenSSL. The process must
+// ignore SIGPIPE.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "base/error.h"
+
+struct ssl_ctx_st;
+
+namespace dtrain::net {
+
+struct ServerCertificate;
+
+struct Moved {
+  ssize_t bytes = 0;   // 0 without `wait_for`: the client has closed; -1: the connection is broken
+  short wait_for = 0;  // POLLIN or POLLOUT: nothing was moved, and nothing will be before the socket is ready for this
+};
+
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  virtual Moved receive(char* to, size_t size) = 0;
+  virtual Moved send(const char* from, size_t size) = 0;
+  // Tells the client that it has been sent everything. Nothing can be moved any more.
+  virtual void end() = 0;
+};
+
+// Of bytes as they are. The socket must outlive it.
+std::unique_ptr<ByteStream> plain_stream(int socket);
+
+// TLS 1.2 and later; clients show no certificate. Thread-safe.
+class TlsContext {
+ public:
+  // Code::kUsage if OpenSSL does not take the certificate or the key, with its reason.
+  static Result<std::unique_ptr<TlsContext>> make(const ServerCertificate& certificate);
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+  ~TlsContext();
+
+  // The server's side of a connection. The socket must outlive it. A client that does not speak TLS gets an answer in
+  // plain HTTP that says so.
+  [[nodiscard]] std::unique_ptr<ByteStream> accept(int socket) const;
+
+ private:
+  explicit TlsContext(ssl_ctx_st* context) : context_(context) {}
+  ssl_ctx_st* const context_;
+};
+
+}  // namespace dtrain::net

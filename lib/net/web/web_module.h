@@ -1,0 +1,20 @@
+// The module dtrain_web, which has all that needs libcurl: libcurl brings 25 other libraries, and most processes never
+// download anything. download() and ask_http() load it.
+#pragma once
+
+#include "base/module.h"
+#include "net/web/download.h"
+#include "net/web/http_client.h"
+
+namespace dtrain::net {
+
+struct WebModule {
+  decltype(&net::download) download;
+  decltype(&net::ask_http) ask_http;
+};
+
+// In the module.
+Result<Downloaded> download_with_curl(const DownloadOptions& options, const Log& log);
+Result<WebAnswer> ask_http_with_curl(const WebRequest& request);
+
+}  // namespace dtrain::net
