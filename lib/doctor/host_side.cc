@@ -75,7 +75,7 @@ Result<> tell_facts(const HostSide& side, const Result<job::Flags>& flags) {
   Facts facts;
   gather_system(facts);
   facts.names = resolve_names(words_of(side.names));
-  const net::ListeningSockets listening = listen_here(side, flags, facts);
+  net::ListeningSockets listening = listen_here(side, flags, facts);
   if (flags) {
     facts.run_directory = look_at_run_directory(role::choose_run_dir(*flags, std::nullopt));
     gather_job(*flags, side.perf, facts);
@@ -85,7 +85,7 @@ Result<> tell_facts(const HostSide& side, const Result<job::Flags>& flags) {
   }
   facts.wall_s = wall_clock_s();
   print(kFactsLine, to_line(facts));
-  serve_peers(listening, side.key, kLifetime);
+  serve_peers(std::move(listening.sockets), side.key, kLifetime, Log::to_stderr("doctor"));
   return {};
 }
 

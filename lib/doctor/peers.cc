@@ -11,6 +11,7 @@
 #include "base/poll_until.h"
 #include "base/thread.h"
 #include "job/process/token.h"
+#include "net/acceptor.h"
 #include "net/connecting.h"
 
 namespace dtrain::doctor {
@@ -43,9 +44,11 @@ tl::unexpected<Error> lost_peer(int error) {
 // The serving end of one connection. Nothing blocks.
 class Served {
  public:
-  explicit Served(UniqueFd connection) : connection_(std::move(connection)) {}
+  explicit Served(UniqueFd connection) : connection_(std::move(connection)) { net::set_watched(connection_); }
 
   [[nodiscard]] bool over() const { return !connection_.open() || Clock::now() >= until_; }
+  [[nodiscard]] bool is_known() const { return is_known_; }
+  [[nodiscard]] Clock::time_point until() const { return until_; }
   [[nodiscard]] pollfd watched() const {
     const bool sends = !outbox_.empty() || to_give_ > 0;
     return {.fd = connection_.get(), .events = static_cast<short>(POLLIN | (sends ? POLLOUT : 0)), .revents = 0};
@@ -127,6 +130,28 @@ class Served {
   bool is_known_ = false;
   std::string line_, outbox_;
   int64_t to_take_ = 0, to_give_ = 0;
+};
+
+// A connection that has not said that it knows the key. With it, it joins `served`.
+class NewPeer : public net::Caller {
+ public:
+  NewPeer(UniqueFd connection, const std::string& key, const std::vector<char>& block, std::vector<Served>& served)
+      : peer_(std::move(connection)), key_(key), block_(block), served_(served) {}
+
+  bool waits() override {
+    peer_.work(key_, block_);
+    if (peer_.over() || !peer_.is_known()) return !peer_.over();
+    served_.push_back(std::move(peer_));
+    return false;
+  }
+  [[nodiscard]] pollfd watched() const override { return peer_.watched(); }
+  [[nodiscard]] Clock::time_point until() const override { return peer_.until(); }
+
+ private:
+  Served peer_;
+  const std::string& key_;
+  const std::vector<char>& block_;
+  std::vector<Served>& served_;
 };
 
 // The other end. Each call waits for `limit_` at most.
@@ -253,34 +278,28 @@ Result<net::ListeningSockets> listen_at(const net::Listen& where) {
   return fail(Code::kStartup, "cannot listen at {}, {}: {}", where.host, ports, std::strerror(opened.error()));
 }
 
-void serve_peers(const net::ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
-                 int stop) {
-  constexpr size_t kPeersMax = 2048;
+void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::chrono::milliseconds lifetime,
+                 const Log& log, int stop) {
   constexpr auto kTurn = std::chrono::seconds(1);  // to notice connections whose time is over
   const std::vector<char> block(kBlock, 'x');
   std::vector<Served> served;
+  net::Acceptor acceptor(
+      std::move(listeners), net::AcceptorLimits::of_process(),
+      [&log](const std::string& text) { log.warn("{}", text); },
+      [&](UniqueFd connection) { return std::make_unique<NewPeer>(std::move(connection), key, block, served); });
   for (const auto end = Clock::now() + lifetime; Clock::now() < end;) {
-    std::vector<pollfd> watched;
-    watched.reserve(served.size() + listening.sockets.size() + 1);
+    std::vector<pollfd> watched(1, {.fd = stop, .events = POLLIN, .revents = 0});  // poll ignores a negative descriptor
     for (const Served& peer : served) watched.push_back(peer.watched());
-    for (const UniqueFd& socket : listening.sockets) {
-      if (served.size() < kPeersMax) watched.push_back({.fd = socket.get(), .events = POLLIN, .revents = 0});
-    }
-    watched.push_back({.fd = stop, .events = POLLIN, .revents = 0});  // poll ignores a negative descriptor
-    poll_until(watched, std::min(end, Clock::now() + kTurn));
-    if (watched.back().revents != 0) return;
+    const size_t of_peers = watched.size();
+    acceptor.watch(watched);
+    const auto turn = std::min(end, Clock::now() + kTurn);
+    poll_until(watched, std::min(turn, acceptor.wakes_at().value_or(turn)));
+    if (watched[0].revents != 0) return;
     for (size_t i = 0; i < served.size(); i++) {
-      if (watched[i].revents != 0) served[i].work(key, block);
+      if (watched[1 + i].revents != 0) served[i].work(key, block);
     }
     std::erase_if(served, [](const Served& peer) { return peer.over(); });
-    for (const UniqueFd& socket : listening.sockets) {
-      while (served.size() < kPeersMax) {
-        UniqueFd connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!connection.open()) break;
-        net::set_watched(connection);
-        served.emplace_back(std::move(connection));
-      }
-    }
+    acceptor.turn(std::span(watched).subspan(of_peers));
   }
 }
 

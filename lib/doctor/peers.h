@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/unique_fd.h"
 #include "doctor/facts.h"
 #include "net/endpoint.h"
 #include "net/listening_sockets.h"
@@ -21,9 +23,9 @@ namespace dtrain::doctor {
 Result<net::ListeningSockets> listen_at(const net::Listen& where);
 
 // Serves peers that know the key for at most `lifetime`, which is longer than any examination, or until the descriptor
-// `stop` can be read (-1: there is none).
-void serve_peers(const net::ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
-                 int stop = -1);
+// `stop` can be read (-1: there is none). `log`: when a connection has to be refused.
+void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::chrono::milliseconds lifetime,
+                 const Log& log, int stop = -1);
 
 struct Target {
   int64_t host = 0;  // Contact::host

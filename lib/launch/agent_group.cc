@@ -20,17 +20,10 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr size_t kCallersMax = 1024;                      // connections that have not said who they are
+constexpr uint64_t kRefusalsTold = 20;                    // each; of more, one a second
 constexpr size_t kLinesKept = 20;                         // the first ones name the cause
 constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // for a cluster to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
-
-// Takes as long for any two texts of the same length, so that the time of a refusal says nothing about the key.
-bool equal_keys(std::string_view a, std::string_view b) {
-  unsigned char differences = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); i++) differences |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return differences == 0;
-}
 
 Result<net::ListeningSockets> listen_on(const net::Listen& listen) {
   auto opened = net::open_first_port(listen, kUnacknowledgedMs);
@@ -38,21 +31,6 @@ Result<net::ListeningSockets> listen_on(const net::Listen& listen) {
   return fail(Code::kStartup,
               "cannot listen for agents at {}: {} (--advertise or --interface sets the address, --port-range the port)",
               listen.host, std::strerror(opened.error()));
-}
-
-// The first line that the peer has sent, which is taken out of the connection; "" if it is not complete yet. Nullopt:
-// the connection has ended, or the line is too long.
-std::optional<std::string> take_line(const UniqueFd& connection) {
-  std::array<char, kHelloMax> seen;
-  const ssize_t got = ::recv(connection.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return "";
-  if (got <= 0) return std::nullopt;
-  const std::string_view text(seen.data(), static_cast<size_t>(got));
-  const size_t end = text.find('\n');
-  if (end == std::string_view::npos) return text.size() < kHelloMax ? std::optional<std::string>("") : std::nullopt;
-  std::string line(text.substr(0, end));
-  if (::recv(connection.get(), seen.data(), end + 1, 0) != static_cast<ssize_t>(end + 1)) return std::nullopt;
-  return line;
 }
 
 std::string peer_of(const UniqueFd& connection) {
@@ -137,8 +115,49 @@ Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options
   return group;
 }
 
+// A connection that has not said whose agent it is.
+class AgentGroup::NewAgent : public net::Caller {
+ public:
+  NewAgent(AgentGroup& group, UniqueFd connection) : group_(group), connection_(std::move(connection)) {
+    net::set_watched(connection_);
+  }
+
+  bool waits() override {
+    std::array<char, 4096> seen;
+    while (line_.size() < kHelloMax) {
+      const ssize_t got = ::recv(connection_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+      if (got <= 0) break;
+      // What follows the line stays in the connection.
+      const std::string_view text(seen.data(), static_cast<size_t>(got));
+      const size_t end = std::min(text.find('\n'), text.size());
+      line_ += text.substr(0, end);
+      const size_t taken = std::min(end + 1, text.size());
+      if (::recv(connection_.get(), seen.data(), taken, MSG_DONTWAIT) != static_cast<ssize_t>(taken)) break;
+      if (end == text.size()) continue;
+      group_.hear(std::move(connection_), line_);
+      return false;
+    }
+    on_timeout();
+    return false;
+  }
+  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
+  [[nodiscard]] Clock::time_point until() const override { return until_; }
+  void on_timeout() override { group_.refuse(connection_, "the connection does not begin as an agent's"); }
+
+ private:
+  AgentGroup& group_;
+  UniqueFd connection_;
+  std::string line_;
+  const Clock::time_point until_ = Clock::now() + kHelloTime;
+};
+
 AgentGroup::AgentGroup(AgentGroupOptions options, net::ListeningSockets listening)
-    : options_(std::move(options)), listening_(std::move(listening)), key_(job::make_token()) {
+    : options_(std::move(options)), port_(listening.port), key_(job::make_token()) {
+  acceptor_.emplace(
+      std::move(listening.sockets), net::AcceptorLimits::of_process(),
+      [this](const std::string& text) { told_.emplace_back(HostMessage{text}); },
+      [this](UniqueFd connection) { return std::make_unique<NewAgent>(*this, std::move(connection)); });
   taken_.resize(options_.hosts.size());
   for (size_t i = 0; i < options_.hosts.size(); i++) {
     contacts_.push_back(std::make_shared<Contact>());
@@ -151,7 +170,7 @@ AgentGroup::AgentGroup(AgentGroupOptions options, net::ListeningSockets listenin
 }
 
 Result<> AgentGroup::run_command() {
-  Command command = options_.command(net::to_text({options_.address, listening_.port}));
+  Command command = options_.command(net::to_text({options_.address, port_}));
   command.environment.push_back(fmt::format("{}={}", kAgentKey, key_));
   DT_TRY(command_, start_with_input(command), "starting the agents with {}", options_.tool);
   command_.in.close();
@@ -195,8 +214,7 @@ void AgentGroup::kill() {
 void AgentGroup::close() {
   if (gone_by_) return;
   gone_by_ = Clock::now() + (options_.follows_job ? kEndOfJobTime : kGoodbyeTime);
-  listening_.sockets.clear();
-  callers_.clear();
+  acceptor_.reset();
   if (runs_ && (options_.follows_job || !complete())) ::kill(command_.pid, SIGTERM);
 }
 
@@ -210,64 +228,48 @@ void AgentGroup::watch(std::vector<pollfd>& watched) const {
   };
   add(command_.out);
   add(command_.err);
-  for (const UniqueFd& socket : listening_.sockets) add(socket);
-  for (const Caller& caller : callers_) add(caller.connection);
+  if (acceptor_) acceptor_->watch(watched);
 }
 
 std::optional<Clock::time_point> AgentGroup::wakes_at() const {
   if (has_news_) return Clock::now();
-  std::optional<Clock::time_point> first;
-  for (const Caller& caller : callers_) first = first ? std::min(*first, caller.until) : caller.until;
-  return first;
+  return acceptor_ ? acceptor_->wakes_at() : std::nullopt;
 }
 
 void AgentGroup::take(std::vector<HostEvent>& events) {
   has_news_ = false;
-  accept_callers();
-  hear_callers(events);
+  if (acceptor_) acceptor_->turn({});
+  events.insert(events.end(), told_.begin(), told_.end());
+  told_.clear();
   int status = 0;
   const bool ended = runs_ && ::waitpid(command_.pid, &status, WNOHANG) == command_.pid;
   read_words(events);
   if (ended) on_end_of_command(status, events);
-  if (complete()) listening_.sockets.clear();
+  if (complete()) acceptor_.reset();
 }
 
-void AgentGroup::accept_callers() {
-  for (const UniqueFd& socket : listening_.sockets) {
-    while (callers_.size() < kCallersMax) {
-      UniqueFd connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!connection.open()) break;
-      net::set_watched(connection);
-      callers_.push_back({std::move(connection), Clock::now() + kHelloTime});
-    }
-  }
+void AgentGroup::hear(UniqueFd connection, std::string_view line) {
+  if (const Result<> admitted = admit(connection, line); !admitted) refuse(connection, admitted.error().message);
 }
 
-void AgentGroup::hear_callers(std::vector<HostEvent>& events) {
-  for (Caller& caller : callers_) {
-    const std::optional<std::string> line = take_line(caller.connection);
-    if (line && line->empty() && Clock::now() < caller.until) continue;
-    Result<> admitted = fail(Code::kDenied, "the connection does not begin as an agent's");
-    if (line && !line->empty()) admitted = admit(caller, *line);
-    if (!admitted) {
-      events.emplace_back(HostMessage{
-          fmt::format("refused a connection from {}: {}", peer_of(caller.connection), admitted.error().message)});
-    }
-    caller.connection.close();  // unless it was given to a contact
-  }
-  std::erase_if(callers_, [](const Caller& caller) { return !caller.connection.open(); });
+void AgentGroup::refuse(const UniqueFd& connection, std::string_view why) {
+  const std::optional<uint64_t> left_out = refused_++ < kRefusalsTold ? 0 : refusals_.admit();
+  if (!left_out) return;
+  told_.emplace_back(HostMessage{
+      fmt::format("refused a connection from {}: {}{}", peer_of(connection), why,
+                  *left_out == 0 ? "" : fmt::format(" ({} more were refused since the last line)", *left_out))});
 }
 
-Result<> AgentGroup::admit(Caller& caller, std::string_view line) {
+Result<> AgentGroup::admit(UniqueFd& connection, std::string_view line) {
   DT_TRY(const Hello hello, parse_hello(line));
-  if (!equal_keys(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
+  if (!job::same_token(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
   const std::optional<size_t> place = place_of(hello, options_.hosts, taken_);
   if (!place) return fail(Code::kDenied, "all hosts of the job have an agent, and {} is not among them", hello.host);
   Contact& contact = *contacts_[*place];
   contact.is_taken = taken_[*place] = true;
   ++*called_;
   has_news_ = true;
-  if (!contact.is_given_up) contact.connection = std::move(caller.connection);
+  if (!contact.is_given_up) contact.connection = std::move(connection);
   return {};
 }
 

@@ -15,8 +15,10 @@
 #include "launch/command.h"
 #include "launch/host.h"
 #include "launch/process_group.h"
+#include "net/acceptor.h"
 #include "net/endpoint.h"
 #include "net/listening_sockets.h"
+#include "net/refusal_log.h"
 
 namespace dtrain::launch {
 
@@ -67,28 +69,28 @@ class AgentGroup : public Host {
   };
 
  private:
-  struct Caller {
-    UniqueFd connection;
-    Clock::time_point until;  // by when it must have said who it is
-  };
+  class NewAgent;
 
   AgentGroup(AgentGroupOptions options, net::ListeningSockets listening);
   Result<> run_command();
-  void accept_callers();
-  void hear_callers(std::vector<HostEvent>& events);
-  Result<> admit(Caller& caller, std::string_view line);
+  void hear(UniqueFd connection, std::string_view line);
+  Result<> admit(UniqueFd& connection, std::string_view line);
+  void refuse(const UniqueFd& connection, std::string_view why);
   void read_words(std::vector<HostEvent>& events);
   void on_end_of_command(int status, std::vector<HostEvent>& events);
   [[nodiscard]] bool complete() const;
 
   AgentGroupOptions options_;
-  net::ListeningSockets listening_;
+  uint16_t port_;
+  std::optional<net::Acceptor> acceptor_;  // while agents are waited for
+  uint64_t refused_ = 0;
+  net::OncePerSecond refusals_;  // that are told
+  std::vector<HostEvent> told_;  // for the next take()
   std::string key_;
   Process command_;
   bool runs_ = false;
   LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
-  std::vector<Caller> callers_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // by host
   std::vector<bool> taken_;                         // by host: whether an agent has called
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);

@@ -1,73 +1,119 @@
-// Accepts the connections of a gRPC server. gRPC's own listener has no limits, and stops for good when accept fails, as
-// it does in a process that has no descriptor left.
+// Accepts connections from anybody who can reach a port, and waits for each peer to say who it is or what it wants. Until
+// then a connection costs a descriptor and little more, for a bounded time, and their number is bounded.
 #pragma once
 
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
-
-struct pollfd;
 
 namespace dtrain::net {
 
-struct AcceptorLimits {
-  std::chrono::milliseconds silence{};  // a peer that has said nothing for so long is not waited for
-  size_t silent_max = 0;                // connections at once whose peers have said nothing
-  int descriptors_max = 0;              // of the process, connections included
-
-  // For as many descriptors as this process may have: an eighth of them for connections that say nothing, another
-  // eighth (at most 256) for all that is not a connection.
-  static AcceptorLimits of_process(std::chrono::milliseconds silence);
-};
-
-// A thread that accepts. A connection is handed over once its peer has said something. Before that it costs one
-// descriptor and no more; it is closed after `silence`, or when `silent_max` younger ones are silent, too. A new
-// connection for which the system has no descriptor below `descriptors_max` takes the place of the oldest silent one;
-// if there is none, it is refused, and the log says so at most once a minute.
-class Acceptor {
+// A connection of a peer that has not yet said all that is waited for. All calls come from the acceptor's thread.
+class Caller {
  public:
   using Clock = std::chrono::steady_clock;
+  virtual ~Caller() = default;
+  // Takes what has arrived, without waiting. False: there is nothing more to wait for; the connection has been handed on,
+  // or is to be closed.
+  virtual bool waits() = 0;
+  // The descriptor, and what it waits for.
+  [[nodiscard]] virtual pollfd watched() const = 0;
+  // When it is closed if it still waits.
+  [[nodiscard]] virtual Clock::time_point until() const = 0;
+  // It is about to be closed because its time is over.
+  virtual void on_timeout() {}
+};
 
-  // `hand_over` is called on the thread with a connection that does not block, and owns it from then on.
-  Acceptor(std::vector<UniqueFd> listeners, AcceptorLimits limits, Log log, std::function<void(UniqueFd)> hand_over);
-  // No call comes any more; the listeners and the silent connections are closed.
-  ~Acceptor();
+struct AcceptorLimits {
+  size_t waiting_max = 0;  // callers at once; for one more, the one that has waited longest is closed
+  // A caller is not closed for another one before it has waited so long. Meanwhile new ones wait in the system's queue.
+  std::chrono::milliseconds grace{};
+  int descriptors_max = 0;  // of the process, connections included
+
+  // For as many descriptors as this process may have: an eighth of them for callers, another eighth (at most 256) for all
+  // that is not a connection.
+  static AcceptorLimits of_process();
+};
+
+// Does not wait and has no thread: its owner polls. A new connection for which the system has no descriptor below
+// `descriptors_max` takes the place of the caller that has waited longest; if there is none, it is refused, and `warn` is
+// told so at most once a minute. The process must ignore SIGPIPE.
+class Acceptor {
+ public:
+  using Clock = Caller::Clock;
+  // Makes the caller of a new connection, which does not block.
+  using Meet = std::function<std::unique_ptr<Caller>(UniqueFd connection)>;
+  using Warn = std::function<void(const std::string& text)>;
+
+  Acceptor(std::vector<UniqueFd> listeners, AcceptorLimits limits, Warn warn, Meet meet);
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
- private:
-  struct SilentConnection {
-    UniqueFd connection;
-    Clock::time_point until;
-  };
-  enum class Received { kNothing, kData, kEnd };
+  // Adds what to poll for, and says how long at most; nullopt: until something happens.
+  void watch(std::vector<pollfd>& watched) const;
+  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
+  // Serves what has happened. `polled`: what watch() added, after the poll; empty: anything may have happened.
+  void turn(std::span<const pollfd> polled);
 
-  void serve();
-  bool turn();
-  void check_silent();
+  // Waits for a connection that was served and of which more is to come. The caller has said what it waits for.
+  void add(std::unique_ptr<Caller> caller);
+
+ private:
+  struct Waiting {
+    std::unique_ptr<Caller> caller;
+    Clock::time_point since;
+  };
+  [[nodiscard]] bool may_accept(Clock::time_point now) const;
+  void check_waiting(std::span<const pollfd> polled);
   void accept_some(const UniqueFd& listener);
   void take(UniqueFd connection);
   bool close_oldest();
   void refuse(const char* why);
-  static Received peek(const UniqueFd& connection);
 
   const std::vector<UniqueFd> listeners_;
   const AcceptorLimits limits_;
-  const Log log_;
-  const std::function<void(UniqueFd)> hand_over_;
-  const UniqueFd end_;
-  std::vector<SilentConnection> silent_;  // the oldest first
-  std::vector<pollfd> watched_;
+  const Warn warn_;
+  const Meet meet_;
+  std::deque<Waiting> waiting_;               // the longest waiting first
   Clock::time_point resume_;                  // no connection is accepted before
   std::optional<Clock::time_point> refused_;  // when the log last said so
+};
+
+// An acceptor with a thread of its own, which makes and asks the callers.
+class AcceptorThread {
+ public:
+  AcceptorThread(std::vector<UniqueFd> listeners, AcceptorLimits limits, const Log& log, Acceptor::Meet meet);
+  // No caller is asked any more; the listeners and the waiting connections are closed.
+  ~AcceptorThread();
+  AcceptorThread(const AcceptorThread&) = delete;
+  AcceptorThread& operator=(const AcceptorThread&) = delete;
+
+  // As Acceptor::add(). Any thread may call it.
+  void add(std::unique_ptr<Caller> caller);
+
+ private:
+  void serve();
+  bool turn();
+
+  const Log log_;
+  const UniqueFd wake_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Caller>> added_ DT_GUARDED_BY(mutex_);
+  bool stop_ DT_GUARDED_BY(mutex_) = false;
+  Acceptor acceptor_;  // of the thread
   std::thread thread_;
 };
 

@@ -155,6 +155,28 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   return {builder.BuildAndStart(), std::move(handler)};
 }
 
+// gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when accept
+// fails, as it does in a process that has no descriptor left.
+class SilentPeer : public net::Caller {
+ public:
+  using Take = std::function<void(UniqueFd)>;
+  SilentPeer(UniqueFd connection, const Take& take) : connection_(std::move(connection)), take_(take) {}
+
+  bool waits() override {
+    char byte = 0;
+    const ssize_t got = ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) take_(std::move(connection_));
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
+  [[nodiscard]] Clock::time_point until() const override { return until_; }
+
+ private:
+  UniqueFd connection_;
+  const Take take_;
+  const Clock::time_point until_ = Clock::now() + std::chrono::milliseconds(kSilenceMs);
+};
+
 void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConnectionAcceptor& handler) {
   if (traffic == Traffic::kData) tune_loopback(connection.get());
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -184,7 +206,7 @@ std::string metadata(const grpc::CallbackServerContext& context, const std::stri
   return found == all.end() ? std::string() : std::string(found->second.data(), found->second.size());
 }
 
-grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, RefusalLog& log) {
+grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, net::RefusalLog& log) {
   if (!job::same_token(metadata(context, kTokenKey), security.token)) {
     log.warn(fmt::format("refused a call from {}: wrong or missing job token", context.peer()));
     return {grpc::StatusCode::UNAUTHENTICATED,
@@ -225,9 +247,11 @@ Result<Listener> listen(const net::Listen& where, const Security& security, Traf
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
-  listener.acceptor = std::make_unique<net::Acceptor>(
-      std::move(opened->sockets), net::AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
-      [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); });
+  const auto meet = [take = SilentPeer::Take([traffic, handler](UniqueFd connection) {
+                       push(std::move(connection), traffic, *handler);
+                     })](UniqueFd connection) { return std::make_unique<SilentPeer>(std::move(connection), take); };
+  listener.acceptor =
+      std::make_unique<net::AcceptorThread>(std::move(opened->sockets), net::AcceptorLimits::of_process(), log, meet);
   return listener;
 }
 

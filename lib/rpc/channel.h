@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "net/acceptor.h"
 #include "net/endpoint.h"
-#include "rpc/refusal_log.h"
+#include "net/refusal_log.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {
@@ -32,14 +32,14 @@ std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Sec
 void sign(grpc::ClientContext& context, const Security& security);
 
 // OK, or the refusal, which it has logged with the peer's address.
-grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, RefusalLog& log);
+grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, net::RefusalLog& log);
 
 // The value of a metadata key, empty if absent.
 std::string metadata(const grpc::CallbackServerContext& context, const std::string& key);
 
 struct Listener {
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<net::Acceptor> acceptor;
+  std::unique_ptr<net::AcceptorThread> acceptor;
   uint16_t port = 0;
 
   // Connections are no longer accepted; then grpc::Server::Shutdown.

@@ -287,7 +287,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
   DataServerOptions options_;
   Waits& waits_;
   Log log_;
-  RefusalLog refusals_;
+  net::RefusalLog refusals_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   Tracker tracker_;
   Listener listener_;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "rpc/refusal_log.h"
+#include "net/refusal_log.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 struct LimitedLog {
   explicit LimitedLog(Log l) : log(std::move(l)) {}
   const Log log;
-  OncePerSecond limit;  // a stranger who connects again and again decides how many lines there are
+  net::OncePerSecond limit;  // a stranger who connects again and again decides how many lines there are
 };
 
 // gRPC takes a function without an argument of ours, so this is global. It is never destroyed, because gRPC's threads may

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "net/refusal_log.h"
 #include "rpc/job_types.h"
 #include "rpc/pending_call.h"
-#include "rpc/refusal_log.h"
 #include "rpc/security.h"
 #include "rpc/server_stream.h"
 #include "scheduler.grpc.pb.h"
@@ -69,7 +69,7 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   SchedulerCalls& calls_;
   Security security_;
-  RefusalLog refusals_;
+  net::RefusalLog refusals_;
   Tracker tracker_;
   std::atomic<uint64_t> next_call_ = 1;
   std::atomic<bool> closed_ = false;

@@ -8,13 +8,17 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/poll_until.h"
 #include "doctor/examination.h"
 #include "doctor/gather.h"
 #include "doctor/peers.h"
 #include "job/flags/flags.h"
+#include "net/acceptor.h"
+#include "net/connecting.h"
 #include "support/catch.h"
 #include "support/held_port.h"
 #include "support/must.h"
+#include "support/patience.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
 
@@ -35,18 +39,21 @@ class Listener {
     REQUIRE(::pipe(ends.data()) == 0);
     stop_ = UniqueFd(ends[0]);
     running_ = UniqueFd(ends[1]);
-    listening_ = must(listen_at({}));
-    thread_ = std::thread([this] { serve_peers(listening_, "key", 60s, stop_.get()); });
+    net::ListeningSockets listening = must(listen_at({}));
+    port_ = listening.port;
+    thread_ = std::thread([this, sockets = std::move(listening.sockets)]() mutable {
+      serve_peers(std::move(sockets), "key", 60s, Log::silent(), stop_.get());
+    });
   }
   ~Listener() {
     running_.close();
     thread_.join();
   }
-  [[nodiscard]] net::Endpoint endpoint() const { return {"127.0.0.1", listening_.port}; }
+  [[nodiscard]] net::Endpoint endpoint() const { return {"127.0.0.1", port_}; }
 
  private:
   UniqueFd stop_, running_;
-  net::ListeningSockets listening_;
+  uint16_t port_ = 0;
   std::thread thread_;
 };
 
@@ -76,6 +83,19 @@ TEST_CASE("a stranger's connection does not count, whoever it comes from", "[doc
 }
 
 // The close reaches the other end as a reset if bytes were unread, and as the end of the stream if not.
+TEST_CASE("strangers who say nothing give way to the job's hosts, however many they are", "[doctor]") {
+  const Listener host;
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i < net::AcceptorLimits::of_process().waiting_max + 10; i++) {
+    strangers.push_back(must(net::connect_to(host.endpoint(), 5s)));
+  }
+  REQUIRE(::write(strangers.back().get(), "d", 1) == 1);
+  const std::vector<Contact> contacts = contact_all({{.host = 1, .endpoint = host.endpoint()}}, "key", 5s);
+  CHECK(contacts[0].error.empty());
+  pollfd first{.fd = strangers.front().get(), .events = POLLIN, .revents = 0};
+  CHECK(poll_until({&first, 1}, std::chrono::steady_clock::now() + dtrain::test::kPatience) == 1);  // closed
+}
+
 TEST_CASE("a peer that closes is told in the same words, whenever it closes", "[doctor]") {
   const net::ListeningSockets listening = must(listen_at({}));
   const bool reads_all = GENERATE(false, true);

@@ -6,9 +6,12 @@
 
 #include <filesystem>
 
+#include "base/poll_until.h"
 #include "job/process/build_id.h"
 #include "launch/supervised.h"
+#include "net/acceptor.h"
 #include "net/connecting.h"
+#include "support/must.h"
 
 using namespace dtrain;
 using namespace dtrain::launch;
@@ -154,6 +157,66 @@ TEST_CASE("a stranger is refused, and the agents are not kept waiting by one who
   launcher.signal(SIGINT);
   CHECK(launcher.wait() == 75);
   CHECK(none_left(dir));
+}
+
+namespace {
+
+// Turns of the group until nothing happens for a while; not more than `most`.
+int turns_until_quiet(AgentGroup& group, int most, std::vector<HostEvent>& events) {
+  for (int turns = 0; turns < most; turns++) {
+    std::vector<pollfd> watched;
+    group.watch(watched);
+    if (poll_until(watched, Clock::now() + 200ms) == 0) return turns;
+    group.take(events);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a stranger who has sent a part of a line wakes the launcher once", "[launch][agents]") {
+  const TempDir dir;
+  std::ofstream(dir.path("silent")).put('\n');
+  Job job = group_job(dir, {}, kPatient);
+  const auto group = dtrain::test::must(AgentGroup::create(*job.group));
+  const std::string address = await_file(dir.path("address"));
+  const net::Endpoint endpoint = net::parse_endpoint(address.substr(0, address.find('\n'))).value();
+  const UniqueFd stranger = net::connect_to(endpoint, 5s).value();
+  REQUIRE(::write(stranger.get(), "h", 1) == 1);
+  std::vector<HostEvent> events;
+  CHECK(turns_until_quiet(*group, 50, events) < 50);
+  CHECK(events.empty());
+}
+
+TEST_CASE("strangers who say nothing give way to the job's agents, however many they are", "[launch][agents]") {
+  const TempDir dir;
+  std::ofstream(dir.path("silent")).put('\n');
+  Job job = group_job(dir, {}, kPatient);
+  job.group->command = [command = job.group->command, &dir](const std::string& address) {
+    Command with_key = command(address);
+    with_key.arguments = {"sh", "-c", "echo $DTRAIN_AGENT_KEY > $0.new && mv $0.new $0 && exec sleep 1000",
+                          dir.path("key")};
+    return with_key;
+  };
+  AgentGroupOptions options = *job.group;
+  std::string address;
+  options.command = [&](const std::string& where) { return address = where, job.group->command(where); };
+  const auto group = dtrain::test::must(AgentGroup::create(options));
+  const std::string key = await_file(dir.path("key"));
+  const net::Endpoint endpoint = net::parse_endpoint(address).value();
+  std::vector<HostEvent> events;
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i < net::AcceptorLimits::of_process().waiting_max + 10; i++) {
+    strangers.push_back(net::connect_to(endpoint, 5s).value());
+    if (i % 10 == 0) group->take(events);
+  }
+  const UniqueFd agent = net::connect_to(endpoint, 5s).value();
+  const std::string line = to_line({.key = key.substr(0, key.find('\n')), .number = 0, .host = "a"});
+  REQUIRE(::write(agent.get(), line.data(), line.size()) == std::ssize(line));
+  turns_until_quiet(*group, 1000, events);
+  pollfd first{.fd = strangers.front().get(), .events = POLLIN, .revents = 0};
+  CHECK(::poll(&first, 1, 0) == 1);  // closed
+  CHECK(group->link(0)->missing().find("has started 1 of 2") != std::string::npos);
 }
 
 TEST_CASE("the processes of a host are lost with its agent, and all with the launcher", "[launch][agents]") {

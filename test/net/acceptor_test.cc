@@ -42,21 +42,42 @@ class Taker {
   std::set<std::string> heard_;
 };
 
+// Waits for the first byte.
+class Silent : public Caller {
+ public:
+  Silent(UniqueFd connection, std::chrono::milliseconds silence, Taker& taker)
+      : connection_(std::move(connection)), until_(Clock::now() + silence), taker_(taker) {}
+  bool waits() override {
+    char byte = 0;
+    const ssize_t got = ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) taker_.take(std::move(connection_));
+    return got < 0;
+  }
+  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
+  [[nodiscard]] Clock::time_point until() const override { return until_; }
+
+ private:
+  UniqueFd connection_;
+  const Clock::time_point until_;
+  Taker& taker_;
+};
+
 struct Fixture {
-  explicit Fixture(AcceptorLimits limits) {
-    net::ListeningSockets opened = net::open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
+  explicit Fixture(AcceptorLimits limits, std::chrono::milliseconds silence = 60s) {
+    ListeningSockets opened = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
     port = opened.port;
-    acceptor.emplace(std::move(opened.sockets), limits, Log::silent(),
-                     [this](UniqueFd connection) { taker.take(std::move(connection)); });
+    acceptor.emplace(std::move(opened.sockets), limits, Log::silent(), [this, silence](UniqueFd connection) {
+      return std::make_unique<Silent>(std::move(connection), silence, taker);
+    });
   }
   UniqueFd speaker(const std::string& words) const {
-    UniqueFd connection = net::connect_to(port);
+    UniqueFd connection = test::connect_to(port);
     say(connection, words);
     return connection;
   }
   Taker taker;
   uint16_t port = 0;
-  std::optional<Acceptor> acceptor;
+  std::optional<AcceptorThread> acceptor;
 };
 
 int next_descriptor() {
@@ -66,10 +87,10 @@ int next_descriptor() {
 }  // namespace
 
 TEST_CASE("a connection is handed over with its first bytes once its peer has sent some", "[net]") {
-  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
+  Fixture fixture({.waiting_max = 8, .descriptors_max = 10'000});
   const UniqueFd first = fixture.speaker("hello");
   CHECK(fixture.taker.hears("hello"));
-  const UniqueFd later = net::connect_to(fixture.port);
+  const UniqueFd later = test::connect_to(fixture.port);
   const UniqueFd second = fixture.speaker("good morning");
   CHECK(fixture.taker.hears("good morning"));  // although `later` was accepted first and still waits
   say(later, "good day");
@@ -77,15 +98,15 @@ TEST_CASE("a connection is handed over with its first bytes once its peer has se
 }
 
 TEST_CASE("a silent connection is closed after the time limit", "[net]") {
-  Fixture fixture({.silence = 50ms, .silent_max = 8, .descriptors_max = 10'000});
-  CHECK(is_closed_within(net::connect_to(fixture.port), dtrain::test::kPatience));
+  Fixture fixture({.waiting_max = 8, .descriptors_max = 10'000}, 50ms);
+  CHECK(is_closed_within(test::connect_to(fixture.port), kPatience));
 }
 
 TEST_CASE("the oldest silent connections are closed if there are too many", "[net]") {
-  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
+  Fixture fixture({.waiting_max = 8, .descriptors_max = 10'000});
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 100; i++) silent.push_back(net::connect_to(fixture.port));
-  for (size_t i = 0; i < 92; i++) CHECK(is_closed_within(silent[i], dtrain::test::kPatience));
+  for (int i = 0; i < 100; i++) silent.push_back(test::connect_to(fixture.port));
+  for (size_t i = 0; i < 92; i++) CHECK(is_closed_within(silent[i], kPatience));
   for (size_t i = 92; i < 100; i++) {
     say(silent[i], std::to_string(i));
     CHECK(fixture.taker.hears(std::to_string(i)));
@@ -93,13 +114,13 @@ TEST_CASE("the oldest silent connections are closed if there are too many", "[ne
 }
 
 TEST_CASE("connections are refused while too few file descriptors are free", "[net]") {
-  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 0});
-  CHECK(is_closed_within(fixture.speaker("hello"), dtrain::test::kPatience));
-  CHECK(is_closed_within(net::connect_to(fixture.port), dtrain::test::kPatience));
-  Fixture roomy({.silence = 60s, .silent_max = 8, .descriptors_max = next_descriptor() + 20});
+  Fixture fixture({.waiting_max = 8, .descriptors_max = 0});
+  CHECK(is_closed_within(fixture.speaker("hello"), kPatience));
+  CHECK(is_closed_within(test::connect_to(fixture.port), kPatience));
+  Fixture roomy({.waiting_max = 8, .descriptors_max = next_descriptor() + 20});
   std::vector<UniqueFd> speakers;
   while (speakers.size() < 20) speakers.push_back(roomy.speaker("hello"));
-  CHECK(is_closed_within(speakers.back(), dtrain::test::kPatience));
+  CHECK(is_closed_within(speakers.back(), kPatience));
   roomy.taker.drop_all();
   speakers.clear();
   const UniqueFd last = roomy.speaker("good evening");
@@ -107,23 +128,23 @@ TEST_CASE("connections are refused while too few file descriptors are free", "[n
 }
 
 TEST_CASE("an acceptor's destructor closes its port and the silent connections", "[net]") {
-  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
-  const UniqueFd silent = net::connect_to(fixture.port);
+  Fixture fixture({.waiting_max = 8, .descriptors_max = 10'000});
+  const UniqueFd silent = test::connect_to(fixture.port);
   const UniqueFd speaker = fixture.speaker("hello");
   REQUIRE(fixture.taker.hears("hello"));
   fixture.acceptor.reset();
-  CHECK(is_closed_within(silent, dtrain::test::kPatience));
+  CHECK(is_closed_within(silent, kPatience));
   CHECK_FALSE(is_closed_within(speaker, 0ms));
-  CHECK_THROWS(net::connect_to(fixture.port));
+  CHECK_THROWS(test::connect_to(fixture.port));
 }
 
 TEST_CASE("a port in use is an error, and 0.0.0.0 listens on IPv4 and IPv6", "[net]") {
-  const net::ListeningSockets first = net::open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
-  CHECK(net::open_listening_sockets({"127.0.0.1", first.port}, 20'000).error() == EADDRINUSE);
-  CHECK(net::open_listening_sockets({"192.0.2.1", 0}, 20'000).error() == EADDRNOTAVAIL);
-  CHECK(net::open_listening_sockets({"no-such-host.invalid", 0}, 20'000).error() == EADDRNOTAVAIL);
-  const net::ListeningSockets all = net::open_listening_sockets({"0.0.0.0", 0}, 20'000).value();
-  CHECK(net::connect_to(all.port).open());
+  const ListeningSockets first = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
+  CHECK(open_listening_sockets({"127.0.0.1", first.port}, 20'000).error() == EADDRINUSE);
+  CHECK(open_listening_sockets({"192.0.2.1", 0}, 20'000).error() == EADDRNOTAVAIL);
+  CHECK(open_listening_sockets({"no-such-host.invalid", 0}, 20'000).error() == EADDRNOTAVAIL);
+  const ListeningSockets all = open_listening_sockets({"0.0.0.0", 0}, 20'000).value();
+  CHECK(test::connect_to(all.port).open());
 }
 
 }  // namespace dtrain::net

@@ -74,7 +74,7 @@ class Certificates {
         std::filesystem::copy_file(good_.path() + file, dir->path() + file);
       }
     }
-    REQUIRE(make_certificates(expired_.path(), {.days = -1}));
+    REQUIRE(make_certificates(expired_.path(), {.has_expired = true}));
     REQUIRE(make_certificates(elsewhere_.path(), {.names = "DNS:elsewhere,IP:127.0.0.9"}));
   }
   // All trust the good authority.

@@ -141,7 +141,7 @@ class Site final : public HttpServer {
     port_ = opened->port;
     pool_.emplace(
         std::move(opened->sockets),
-        ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .grace = options_.grace},
+        ConnectionPool::Limits{.threads = kThreads + options_.streams_max, .grace = options_.grace}, log_,
         [this](UniqueFd socket) {
           return std::make_unique<Connection>(std::move(socket), options_.patience, tls_.get());
         },

@@ -1,11 +1,11 @@
 // How many lines refused calls get in the log.
-#include "rpc/refusal_log.h"
+#include "net/refusal_log.h"
 
 #include "base/file.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-namespace dtrain::rpc::test {
+namespace dtrain::net::test {
 
 using namespace std::chrono_literals;
 
@@ -30,4 +30,4 @@ TEST_CASE("refused calls get one line a second, which counts those that had none
   CHECK_THAT(text, Catch::Contains("refused E\n"));
 }
 
-}  // namespace dtrain::rpc::test
+}  // namespace dtrain::net::test

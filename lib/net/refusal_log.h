@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 
-namespace dtrain::rpc {
+namespace dtrain::net {
 
 // Lets one event a second through. Any thread may call it.
 class OncePerSecond {
@@ -43,4 +43,4 @@ class RefusalLog {
   OncePerSecond limit_;
 };
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain::net

@@ -1,8 +1,8 @@
-#include "rpc/refusal_log.h"
+#include "net/refusal_log.h"
 
 #include <fmt/core.h>
 
-namespace dtrain::rpc {
+namespace dtrain::net {
 
 std::optional<uint64_t> OncePerSecond::admit() {
   const MutexLock lock(mutex_);
@@ -22,4 +22,4 @@ void RefusalLog::warn(const std::string& text) {
             *left_out == 0 ? "" : fmt::format(" ({} more calls were refused since the last line)", *left_out));
 }
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain::net
