@@ -64,9 +64,9 @@ Result<std::vector<std::string>> take_names(std::vector<std::string>& words) {
   words.clear();
   for (const job::GivenFlag& given : line.given) words.push_back(fmt::format("{}={}", given.spelling, given.value));
   const auto is_name = [](const std::string& word) { return !word.starts_with('-'); };
-  const auto flags = std::ranges::stable_partition(line.extras, is_name);
-  words.insert(words.end(), flags.begin(), flags.end());
-  return std::vector<std::string>(line.extras.begin(), flags.begin());
+  const auto flags = std::stable_partition(line.extras.begin(), line.extras.end(), is_name);
+  words.insert(words.end(), flags, line.extras.end());
+  return std::vector<std::string>(line.extras.begin(), flags);
 }
 
 Result<int> print_stat(const std::vector<std::string>& names, DataStatOptions options, const Log& log) {

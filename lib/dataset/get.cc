@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +16,7 @@
 #include "base/progress_bar.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
+#include "data/records/gzip_file.h"
 #include "data/records/image_record.h"
 #include "data/records/record_writer.h"
 #include "data/records/tar.h"
@@ -77,14 +77,11 @@ Result<> read_pieces(const std::string& path, bool decompress,
       DT_TRY_VOID(take(std::span(piece).first(static_cast<size_t>(got))));
     }
   }
-  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(gzopen(path.c_str(), "rbe"), gzclose);
-  if (file == nullptr) return fail(Code::kNotFound, "{}: {}", path, std::strerror(errno));
+  DT_TRY(data::GzipFile file, data::GzipFile::open(path));
   while (true) {
-    const int got = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
-    int code = 0;
-    if (got < 0) return fail(Code::kData, "{}: {}", path, gzerror(file.get(), &code));
+    DT_TRY(const size_t got, file.read({reinterpret_cast<uint8_t*>(piece.data()), piece.size()}));
     if (got == 0) return {};
-    DT_TRY_VOID(take(std::span(piece).first(static_cast<size_t>(got))));
+    DT_TRY_VOID(take(std::span(piece).first(got)));
   }
 }
 
@@ -262,19 +259,7 @@ class Fetch {
 
 // ---- CIFAR
 
-struct CifarFiles {
-  data::Cifar kind;
-  std::vector<std::string> train, test;
-  int64_t bytes_max = 0;  // of all members of the archive
-};
-
-CifarFiles cifar_files(const std::string& name) {
-  constexpr int64_t kBytesMax = int64_t{1} << 29;
-  if (name == "cifar100") return {data::Cifar::k100, {"train.bin"}, {"test.bin"}, kBytesMax};
-  CifarFiles files{data::Cifar::k10, {}, {"test_batch.bin"}, kBytesMax};
-  for (int i = 1; i <= 5; i++) files.train.push_back(fmt::format("data_batch_{}.bin", i));
-  return files;
-}
+constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // of all members of an archive
 
 // Writes the members with these names, in whatever folder of the archive they are, into `folder`.
 Result<> unpack(const std::string& archive, const std::vector<std::string>& names, int64_t bytes_max,
@@ -330,24 +315,25 @@ Result<int64_t> write_records(const data::ImageSource& source, const std::string
 }
 
 Result<> convert_cifar(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
-  const CifarFiles files = cifar_files(set.name);
+  const data::Cifar kind = set.name == "cifar100" ? data::Cifar::k100 : data::Cifar::k10;
+  const data::CifarForm& files = data::cifar_forms(kind).front();
   const std::string archive = options.out + "/" + set.files[0].name, folder = options.out + "/unpacked.part";
   DT_TRY_VOID(make_directories(folder));
   log.info("unpacking '{}'", archive);
   std::vector<std::string> all = files.train;
-  all.insert(all.end(), files.test.begin(), files.test.end());
-  DT_TRY_VOID(unpack(archive, all, files.bytes_max, folder));
+  all.push_back(files.test);
+  DT_TRY_VOID(unpack(archive, all, kCifarBytesMax, folder));
   const auto convert = [&](const std::vector<std::string>& names, const std::string& out) -> Result<> {
     std::vector<std::string> paths;
     paths.reserve(names.size());
     for (const std::string& name : names) paths.push_back(fmt::format("{}/{}", folder, name));
-    DT_TRY(const auto source, data::open_cifar(files.kind, paths));
+    DT_TRY(const auto source, data::open_cifar(kind, paths));
     DT_TRY(const int64_t count, write_records(*source, out, options), "writing '{}'", out);
     log.info("wrote {} pictures to '{}'", count, out);
     return {};
   };
   DT_TRY_VOID(convert(files.train, options.out + "/train.rec"));
-  DT_TRY_VOID(convert(files.test, options.out + "/test.rec"));
+  DT_TRY_VOID(convert({files.test}, options.out + "/test.rec"));
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   fs::remove(archive, ignored);

@@ -1,11 +1,11 @@
 #include "data/records/tar.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+
+#include "data/records/gzip_file.h"
 
 namespace dtrain::data {
 namespace {
@@ -135,29 +135,17 @@ Result<std::vector<TarMember>> list_tar(const ReadTar& read, int64_t begin, int6
 namespace {
 
 // The bytes of a compressed archive, one after the other.
-class GzipBytes {
+class ArchiveBytes {
  public:
-  static Result<GzipBytes> open(const std::string& path, int64_t bytes_max) {
-    GzipBytes bytes(path, bytes_max);
-    if (bytes.file_ == nullptr) return fail(Code::kNotFound, "{}: {}", path, std::strerror(errno));
-    return bytes;
+  static Result<ArchiveBytes> open(const std::string& path, int64_t bytes_max) {
+    DT_TRY(GzipFile file, GzipFile::open(path));
+    return ArchiveBytes(path, bytes_max, std::move(file));
   }
 
   // Fills `out`; false if the archive ends before its first byte.
   Result<bool> read(std::span<uint8_t> out) {
-    size_t have = 0;
-    while (have < out.size()) {
-      constexpr size_t kPiece = size_t{1} << 20;
-      const int got =
-          gzread(file_.get(), out.data() + have, static_cast<unsigned>(std::min(out.size() - have, kPiece)));
-      if (got < 0) {
-        int code = 0;
-        return fail(Code::kData, "{}: {}", path_, gzerror(file_.get(), &code));
-      }
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-      at_ += got;
-    }
+    DT_TRY(const size_t have, file_.read(out));
+    at_ += static_cast<int64_t>(have);
     if (at_ > bytes_max_) return broken(path_, at_, "the archive is larger than it should be");
     if (have == 0 && !out.empty()) return false;
     if (have < out.size()) return broken(path_, at_, "the archive ends within a member");
@@ -166,16 +154,16 @@ class GzipBytes {
   [[nodiscard]] int64_t at() const { return at_; }
 
  private:
-  GzipBytes(const std::string& path, int64_t bytes_max)
-      : path_(path), bytes_max_(bytes_max), file_(gzopen(path.c_str(), "rbe"), gzclose) {}
+  ArchiveBytes(const std::string& path, int64_t bytes_max, GzipFile file)
+      : path_(path), bytes_max_(bytes_max), file_(std::move(file)) {}
 
   std::string path_;
   int64_t bytes_max_, at_ = 0;
-  std::unique_ptr<gzFile_s, decltype(&gzclose)> file_;
+  GzipFile file_;
 };
 
 // Passes the content of a member on, piece by piece, and skips the padding.
-Result<> pass_on(GzipBytes& bytes, const std::string& path, int64_t size, const TakePiece& take) {
+Result<> pass_on(ArchiveBytes& bytes, const std::string& path, int64_t size, const TakePiece& take) {
   std::vector<uint8_t> piece;
   constexpr int64_t kPieceBytes = 1 << 18;
   for (int64_t left = padded(size), wanted = size; left > 0;) {
@@ -194,7 +182,7 @@ Result<> pass_on(GzipBytes& bytes, const std::string& path, int64_t size, const 
 
 Result<> walk_tar_gz(const std::string& path, int64_t bytes_max,
                      const std::function<TakePiece(const std::string& name, int64_t size)>& want) {
-  DT_TRY(GzipBytes bytes, GzipBytes::open(path, bytes_max));
+  DT_TRY(ArchiveBytes bytes, ArchiveBytes::open(path, bytes_max));
   std::string long_name;
   while (true) {
     const int64_t at = bytes.at();

@@ -170,6 +170,19 @@ class CifarSource : public ImageSource {
 
 }  // namespace
 
+const std::vector<CifarForm>& cifar_forms(Cifar kind) {
+  static const std::vector<CifarForm> ten = {
+      {"cifar-10-batches-bin",
+       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+       "test_batch.bin"},
+      {"cifar-10-batches-py",
+       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
+       "test_batch"}};
+  static const std::vector<CifarForm> hundred = {{"cifar-100-binary", {"train.bin"}, "test.bin"},
+                                                 {"cifar-100-python", {"train"}, "test"}};
+  return kind == Cifar::k10 ? ten : hundred;
+}
+
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width, const Log& log) {
   DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of a picture of CIFAR", label_width);

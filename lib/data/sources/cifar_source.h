@@ -21,6 +21,16 @@ constexpr size_t cifar_labels(Cifar kind) {
   return kind == Cifar::k10 ? 1 : 2;
 }
 
+// The files of the data set in one of the forms in which it is published. They are in the data directory, or in the
+// directory that the form's archive has.
+struct CifarForm {
+  std::string directory;
+  std::vector<std::string> train;
+  std::string test;
+};
+// The one for C first, then the one for Python.
+const std::vector<CifarForm>& cifar_forms(Cifar kind);
+
 // Opens the files, whose pictures are numbered through in this order. label_width: 1 is the last label alone, which is
 // the fine one. Code::kNotFound; kData: a file has no pictures or a wrong size, or a label is out of range, as in a file
 // of another kind.

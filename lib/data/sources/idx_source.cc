@@ -1,61 +1,27 @@
 #include "data/sources/idx_source.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+
+#include "data/records/gzip_file.h"
 
 namespace dtrain::data {
 namespace {
 
 using Content = std::vector<uint8_t>;
 
-// A file, plain or compressed with gzip, read from its beginning to its end.
-class GzipFile {
- public:
-  static Result<GzipFile> open(const std::string& path) {
-    GzipFile opened(path, gzopen(path.c_str(), "rbe"));
-    if (opened.file_) return opened;
-    return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
-                errno == ENOENT ? "no such file" : std::strerror(errno));
+// Appends up to `bytes` bytes of the file to `content`; fewer at its end. Takes no memory for what the file does not have.
+Result<> append(GzipFile& file, uint64_t bytes, Content& content) {
+  constexpr uint64_t kStep = 1 << 20;
+  while (bytes > 0) {
+    const size_t have = content.size();
+    content.resize(have + std::min(bytes, kStep));
+    DT_TRY(const size_t got, file.read(std::span(content).subspan(have)));
+    content.resize(have + got);
+    if (got < std::min(bytes, kStep)) return {};
+    bytes -= got;
   }
-
-  // Appends up to `bytes` bytes to `content`; fewer at the end of the file.
-  Result<> read(uint64_t bytes, Content& content) {
-    constexpr uint64_t kStep = 1 << 20;
-    while (bytes > 0) {
-      const size_t have = content.size();
-      const uint64_t step = std::min(bytes, kStep);
-      content.resize(have + step);
-      const int got = gzread(file_.get(), content.data() + have, static_cast<unsigned>(step));
-      content.resize(have + static_cast<size_t>(std::max(got, 0)));
-      if (got < 0) return damaged();
-      if (got == 0) return check_end();
-      bytes -= static_cast<uint64_t>(got);
-    }
-    return {};
-  }
-
- private:
-  GzipFile(std::string path, gzFile file) : path_(std::move(path)), file_(file, gzclose_r) {}
-
-  // At the end of a compressed file, this is the only way in which zlib reports that a part is missing.
-  Result<> check_end() {
-    int status = Z_OK;
-    gzerror(file_.get(), &status);
-    return status == Z_OK || status == Z_STREAM_END ? Result<>() : damaged();
-  }
-  tl::unexpected<Error> damaged() {
-    int status = Z_OK;
-    const char* const reason = gzerror(file_.get(), &status);
-    if (status == Z_ERRNO) return fail(Code::kData, "{}: {}", path_, std::strerror(errno));
-    return fail(Code::kData, "{}: damaged gzip file ({})", path_, status == Z_BUF_ERROR ? "it ends early" : reason);
-  }
-
-  std::string path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-};
+  return {};
+}
 
 uint32_t big_u32(Bytes bytes, size_t at) {
   return __builtin_bswap32(load_u32(bytes.data() + at));
@@ -122,7 +88,7 @@ Result<Content> read_idx(const std::string& path, size_t header_bytes,
                          Result<uint64_t> (*data_bytes)(const std::string& path, Bytes header)) {
   DT_TRY(GzipFile file, GzipFile::open(path));
   Content content;
-  DT_TRY_VOID(file.read(header_bytes, content));
+  DT_TRY_VOID(append(file, header_bytes, content));
   DT_TRY(const uint64_t announced, data_bytes(path, content));
   if (announced > kIdxBytesMax) {
     return fail(Code::kData, "{}: the header announces {} bytes, more than the limit of {}", path, announced,
@@ -130,7 +96,7 @@ Result<Content> read_idx(const std::string& path, size_t header_bytes,
   }
   const uint64_t whole = header_bytes + announced;
   content.reserve(whole + 1);
-  DT_TRY_VOID(file.read(announced + 1, content));
+  DT_TRY_VOID(append(file, announced + 1, content));
   if (content.size() == whole) return content;
   return fail(Code::kData, "{}: the header announces {} bytes, but the file has {}", path, whole,
               content.size() > whole ? "more" : fmt::format("only {}", content.size()));
@@ -156,7 +122,7 @@ bool is_idx_images(std::string_view name) {
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels) {
   DT_TRY(GzipFile file, GzipFile::open(images));
   Content header;
-  DT_TRY_VOID(file.read(kImagesHeader, header));
+  DT_TRY_VOID(append(file, kImagesHeader, header));
   DT_TRY_VOID(image_bytes(images, header));
   Content classes;
   if (!labels.empty()) {

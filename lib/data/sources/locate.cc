@@ -11,6 +11,7 @@
 
 #include "base/file_kind.h"
 #include "base/missing_data.h"
+#include "data/sources/cifar_source.h"
 #include "data/sources/folder_layout.h"
 #include "data/sources/idx_source.h"
 #include "data/sources/picture_folder.h"
@@ -143,33 +144,14 @@ Result<Located> locate_records(const DataFiles& files, const std::string& type) 
   return located;
 }
 
-// The files of a CIFAR data set in one of its forms, in a directory or in the folder that the form's archive has.
-struct CifarFiles {
-  std::string folder;
-  std::vector<std::string> train;
-  std::string test;
-};
-const std::vector<CifarFiles>& cifar_forms(const std::string& type) {
-  static const std::vector<CifarFiles> kTen = {
-      {"cifar-10-batches-bin",
-       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
-       "test_batch.bin"},
-      {"cifar-10-batches-py",
-       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
-       "test_batch"}};
-  static const std::vector<CifarFiles> kHundred = {{"cifar-100-binary", {"train.bin"}, "test.bin"},
-                                                   {"cifar-100-python", {"train"}, "test"}};
-  return type == "cifar10" ? kTen : kHundred;
-}
-
 // A form whose first file is in `directory`.
 struct FoundCifar {
-  const CifarFiles& files;
+  const CifarForm& files;
   std::string directory;
 };
 std::optional<FoundCifar> find_cifar(const std::string& directory, const std::string& type) {
-  for (const CifarFiles& files : cifar_forms(type)) {
-    for (const std::string& candidate : {directory, join(directory, files.folder)}) {
+  for (const CifarForm& files : cifar_forms(type == "cifar10" ? Cifar::k10 : Cifar::k100)) {
+    for (const std::string& candidate : {directory, join(directory, files.directory)}) {
       if (is_file(join(candidate, files.train.front()))) return FoundCifar{files, candidate};
     }
   }
