@@ -70,7 +70,8 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
 std::optional<int> BaselineJpeg::skip_rows() {
   const int interval = header_->restart_interval;
   if (interval == 0) return 0;
-  const int per_row = mcus_per_row_ / std::gcd(mcus_per_row_, interval);  // every so many markers, one begins a row
+  // Every so many markers, one begins a row. There is at least one MCU in a row.
+  const int per_row = std::max(1, mcus_per_row_ / std::gcd(mcus_per_row_, interval));
   int markers = static_cast<int>(int64_t{rows_.begin} * mcus_per_row_ / interval);
   markers -= markers % per_row;
   if (!scan_.skip_restarts(markers)) return std::nullopt;

@@ -11,8 +11,8 @@
 namespace dtrain::images {
 
 struct PngChange {
-  Window cut;      // the part to keep
-  ImageSize size;  // of the result; that of `cut`: it is not resized
+  Window cut = {};      // the part to keep
+  ImageSize size = {};  // of the result; that of `cut`: it is not resized
   Interpolation method = Interpolation::kBilinear;
 };
 // The PNG that `change`, called with the size of the picture in the file, asks for, with the channels and bits of the file.
