@@ -437,12 +437,13 @@ def test_nightly_runs_its_parts_and_names_those_that_failed():
 def test_a_broken_link_or_name_is_red():
     with Tree() as tree:
         tree.write("docs/b.md", "# A head\n")
-        tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
+        tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md, `Store::next_step`\n")
+        tree.write("lib/a.h", "class Store {\n  void next_step();\n};\n")
         tree.write("README.md", "[a](docs/a.md), [b](docs/b.md), [MXNet](docs/mxnet.md)\n")
         tree.git()
         ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended
-        for text in ("[b](c.md)", "[b](b.md#no-head)", "`scripts/absent`", "scripts/{test,absent}", "docs/c*.md"):
+        for text in ("[b](c.md)", "[b](b.md#no-head)", "`scripts/absent`", "scripts/{test,absent}", "docs/c*.md", "`Store::last_step()`"):
             tree.write("docs/a.md", text + "\n")
             ended = tree.run("scripts/dev/check-links")
             assert ended.returncode == 1 and "docs/a.md:1" in ended.stdout, (text, ended)
