@@ -8,8 +8,6 @@
 
 namespace dtrain {
 
-namespace {
-
 std::vector<std::string_view> words_of(std::string_view line) {
   constexpr std::string_view kBlank = " \t\r";
   std::vector<std::string_view> words;
@@ -22,7 +20,11 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
-}  // namespace
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  return text.substr(0, text.find_last_not_of(kSpace) + 1);
+}
 
 std::vector<WordLine> word_lines(std::string_view text) {
   std::vector<WordLine> lines;

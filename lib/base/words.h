@@ -13,7 +13,13 @@ struct WordLine {
   std::vector<std::string_view> words;
 };
 
-// The lines that are not blank, split at spaces and tabs. The words point into `text`.
+// The words between spaces, tabs and carriage returns. They point into `line`.
+std::vector<std::string_view> words_of(std::string_view line);
+
+// Without the spaces, tabs and ends of lines at both ends.
+std::string_view trimmed(std::string_view text);
+
+// The lines that are not blank, split into words, which point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
 
 // The words with `between` between them.

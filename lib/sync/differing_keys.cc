@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/words.h"
+
 namespace dtrain::sync::membership {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 std::map<std::string_view, std::string_view> lines_of(std::string_view text) {
   std::map<std::string_view, std::string_view> lines;

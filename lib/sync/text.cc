@@ -8,20 +8,12 @@
 #include <system_error>
 #include <vector>
 
+#include "base/words.h"
+
 namespace dtrain::sync {
 namespace {
 
 constexpr size_t kWorkersMax = 65536;  // the most that a parsed policy may have
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  while (!line.empty()) {
-    const size_t space = std::min(line.find(' '), line.size());
-    if (space > 0) words.push_back(line.substr(0, space));
-    line.remove_prefix(std::min(space + 1, line.size()));
-  }
-  return words;
-}
 
 template <class Number>
 bool parse_number(std::string_view word, Number& number) {

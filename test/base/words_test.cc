@@ -20,6 +20,13 @@ TEST_CASE("lines are split into words, and blank lines are only counted", "[base
   CHECK(word_lines("\n\n").empty());
 }
 
+TEST_CASE("a text is trimmed at both ends and nowhere else", "[base]") {
+  CHECK(trimmed(" \t a b\r\n") == "a b");
+  CHECK(trimmed("a") == "a");
+  CHECK(trimmed(" \r\n").empty());
+  CHECK(trimmed("").empty());
+}
+
 TEST_CASE("words are joined, the empty ones too", "[base]") {
   CHECK(joined({}, ", ") == "");
   CHECK(joined({"a"}, ", ") == "a");

@@ -179,7 +179,6 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "completed",
                            "Data is the limit: 42 % of worker 0&#39;s time",
                            "10 % of worker 0&#39;s time was spent waiting for other devices",
-                           "Worker 1 is slow: 400 samples/s",
                            "Where the time went",
                            "worker 1, forward: 4 s",
                            "worker 0, waiting for data: ",

@@ -10,18 +10,13 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "base/words.h"
 #include "data/records/image_list.h"
 
 namespace dtrain::data {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\f\v";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(kSpace) + 1);
-}
 
 // Removes the text up to the first of `separators` from `rest` and returns it.
 std::string_view next_field(std::string_view& rest, std::string_view separators) {

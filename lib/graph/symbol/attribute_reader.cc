@@ -14,12 +14,6 @@ namespace dtrain::graph {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\n\r") - begin + 1);
-}
-
 template <class Number>
 std::optional<Number> whole_text(std::string_view text) {
   Number value = 0;

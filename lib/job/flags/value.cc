@@ -11,16 +11,11 @@
 
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "base/words.h"
 
 namespace dtrain::job {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 // The number, if all of `text` is one.
 template <class T>

@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "base/duration_text.h"
-#include "base/median.h"
 #include "base/printable.h"
 #include "observe/charts/svg.h"
 #include "observe/charts/ticks.h"
@@ -274,24 +273,6 @@ std::string time_sentence(const Run& run) {
                      whose_time(run));
 }
 
-// A worker that is much slower than the others.
-std::string worker_sentence(const Run& run) {
-  constexpr double kSlow = 0.8;
-  std::vector<double> speeds;
-  std::pair<double, int64_t> slowest = {std::numeric_limits<double>::infinity(), 0};
-  for (const int64_t rank : run.workers_with("samples_per_s", false)) {
-    const double speed = run.curve({"samples_per_s", false, "worker", rank})->mean();
-    if (!std::isfinite(speed)) continue;
-    speeds.push_back(speed);
-    slowest = std::min(slowest, {speed, rank});
-  }
-  if (speeds.size() < 2) return {};
-  const double middle = median(speeds);
-  if (slowest.first >= kSlow * middle) return {};
-  return fmt::format("Worker {} is slow: {} samples/s, where the median of the workers is {}.", slowest.second,
-                     short_number(slowest.first), short_number(middle));
-}
-
 std::vector<std::string> slow_sentences(const Run& run) {
   std::vector<std::string> sentences;
   if (run.summary.is_object()) {
@@ -305,8 +286,6 @@ std::vector<std::string> slow_sentences(const Run& run) {
       sentences.emplace_back("These figures count from the time at which the run was resumed.");
     }
   }
-  sentences.push_back(worker_sentence(run));
-  std::erase(sentences, "");
   return sentences;
 }
 
