@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr uint64_t kRefusalsTold = 20;                    // each; of more, one a second
+constexpr uint64_t kRefusalsShown = 20;                   // the first ones; of further ones, one a second
 constexpr size_t kLinesKept = 20;                         // the first ones name the cause
 constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // for a cluster to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
@@ -156,7 +156,7 @@ AgentGroup::AgentGroup(AgentGroupOptions options, net::ListeningSockets listenin
     : options_(std::move(options)), port_(listening.port), key_(job::make_token()) {
   acceptor_.emplace(
       std::move(listening.sockets), net::AcceptorLimits::of_process(),
-      [this](const std::string& text) { told_.emplace_back(HostMessage{text}); },
+      [this](const std::string& text) { messages_.emplace_back(HostMessage{text}); },
       [this](UniqueFd connection) { return std::make_unique<NewAgent>(*this, std::move(connection)); });
   taken_.resize(options_.hosts.size());
   for (size_t i = 0; i < options_.hosts.size(); i++) {
@@ -239,8 +239,8 @@ std::optional<Clock::time_point> AgentGroup::wakes_at() const {
 void AgentGroup::take(std::vector<HostEvent>& events) {
   has_news_ = false;
   if (acceptor_) acceptor_->turn({});
-  events.insert(events.end(), told_.begin(), told_.end());
-  told_.clear();
+  events.insert(events.end(), messages_.begin(), messages_.end());
+  messages_.clear();
   int status = 0;
   const bool ended = runs_ && ::waitpid(command_.pid, &status, WNOHANG) == command_.pid;
   read_words(events);
@@ -253,9 +253,9 @@ void AgentGroup::hear(UniqueFd connection, std::string_view line) {
 }
 
 void AgentGroup::refuse(const UniqueFd& connection, std::string_view why) {
-  const std::optional<uint64_t> left_out = refused_++ < kRefusalsTold ? 0 : refusals_.admit();
+  const std::optional<uint64_t> left_out = refused_++ < kRefusalsShown ? 0 : refusals_.admit();
   if (!left_out) return;
-  told_.emplace_back(HostMessage{
+  messages_.emplace_back(HostMessage{
       fmt::format("refused a connection from {}: {}{}", peer_of(connection), why,
                   *left_out == 0 ? "" : fmt::format(" ({} more were refused since the last line)", *left_out))});
 }

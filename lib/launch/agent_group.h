@@ -83,9 +83,9 @@ class AgentGroup : public Host {
   AgentGroupOptions options_;
   uint16_t port_;
   std::optional<net::Acceptor> acceptor_;  // while agents are waited for
-  uint64_t refused_ = 0;
-  net::OncePerSecond refusals_;  // that are told
-  std::vector<HostEvent> told_;  // for the next take()
+  uint64_t refused_ = 0;                   // strangers so far
+  net::OncePerSecond refusals_;            // of the further ones
+  std::vector<HostEvent> messages_;        // for the next take()
   std::string key_;
   Process command_;
   bool runs_ = false;

@@ -29,6 +29,13 @@ bool is_gone(int error) {
 
 }  // namespace
 
+bool SilentPeer::waits() {
+  char byte = 0;
+  const ssize_t got = ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0) take_(std::move(connection_));
+  return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
 AcceptorLimits AcceptorLimits::of_process() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -35,6 +36,22 @@ class Caller {
   [[nodiscard]] virtual Clock::time_point until() const = 0;
   // It is about to be closed because its time is over.
   virtual void on_timeout() {}
+};
+
+// Waits for the first byte, and then hands the connection on with it.
+class SilentPeer : public Caller {
+ public:
+  using Take = std::function<void(UniqueFd)>;
+  SilentPeer(UniqueFd connection, std::chrono::milliseconds silence, Take take)
+      : connection_(std::move(connection)), until_(Clock::now() + silence), take_(std::move(take)) {}
+  bool waits() override;
+  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
+  [[nodiscard]] Clock::time_point until() const override { return until_; }
+
+ private:
+  UniqueFd connection_;
+  const Clock::time_point until_;
+  const Take take_;
 };
 
 struct AcceptorLimits {
@@ -68,7 +85,7 @@ class Acceptor {
   // Serves what has happened. `polled`: what watch() added, after the poll; empty: anything may have happened.
   void turn(std::span<const pollfd> polled);
 
-  // Waits for a connection that was served and of which more is to come. The caller has said what it waits for.
+  // Takes back a connection that was served and on which more is to come.
   void add(std::unique_ptr<Caller> caller);
 
  private:

@@ -2,8 +2,6 @@
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
 
@@ -12,22 +10,19 @@
 #include <vector>
 
 #include "net/connecting.h"
+#include "net/openssl.h"
 
 namespace dtrain::rpc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-template <auto free>
-struct Freed {
-  template <class T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using net::openssl::Bio;
+using net::openssl::Certificate;
+using net::openssl::Freed;
+using net::openssl::Key;
+using net::openssl::no_password;
+using net::openssl::reader;
 using Store = std::unique_ptr<X509_STORE, Freed<X509_STORE_free>>;
 using StoreContext = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_free>>;
 using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
@@ -37,15 +32,6 @@ void free_chain(STACK_OF(X509) * chain) {
   sk_X509_free(chain);
 }
 using Chain = std::unique_ptr<STACK_OF(X509), Freed<free_chain>>;
-
-// OpenSSL would ask for the password of an encrypted key at the terminal.
-int no_password(char* /*to*/, int /*size*/, int /*is_writing*/, void* /*data*/) {
-  return -1;
-}
-
-Bio reader(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
 
 std::vector<Certificate> certificates_in(const std::string& text) {
   std::vector<Certificate> all;

@@ -6,8 +6,6 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -157,28 +155,6 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   return {builder.BuildAndStart(), std::move(handler)};
 }
 
-// gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when accept
-// fails, as it does in a process that has no descriptor left.
-class SilentPeer : public net::Caller {
- public:
-  using Take = std::function<void(UniqueFd)>;
-  SilentPeer(UniqueFd connection, const Take& take) : connection_(std::move(connection)), take_(take) {}
-
-  bool waits() override {
-    char byte = 0;
-    const ssize_t got = ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got > 0) take_(std::move(connection_));
-    return got < 0 && (errno == EAGAIN || errno == EINTR);
-  }
-  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
-  [[nodiscard]] Clock::time_point until() const override { return until_; }
-
- private:
-  UniqueFd connection_;
-  const Take take_;
-  const Clock::time_point until_ = Clock::now() + std::chrono::milliseconds(kSilenceMs);
-};
-
 void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConnectionAcceptor& handler) {
   if (traffic == Traffic::kData) tune_loopback(connection.get());
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -249,11 +225,13 @@ Result<Listener> listen(const net::Listen& where, const Security& security, Traf
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
-  const auto meet = [take = SilentPeer::Take([traffic, handler](UniqueFd connection) {
-                       push(std::move(connection), traffic, *handler);
-                     })](UniqueFd connection) { return std::make_unique<SilentPeer>(std::move(connection), take); };
-  listener.acceptor =
-      std::make_unique<net::AcceptorThread>(std::move(opened->sockets), net::AcceptorLimits::of_process(), log, meet);
+  // gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when accept
+  // fails, as it does in a process that has no descriptor left.
+  const auto take = [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); };
+  listener.acceptor = std::make_unique<net::AcceptorThread>(
+      std::move(opened->sockets), net::AcceptorLimits::of_process(), log, [take](UniqueFd connection) {
+        return std::make_unique<net::SilentPeer>(std::move(connection), std::chrono::milliseconds(kSilenceMs), take);
+      });
   return listener;
 }
 

@@ -42,32 +42,13 @@ class Taker {
   std::set<std::string> heard_;
 };
 
-// Waits for the first byte.
-class Silent : public Caller {
- public:
-  Silent(UniqueFd connection, std::chrono::milliseconds silence, Taker& taker)
-      : connection_(std::move(connection)), until_(Clock::now() + silence), taker_(taker) {}
-  bool waits() override {
-    char byte = 0;
-    const ssize_t got = ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got > 0) taker_.take(std::move(connection_));
-    return got < 0;
-  }
-  [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
-  [[nodiscard]] Clock::time_point until() const override { return until_; }
-
- private:
-  UniqueFd connection_;
-  const Clock::time_point until_;
-  Taker& taker_;
-};
-
 struct Fixture {
   explicit Fixture(AcceptorLimits limits, std::chrono::milliseconds silence = 60s) {
     ListeningSockets opened = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
     port = opened.port;
     acceptor.emplace(std::move(opened.sockets), limits, Log::silent(), [this, silence](UniqueFd connection) {
-      return std::make_unique<Silent>(std::move(connection), silence, taker);
+      return std::make_unique<SilentPeer>(std::move(connection), silence,
+                                          [this](UniqueFd spoken) { taker.take(std::move(spoken)); });
     });
   }
   UniqueFd speaker(const std::string& words) const {

@@ -1,8 +1,6 @@
 #include "net/http/byte_stream.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -13,6 +11,7 @@
 #include <string_view>
 
 #include "net/http/http_server.h"
+#include "net/openssl.h"
 
 namespace dtrain::net {
 namespace {
@@ -40,16 +39,12 @@ class PlainStream final : public ByteStream {
   const int socket_;
 };
 
-template <auto free>
-struct Freed {
-  template <class T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
-using X509Pointer = std::unique_ptr<X509, Freed<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using openssl::Bio;
+using openssl::Certificate;
+using openssl::Freed;
+using openssl::Key;
+using openssl::no_password;
+using openssl::reader;
 
 class TlsStream final : public ByteStream {
  public:
@@ -97,20 +92,11 @@ class TlsStream final : public ByteStream {
   bool is_broken_ = false;
 };
 
-// OpenSSL would ask for the password of an encrypted key at the terminal.
-int no_password(char* /*to*/, int /*size*/, int /*is_writing*/, void* /*data*/) {
-  return -1;
-}
-
-Bio reader(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
 bool use_chain(SSL_CTX* context, const std::string& text) {
   const Bio source = reader(text);
-  const X509Pointer own(PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr));
+  const Certificate own(PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr));
   if (own == nullptr || SSL_CTX_use_certificate(context, own.get()) != 1) return false;
-  while (const X509Pointer next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)}) {
+  while (const Certificate next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)}) {
     if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) return false;
   }
   ERR_clear_error();  // the end of the text is reported as an error
