@@ -1,20 +1,19 @@
 #include "batch_job.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 
 #include "base/console.h"
-#include "cluster_files.h"
+#include "cluster/batch_follower.h"
+#include "cluster/batch_job.h"
+#include "cluster/cluster.h"
+#include "cluster/slurm_job.h"
 #include "job/process/exit_code.h"
-#include "launch/cluster/batch_follower.h"
-#include "launch/cluster/cluster.h"
-#include "launch/cluster/sge.h"
-#include "launch/cluster/sge_job.h"
-#include "launch/cluster/slurm_job.h"
-#include "launch/cluster/slurm_script.h"
+#include "job/process/token.h"
 #include "launch/foreground.h"
-#include "launch/this_machine.h"
+#include "notes.h"
+#include "proc/this_machine.h"
 #include "role/process/run_dir.h"
 
 namespace dtrain::cmd {
@@ -23,43 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Submission {
-  launch::BatchRequest request;
-  std::string script;  // its text
-  std::string script_file;
-  std::unique_ptr<launch::BatchSystem> system = {};
-};
-
-Result<Submission> sge_submission(const Call& call, const job::Flags& flags, const std::string& run_dir) {
+Result<cluster::Submission> submission_of(const Call& call, const job::Flags& flags, const std::string& run_dir) {
+  DT_TRY(const cluster::UserCommand command, command_of(call, flags));
   const std::string absolute = fs::absolute(run_dir).lexically_normal().string();
-  DT_TRY(launch::SgeJob job, sge_job_of(call, flags, absolute));
-  job.output_dir = absolute;
-  Submission submission{
-      .request = job.request, .script = launch::qsub_script(job), .script_file = absolute + "/sge.sh"};
-  submission.system = launch::sge_batch(job, submission.script_file);
-  return submission;
-}
-
-Result<Submission> submission_of(const Call& call, const job::Flags& flags, const std::string& run_dir) {
-  if (flags.launch.launcher == "sge") return sge_submission(call, flags, run_dir);
-  if (!flags.launch.hostfile.empty()) {
-    return fail(Code::kUsage,
-                "-H {}: outside of an allocation, Slurm chooses the nodes; --submit-option=--nodelist=NODES names them",
-                flags.launch.hostfile);
-  }
-  DT_TRY(const std::string executable, launch::this_executable());
-  const std::string absolute = fs::absolute(run_dir).lexically_normal().string();
-  Submission submission{.request = {}, .script = {}, .script_file = absolute + "/slurm.sh"};
-  DT_TRY(submission.request, launch::batch_request({.executable = executable,
-                                                    .arguments = call.arguments,
-                                                    .flags = flags,
-                                                    .launcher = flags.launch.launcher,
-                                                    .directory = fs::current_path().string(),
-                                                    .run_dir = absolute,
-                                                    .checkpoints = fs::absolute(role::save_prefix(flags, absolute))}));
-  submission.script = launch::sbatch_script(submission.request, launch::output_pattern(absolute));
-  submission.system = launch::slurm_batch(submission.request, {submission.script_file, absolute});
-  return submission;
+  return cluster::submission_of(command, absolute, fs::absolute(role::save_prefix(flags, absolute)));
 }
 
 // Only the user may read it, because flags such as --env may hold secrets.
@@ -83,22 +49,54 @@ bool has_left_files(const std::string& run_dir) {
 
 }  // namespace
 
-bool is_submitted(const Call& call, const job::Flags& flags) {
-  if (flags.launch.launcher == "sge") return !launch::in_sge_array(call.environment);
-  const bool is_inside = call.environment("SLURM_JOB_ID") && call.environment("SLURM_JOB_NODELIST");
-  return flags.launch.launcher == "slurm" && !is_inside;
+Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flags) {
+  DT_TRY(std::string executable, proc::this_executable());
+  return cluster::UserCommand{.executable = std::move(executable),
+                              .arguments = call.arguments,
+                              .flags = flags,
+                              .environment = call.environment,
+                              .directory = fs::current_path().string()};
+}
+
+Result<int> print_files(const Call& call, const job::Flags& flags) {
+  const std::vector<std::string>& asked =
+      flags.batch.print_for.empty() ? cluster::file_systems() : flags.batch.print_for;
+  DT_TRY(const cluster::UserCommand command, command_of(call, flags));
+  std::string text;
+  for (const std::string& system : asked) {
+    const Result<std::string> file = cluster::batch_file(system, command);
+    if (!file && !flags.batch.print_for.empty())
+      return tl::unexpected(Error(file.error()).with("printing the file for " + system));
+    if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);
+    if (!file) show_note(fmt::format("no file for {}: {}", system, file.error().message));
+    text += file ? *file : fmt::format("(none: {})\n", file.error().message);
+  }
+  std::fputs(text.c_str(), stdout);
+  return job::kExitOk;
+}
+
+Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags) {
+  DT_TRY(const cluster::UserCommand command, command_of(call, flags));
+  DT_TRY(const cluster::KubernetesJob job, cluster::kubernetes_job(command, "-" + job::make_token().substr(0, 8)));
+  if (flags.launch.dry_run) {
+    std::fputs(job.manifests.c_str(), stdout);
+    return job::kExitOk;
+  }
+  Console console = Console::to_stderr(flags.launch.terminal);
+  return launch::run_in_background(
+      console, [&](launch::Screen& screen) { return cluster::run_kubernetes_job(job, {}, screen); });
 }
 
 Result<int> submit_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
   // What the flags get wrong is said before a directory is made.
   DT_TRY_VOID(submission_of(call, flags, role::choose_run_dir(flags, resumed)));
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
-  DT_TRY(const Submission submission, submission_of(call, flags, run_dir.path()));
+  DT_TRY(const cluster::Submission submission, submission_of(call, flags, run_dir.path()));
   DT_TRY_VOID(write_script(submission.script_file, submission.script));
   run_dir.unlock();  // the launcher in the job claims the directory while this process waits for its end
   Console console = Console::to_stderr(flags.launch.terminal);
   Result<int> code = launch::run_in_background(
-      console, [&](launch::Screen& screen) { return launch::run_batch_job(*submission.system, {}, screen); });
+      console, [&](launch::Screen& screen) { return cluster::run_batch_job(*submission.system, {}, screen); });
   // From its start on, the run directory belongs to the launcher in the job.
   if ((code && *code == job::kExitOk) || has_left_files(run_dir.path())) {
     run_dir.keep();
@@ -110,15 +108,15 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
 }
 
 Result<Places> places_to_come(const job::Flags& flags) {
-  DT_TRY(job::HostAssignment nodes, launch::assign_to_unknown_nodes(flags));
+  DT_TRY(job::HostAssignment nodes, cluster::assign_to_unknown_nodes(flags));
   return Places{
-      .hosts = std::move(nodes), .starter = launch::usual_starter(flags.launch.launcher, false), .are_known = false};
+      .hosts = std::move(nodes), .starter = cluster::usual_starter(flags.launch.launcher, false), .are_known = false};
 }
 
 Result<std::string> submission_text(const Call& call, const job::Flags& flags, const std::string& run_dir) {
-  DT_TRY(const Submission submission, submission_of(call, flags, run_dir));
+  DT_TRY(const cluster::Submission submission, submission_of(call, flags, run_dir));
   return fmt::format("\ncommand that submits the job, for {}:\n{}\n\nthe script:\n{}",
-                     launch::asked_of(submission.request), launch::shell_line(submission.system->submit()),
+                     cluster::asked_of(submission.request), proc::shell_line(submission.system->submit()),
                      submission.script);
 }
 

@@ -1,17 +1,24 @@
-// `dtrain --launcher slurm` or sge outside of an allocation: the job is submitted to the batch system.
+// Jobs that a batch system runs: `dtrain --launcher slurm` or sge outside of an allocation, kubernetes, and print.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "cluster/batch_request.h"
 #include "command.h"
 #include "role/process/resume.h"
 #include "start_job.h"
 
 namespace dtrain::cmd {
 
-// Whether the job has to be submitted: --launcher names a batch system, and this process is not inside its nodes.
-bool is_submitted(const Call& call, const job::Flags& flags);
+// The user's command, in the current directory.
+Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flags);
+
+// Prints the file of each system that --print-for names; that of a single one is all that is printed.
+Result<int> print_files(const Call& call, const job::Flags& flags);
+
+// Runs the job by kubectl and returns its exit code.
+Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags);
 
 // Submits the job, follows it and returns its exit code. `resumed`: the run that it continues.
 Result<int> submit_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed);

@@ -179,7 +179,7 @@ Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
 
 // The flags to print for a benchmark of one process.
 std::string one_process_text(const Planned& planned) {
-  if (!planned.benchmark.infers) return launch::shell_line(planned.arguments) + "\n";
+  if (!planned.benchmark.infers) return proc::shell_line(planned.arguments) + "\n";
   const bench::BenchTrainOptions options = bench::inference_of(planned.benchmark);
   return fmt::format("inference by {} with batches of {}\n", options.network, options.batch_size);
 }
@@ -294,7 +294,7 @@ Result<int> bench_dlbs(const Call& call) {
     DT_TRY_VOID(bench::dlbs_benchmark(parameters));
     const std::string directory = std::filesystem::current_path().string();
     DT_TRY(const std::vector<std::string> command, bench::docker_command(parameters, directory));
-    fmt::print("{}\n", launch::shell_line(command));
+    fmt::print("{}\n", proc::shell_line(command));
     return job::kExitOk;
   }
   const bool simulates = parameters.text("exp.status") == "simulate";

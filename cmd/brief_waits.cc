@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::cmd {
 
@@ -19,7 +19,7 @@ constexpr const char* kSpinCount = "5000";
 
 void wait_briefly(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
-  const Result<std::string> executable = launch::this_executable();
+  const Result<std::string> executable = proc::this_executable();
   if (!executable || setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
   execv(executable->c_str(), argv);
 }

@@ -49,6 +49,8 @@ Result<int> doctor(const Call& call);
 // Not for users: a launcher and dtrain doctor start them on other hosts.
 Result<int> launch_agent(const Call& call);
 Result<int> examine_host(const Call& call);
+// Not for users: submits a service to YARN, follows and destroys it, alongside the launcher whose agents it starts.
+Result<int> launch_service(const Call& call);
 
 // The help of all sub-commands for users, in the order of `dtrain --help all`.
 Result<std::vector<CommandHelp>> command_helps();

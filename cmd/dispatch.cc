@@ -6,7 +6,6 @@
 
 #include "base/nearest.h"
 #include "base/words.h"
-#include "cluster_files.h"
 #include "command.h"
 #include "job/flags/command_line.h"
 #include "job/flags/value.h"

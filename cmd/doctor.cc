@@ -6,11 +6,11 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cluster/cluster.h"
 #include "doctor/examination.h"
 #include "doctor/gather.h"
 #include "doctor/report.h"
 #include "job/process/exit_code.h"
-#include "launch/cluster/cluster.h"
 #include "notes.h"
 #include "role/process/addresses.h"
 #include "role/process/run_dir.h"
@@ -125,8 +125,8 @@ Result<Places> places_of(const Call& call, const Subject& subject) {
   const bool all = !subject.all_hosts.empty() && subject.flags.launch.on_other_hosts();
   if (!all) return places_of(call, subject.flags, Missing());
   Places places{.hosts = one_worker_each(subject)};
-  if (!launch::is_cluster(subject.flags.launch.launcher)) return places;
-  DT_TRY(launch::Cluster cluster, launch::find_cluster(subject.flags, call.environment, places.hosts));
+  if (!cluster::is_cluster(subject.flags.launch.launcher)) return places;
+  DT_TRY(cluster::Cluster cluster, cluster::find_cluster(subject.flags, call.environment, places.hosts));
   return Places{std::move(cluster.assignment), std::move(cluster.starter)};
 }
 

@@ -6,7 +6,7 @@
 #include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 #include "recorded_jobs.h"
 
 namespace dtrain::cmd {
@@ -72,7 +72,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
   if (processes.empty()) return {};
   const size_t count = processes.size();
   const std::vector<launch::RecordedProcess> left = launch::end_processes(std::move(processes), stop_time, print_wait);
-  const std::string host = launch::this_host();
+  const std::string host = proc::this_host();
   fmt::print("{}: ended {} of {} processes of job '{}'\n", host, count - left.size(), count, job);
   for (const launch::RecordedProcess& process : left) {
     fmt::print(stderr, "{}: {} {} (pid {}) does not end, not even after SIGKILL\n", host, process.role, process.rank,
@@ -81,7 +81,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
   return {true, left.empty() ? job::kExitOk : job::kExitInternal};
 }
 
-Outcome report(const job::SshAddress& host, const launch::Finished& answer) {
+Outcome report(const job::SshAddress& host, const proc::Finished& answer) {
   for (const std::string& line : answer.output) fmt::print("{}\n", line);
   if (answer.ended_with(job::kExitOk)) return {true, job::kExitOk};
   if (answer.ended_with(job::kExitUsage)) return {};  // no process of this job runs there

@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 #include <filesystem>
 
-#include "launch/package/staged.h"
-#include "launch/this_machine.h"
 #include "notes.h"
+#include "package/staged.h"
+#include "proc/this_machine.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -40,14 +40,14 @@ constexpr const char* kPackageUsage =
     "the libraries of glibc, which every host has, and those of NVIDIA, which only hosts with GPUs need. Unpack the\n"
     "archive anywhere on a Linux host with an x86-64 processor, and run bin/dtrain.";
 
-void print_files(const launch::Contents& contents) {
-  for (const launch::PackedFile& file : contents.files) {
+void print_files(const package::Contents& contents) {
+  for (const package::PackedFile& file : contents.files) {
     const std::string source = file.source.empty() ? "" : "  from " + file.source;
     fmt::print("{:>10}  {}{}\n", file.bytes, file.name, source);
   }
 }
 
-void print_summary(const launch::Contents& contents) {
+void print_summary(const package::Contents& contents) {
   fmt::print("{}: build {}, {} files, {:.1f} MiB, {} libraries\n", contents.name, contents.build_id,
              contents.files.size() + 1, static_cast<double>(contents.bytes()) / kMiB, contents.libraries.size());
   fmt::print("hosts need: an x86-64 processor, Linux, glibc {} or newer\n", contents.glibc);
@@ -83,9 +83,9 @@ Result<int> package(const Call& call) {
   DT_TRY(ToolLine<PackageOptions> line, read_tool_line(package_flags(), kPackageUsage, call, 0, 0));
   if (line.help) return 0;
   PackageOptions& options = line.options;
-  DT_TRY(const std::string executable, launch::this_executable());
-  launch::SignalQueue signals;
-  DT_TRY(const launch::Contents contents, launch::package_contents(executable, signals), "collecting the files");
+  DT_TRY(const std::string executable, proc::this_executable());
+  proc::SignalQueue signals;
+  DT_TRY(const package::Contents contents, package::package_contents(executable, signals), "collecting the files");
   if (options.out.empty()) options.out = contents.name + ".tar.gz";
   if (options.dry_run) {
     print_files(contents);
@@ -96,7 +96,7 @@ Result<int> package(const Call& call) {
   print_summary(contents);
   std::fflush(stdout);
   const std::string temporary = call.environment("TMPDIR").value_or("/tmp");
-  DT_TRY(const launch::StagedPackage staged, launch::StagedPackage::create(contents, temporary, signals));
+  DT_TRY(const package::StagedPackage staged, package::StagedPackage::create(contents, temporary, signals));
   DT_TRY_VOID(staged.write_archive(options.out, signals), "writing '{}'", options.out);
   fmt::print("wrote {}, {:.1f} MiB\n", options.out, static_cast<double>(fs::file_size(options.out)) / kMiB);
   return 0;

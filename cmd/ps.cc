@@ -41,7 +41,7 @@ Result<int> ps(const Call& call) {
   DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"ps", "--plain"}, kAnswerTime));
   int code = job::kExitOk;
   for (size_t i = 0; i < asked.answers.size(); i++) {
-    const launch::Finished& answer = asked.answers[i];
+    const proc::Finished& answer = asked.answers[i];
     for (launch::RecordedProcess& process : launch::parse_plain(answer.output)) processes.push_back(std::move(process));
     if (answer.ended_with(job::kExitOk)) continue;
     fmt::print(stderr, "error [start-up] {}\n", launch::complaint(asked.hosts[i], answer));

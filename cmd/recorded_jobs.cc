@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "launch/make_job.h"
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::cmd {
 
@@ -14,7 +14,7 @@ Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::str
   if (!text) return fail(Code::kUsage, "-H: {}", text.error().message);
   DT_TRY(const job::HostFile file, job::parse_host_file(*text, options.hostfile));
   all.hosts = job::ssh_addresses(file);
-  DT_TRY(const std::string executable, launch::this_executable());
+  DT_TRY(const std::string executable, proc::this_executable());
   arguments.insert(arguments.begin(), launch::remote_executable(executable, options.sync_dst_dir));
   DT_TRY(all.answers, launch::ask_hosts(all.hosts, arguments, limit));
   return all;

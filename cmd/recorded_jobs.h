@@ -26,7 +26,7 @@ std::vector<job::FlagRow<Options>> hosts_rows() {
 
 struct HostsAnswers {
   std::vector<job::SshAddress> hosts;  // the distinct hosts of the file; empty without a file
-  std::vector<launch::Finished> answers;
+  std::vector<proc::Finished> answers;
 };
 
 constexpr std::chrono::seconds kAnswerTime{60};

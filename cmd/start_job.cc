@@ -3,14 +3,14 @@
 #include <filesystem>
 
 #include "base/console.h"
+#include "cluster/cluster.h"
 #include "job/process/people.h"
 #include "job/process/process_environment.h"
 #include "job/process/token.h"
-#include "launch/cluster/cluster.h"
 #include "launch/foreground.h"
 #include "launch/job_record.h"
 #include "launch/supervisor.h"
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 #include "role/process/addresses.h"
 #include "role/process/report.h"
 #include "telemetry/trace_file.h"
@@ -87,16 +87,17 @@ Result<std::optional<job::HostAssignment>> named_hosts(const job::Flags& flags, 
 
 Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
   DT_TRY(std::optional<job::HostAssignment> hosts, named_hosts(flags, missing));
-  if (!launch::is_cluster(flags.launch.launcher)) return Places{.hosts = std::move(hosts)};
-  Result<launch::Cluster> cluster = launch::find_cluster(flags, call.environment, hosts);
+  if (!cluster::is_cluster(flags.launch.launcher)) return Places{.hosts = std::move(hosts)};
+  Result<cluster::Cluster> cluster = cluster::find_cluster(flags, call.environment, hosts);
   if (cluster) return Places{std::move(cluster->assignment), std::move(cluster->starter), std::move(cluster->ways)};
   if (missing == nullptr || cluster.error().code != Code::kStartup) return tl::unexpected(std::move(cluster.error()));
   missing->push_back(fmt::format("--launcher {}: {}", flags.launch.launcher, cluster.error().message));
-  return Places{hosts ? *hosts : unknown_hosts(flags), launch::usual_starter(flags.launch.launcher, hosts.has_value())};
+  return Places{hosts ? *hosts : unknown_hosts(flags),
+                cluster::usual_starter(flags.launch.launcher, hosts.has_value())};
 }
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
-  DT_TRY(const std::string executable, launch::this_executable());
+  DT_TRY(const std::string executable, proc::this_executable());
   DT_TRY(const std::string token, job::token_of(setting.flags.launch));
   DT_TRY(launch::Variables variables, variables_of(call, setting.flags.launch));
   DT_TRY(const std::string address, scheduler_address(setting.flags, setting.places, setting.missing));
@@ -104,7 +105,7 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
   const launch::JobSetting job{.executable = executable,
                                .arguments = std::move(setting.arguments),
                                .flags = setting.flags,
-                               .host = is_known ? launch::this_host() : "NODE1",
+                               .host = is_known ? proc::this_host() : "NODE1",
                                .hosts = std::move(setting.places.hosts),
                                .run_dir = setting.run_dir,
                                .token = token,

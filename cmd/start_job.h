@@ -20,7 +20,7 @@ using Missing = std::vector<std::string>*;
 struct Places {
   std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this machine
   std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh reaches the hosts
-  std::vector<std::string> ways = {};                // see launch::Cluster
+  std::vector<std::string> ways = {};                // see cluster::Cluster
   bool are_known = true;                             // false: the hosts' names stand for those that will be given
 };
 // Assigns the job's processes to the hosts of its host file, or to those of the cluster that --launcher names. If the

@@ -7,7 +7,7 @@
 
 #include "base/host_limits.h"
 #include "batch_job.h"
-#include "cluster_files.h"
+#include "cluster/batch_job.h"
 #include "command.h"
 #include "dry_run.h"
 #include "job/flags/rows.h"
@@ -83,7 +83,7 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  const bool is_dry_submission = missing != nullptr && is_submitted(call, flags);
+  const bool is_dry_submission = missing != nullptr && cluster::is_submitted(flags, call.environment);
   DT_TRY(Places places, is_dry_submission ? places_to_come(flags) : places_of(call, flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
@@ -105,7 +105,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
     const std::string run_dir = role::choose_run_dir(flags, resumed);
     DT_TRY(const JobToStart job, job_to_start(call, flags, run_dir, &missing));
     table = launch::dry_run_text(job.processes);
-    if (is_submitted(call, flags)) {
+    if (cluster::is_submitted(flags, call.environment)) {
       DT_TRY(const std::string submission, submission_text(call, flags, run_dir));
       table += submission;
     }
@@ -120,8 +120,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
 std::optional<launch::JobRecord> record_process(const Call& call, const std::string& run_dir) {
   Result<launch::JobRecord> record =
       launch::JobRecord::create(launch::record_root(call.environment), launch::job_name(run_dir));
-  const Result<> added =
-      record.and_then([](const launch::JobRecord& made) { return made.add("worker", 0, ::getpid()); });
+  const Result<> added = record.and_then([](launch::JobRecord& made) { return made.add("worker", 0, ::getpid()); });
   if (added) return std::move(*record);
   show_note(fmt::format("`dtrain ps` will not list this run: {}", added.error().message));
   return std::nullopt;
@@ -169,7 +168,8 @@ Result<int> train(const Call& call) {
   if (search.is_finished) return job::kExitOk;
   DT_TRY_VOID(check_early(flags));
   if (!flags.distributed()) return run_process(call, flags);
-  return is_submitted(call, flags) ? submit_job(call, flags, search.run) : launch_job(call, flags, search.run);
+  return cluster::is_submitted(flags, call.environment) ? submit_job(call, flags, search.run)
+                                                        : launch_job(call, flags, search.run);
 }
 
 }  // namespace dtrain::cmd

@@ -14,15 +14,15 @@
 #include "launch/connect_gate.h"
 #include "launch/host_runs.h"
 #include "launch/hosts.h"
-#include "launch/this_machine.h"
 #include "net/endpoint.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::doctor {
 namespace {
 
 namespace fs = std::filesystem;
 using launch::Command;
-using launch::Finished;
+using proc::Finished;
 
 constexpr auto kFactsTime = std::chrono::seconds(30);  // after the agent's greeting: names, data and memory
 constexpr auto kMeasuringTime = std::chrono::seconds(30);
@@ -105,7 +105,7 @@ Result<> Examination::plan() {
   examined_.hosts.push_back({.name = "this machine", .is_launcher = true, .is_here = true});
   for (const launch::Machine& machine : job.machines) examined_.hosts.push_back({.name = machine.name});
   parts_.resize(examined_.hosts.size());
-  DT_TRY(const std::string executable, launch::this_executable());
+  DT_TRY(const std::string executable, proc::this_executable());
   parts_[0].command = job.scheduler;
   if (job.machines.empty() && !setting_.is_distributed) {
     parts_[0].command = {.arguments = setting_.arguments_here};

@@ -19,8 +19,8 @@
 #include "base/host_limits.h"
 #include "doctor/gather.h"
 #include "job/process/build_id.h"
-#include "launch/this_machine.h"
 #include "net/address_list.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -102,7 +102,7 @@ std::string why_not_writable(const std::string& directory) {
 
 void gather_system(Facts& facts) {
   facts.build_id = std::string(job::build_id());
-  facts.host_name = launch::this_host();
+  facts.host_name = proc::this_host();
   facts.processor = this_processor();
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.open_files = static_cast<int64_t>(limit.rlim_cur);

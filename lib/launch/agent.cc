@@ -12,7 +12,7 @@
 #include "launch/job.h"
 #include "launch/local_host.h"
 #include "launch/message.h"
-#include "launch/signal_queue.h"
+#include "proc/signal_queue.h"
 
 namespace dtrain::launch {
 namespace {
@@ -39,10 +39,10 @@ class Agent {
   [[nodiscard]] bool busy() const { return host_ != nullptr && host_->running(); }
 
   const AgentOptions& options_;
-  SignalQueue signals_;
+  proc::SignalQueue signals_;
   std::unique_ptr<LocalHost> host_;  // null until the launcher asked to open
   std::chrono::milliseconds kill_after_{0};
-  LineSplitter requests_{kMessageMax};
+  proc::LineSplitter requests_{kMessageMax};
   std::string outbox_;
   bool ending_ = false;  // the launcher is gone
   bool killed_ = false;
@@ -130,9 +130,9 @@ void Agent::tell_events() {
   std::vector<HostEvent> events;
   if (outbox_.size() < kOutboxMax) host_->take(events);
   for (const HostEvent& event : events) {
-    if (const OutputLine* line = std::get_if<OutputLine>(&event)) {
+    if (const proc::OutputLine* line = std::get_if<proc::OutputLine>(&event)) {
       tell({line->is_stdout ? "out" : "err", std::to_string(line->process), line->text});
-    } else if (const ProcessEnd* end = std::get_if<ProcessEnd>(&event)) {
+    } else if (const proc::ProcessEnd* end = std::get_if<proc::ProcessEnd>(&event)) {
       tell({"end", std::to_string(end->process), std::to_string(end->status), std::to_string(end->peak_rss_bytes)});
     }
   }

@@ -76,9 +76,9 @@ class ContactLink : public AgentLink {
     const short out = outbox_.empty() ? 0 : POLLOUT;
     watched.push_back({.fd = contact_->connection.get(), .events = static_cast<short>(POLLIN | out), .revents = 0});
   }
-  void read(const LineSplitter::Sink& message, const LineSplitter::Sink& /*words*/) override {
+  void read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& /*words*/) override {
     flush();
-    read_lines(contact_->connection, in_, kReadsPerTurn, message);
+    proc::read_lines(contact_->connection, in_, proc::kReadsPerTurn, message);
   }
   [[nodiscard]] std::string missing() const override {
     return fmt::format("did not get an agent from {}, which has started {} of {},", contact_->tool, *contact_->called,
@@ -101,7 +101,7 @@ class ContactLink : public AgentLink {
   }
 
   std::shared_ptr<AgentGroup::Contact> contact_;
-  LineSplitter in_{kMessageMax};
+  proc::LineSplitter in_{kMessageMax};
   std::string outbox_;
   std::optional<Clock::time_point> gone_by_;
 };
@@ -172,7 +172,7 @@ AgentGroup::AgentGroup(AgentGroupOptions options, net::ListeningSockets listenin
 Result<> AgentGroup::run_command() {
   Command command = options_.command(net::to_text({options_.address, port_}));
   command.environment.push_back(fmt::format("{}={}", kAgentKey, key_));
-  DT_TRY(command_, start_with_input(command), "starting the agents with {}", options_.tool);
+  DT_TRY(command_, proc::start_with_input(command.program()), "starting the agents with {}", options_.tool);
   command_.in.close();
   runs_ = true;
   return {};
@@ -279,10 +279,11 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
     if (first_lines_.size() < kLinesKept) first_lines_.push_back(line);
     events.emplace_back(HostMessage{line});
   };
-  read_lines(command_.err, err_, kReadsPerTurn, sink);
+  proc::read_lines(command_.err, err_, proc::kReadsPerTurn, sink);
   // What a command prints while it follows a job is no reason why it has failed.
   const auto progress = [&](const std::string& line) { events.emplace_back(HostMessage{line}); };
-  read_lines(command_.out, out_, kReadsPerTurn, options_.follows_job ? LineSplitter::Sink(progress) : sink);
+  proc::read_lines(command_.out, out_, proc::kReadsPerTurn,
+                   options_.follows_job ? proc::LineSplitter::Sink(progress) : sink);
 }
 
 void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
@@ -295,7 +296,7 @@ void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
   for (const auto& contact : contacts_) {
     if (contact->is_taken) continue;
     contact->why_none = fmt::format("has no agent, because {} {}{}{}", options_.tool, how,
-                                    first_lines_.empty() ? "" : ": ", first_words(first_lines_));
+                                    first_lines_.empty() ? "" : ": ", proc::first_words(first_lines_));
   }
 }
 

@@ -14,11 +14,11 @@
 #include "launch/call_back.h"
 #include "launch/command.h"
 #include "launch/host.h"
-#include "launch/process_group.h"
 #include "net/acceptor.h"
 #include "net/endpoint.h"
 #include "net/listening_sockets.h"
 #include "net/refusal_log.h"
+#include "proc/process_group.h"
 
 namespace dtrain::launch {
 
@@ -87,9 +87,9 @@ class AgentGroup : public Host {
   net::OncePerSecond refusals_;            // of the further ones
   std::vector<HostEvent> messages_;        // for the next take()
   std::string key_;
-  Process command_;
+  proc::Process command_;
   bool runs_ = false;
-  LineSplitter out_, err_;
+  proc::LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // by host
   std::vector<bool> taken_;                         // by host: whether an agent has called

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/output.h"
+#include "proc/lines.h"
 
 namespace dtrain::launch {
 
@@ -37,7 +37,7 @@ class AgentLink {
   virtual void watch(std::vector<pollfd>& watched) const = 0;
   // Delivers the lines that have arrived. `message`: lines of the agent, or of a shell before it. `words`: what the
   // program that carries the connection says about it.
-  virtual void read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) = 0;
+  virtual void read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& words) = 0;
   // Before the agent's first line: what is missing, as the end of such a sentence.
   [[nodiscard]] virtual std::string missing() const = 0;
   // After the end of the connection: why there is none, as the end of a sentence that begins with the host's name

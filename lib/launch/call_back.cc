@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/words.h"
 #include "launch/message.h"
-#include "launch/this_machine.h"
 #include "net/connecting.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::launch {
 namespace {
@@ -59,7 +59,7 @@ Hello hello_of(const job::Environment& environment) {
   return {.key = environment(kAgentKey).value_or(""),
           .number = number_here(environment),
           // With several Slurm daemons on one machine, only this name tells them apart.
-          .host = environment("SLURMD_NODENAME").value_or(this_host()),
+          .host = environment("SLURMD_NODENAME").value_or(proc::this_host()),
           .addresses = net::own_address_texts()};
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "proc/program.h"
+
 namespace dtrain::launch {
 
 struct Command {
@@ -16,10 +18,8 @@ struct Command {
 
   // "worker 3"; the scheduler has no number because there is only one.
   [[nodiscard]] std::string name() const;
+  [[nodiscard]] proc::Program program() const { return {.arguments = arguments, .environment = environment}; }
 };
-
-// The command line in shell syntax, with quotes where they are needed.
-std::string shell_line(const std::vector<std::string>& arguments);
 
 // The table that --dry-run prints: one line per process with rank, role, host and command line. Command lines contain
 // no secrets.

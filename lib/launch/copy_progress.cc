@@ -31,7 +31,7 @@ std::optional<int64_t> copied_bytes(const std::string& line) {
   return percent && rest.starts_with('%') ? bytes : std::nullopt;
 }
 
-std::optional<int64_t> bytes_to_copy(const Finished& answer) {
+std::optional<int64_t> bytes_to_copy(const proc::Finished& answer) {
   for (const std::vector<std::string>* lines : {&answer.output, &answer.errors}) {
     for (const std::string_view line : *lines) {
       for (const std::string_view words : {"Total transferred file size:", "Total bytes written:"}) {

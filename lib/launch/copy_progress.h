@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launch/run_all.h"
+#include "proc/run.h"
 
 namespace dtrain::launch {
 
@@ -15,6 +15,6 @@ std::optional<int64_t> copied_bytes(const std::string& line);
 
 // How many bytes rsync_command() or tar_command() will copy, from what rsync_size_command() or tar_size_command()
 // printed. Nothing if it does not say so.
-std::optional<int64_t> bytes_to_copy(const Finished& answer);
+std::optional<int64_t> bytes_to_copy(const proc::Finished& answer);
 
 }  // namespace dtrain::launch

@@ -9,9 +9,9 @@
 
 #include "base/progress_bar.h"
 #include "launch/copy_progress.h"
-#include "launch/output.h"
-#include "launch/package/tool.h"
-#include "launch/run_all.h"
+#include "launch/job_record.h"
+#include "proc/lines.h"
+#include "proc/run.h"
 
 namespace dtrain::launch {
 namespace {
@@ -81,15 +81,15 @@ struct Target {
 };
 
 // Why a copy failed: what it printed, or else how it ended.
-std::string complaint(const Finished& copy) {
-  if (!copy.errors.empty()) return first_words(copy.errors);
+std::string complaint(const proc::Finished& copy) {
+  if (!copy.errors.empty()) return proc::first_words(copy.errors);
   if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
   return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
 }
 
 class Copier {
  public:
-  Copier(const Job& job, Screen& screen, SignalQueue& signals) : job_(job), screen_(screen), signals_(signals) {
+  Copier(const Job& job, Screen& screen, proc::SignalQueue& signals) : job_(job), screen_(screen), signals_(signals) {
     for (const Machine& machine : job.machines) {
       if (machine.copy) targets_.push_back({&machine});
     }
@@ -98,7 +98,7 @@ class Copier {
   Result<> run() {
     if (targets_.empty()) return {};
     screen_.line(fmt::format("dtrain: packing this program for {} hosts", targets_.size()));
-    DT_TRY(const StagedPackage package, job_.package(signals_), "packing this program for --sync-dst-dir");
+    DT_TRY(const package::StagedPackage package, job_.package(signals_), "packing this program for --sync-dst-dir");
     DT_TRY_VOID(ask(package.id()));
     DT_TRY_VOID(send_program(package));
     return send_files();
@@ -108,7 +108,7 @@ class Copier {
   Result<> ask(const std::string& id) {
     std::vector<std::vector<std::string>> commands;
     for (const Target& target : targets_) commands.push_back(ask_command(*target.machine->copy, id));
-    DT_TRY(const std::vector<Finished> answers,
+    DT_TRY(const std::vector<proc::Finished> answers,
            run_for(targets_, commands, {"asking the hosts", "preparing the copy to {} failed: {}"}));
     for (size_t i = 0; i < targets_.size(); i++) {
       targets_[i].state = parse_copy_state(answers[i].output);
@@ -120,7 +120,7 @@ class Copier {
     return {};
   }
 
-  Result<> send_program(const StagedPackage& package) {
+  Result<> send_program(const package::StagedPackage& package) {
     std::vector<Target> without;
     for (const Target& target : targets_) {
       if (!target.state.has_program) without.push_back(target);
@@ -194,11 +194,11 @@ class Copier {
       commands.push_back(target.by_rsync ? rsync_size_command(copy) : tar_size_command(copy));
     }
     StepProgress progress({"comparing the current directory", ""}, commands.size(), live());
-    const auto goes_on = [&](size_t i, const Finished&) {
+    const auto goes_on = [&](size_t i, const proc::Finished&) {
       progress.end(i);
       return true;  // the copy will report the failure
     };
-    DT_TRY(const std::vector<Finished> answers, run_commands(commands, {.host = host_options(), .goes_on = goes_on}));
+    DT_TRY(const std::vector<proc::Finished> answers, run_commands(commands, {.goes_on = goes_on}));
     std::vector<std::optional<int64_t>> sizes;
     sizes.reserve(targets.size());
     for (const size_t command : command_of) sizes.push_back(bytes_to_copy(answers[command]));
@@ -206,57 +206,59 @@ class Copier {
   }
 
   Result<Rsync> find_rsync() {
-    DT_TRY(const Finished present, run_tool({"sh", "-c", "command -v rsync"}, signals_));
+    DT_TRY(const proc::Finished present, proc::run({.arguments = {"sh", "-c", "command -v rsync"}}, signals_));
     if (!present.ended_with(0)) return Rsync{};
-    DT_TRY(const Finished version, run_tool({"rsync", "--info=progress2", "--version"}, signals_));
+    DT_TRY(const proc::Finished version,
+           proc::run({.arguments = {"rsync", "--info=progress2", "--version"}}, signals_));
     return Rsync{.is_here = true, .prints_bytes = version.ended_with(0)};
   }
 
   // Runs one command for each target.
-  Result<std::vector<Finished>> run_for(const std::vector<Target>& targets,
-                                        const std::vector<std::vector<std::string>>& commands, const Step& step) {
+  Result<std::vector<proc::Finished>> run_for(const std::vector<Target>& targets,
+                                              const std::vector<std::vector<std::string>>& commands, const Step& step) {
     StepProgress progress(step, targets.size(), live());
     std::optional<size_t> failed;
-    const auto goes_on = [&](size_t i, const Finished& copy) {
+    const auto goes_on = [&](size_t i, const proc::Finished& copy) {
       progress.end(i);
       if (!failed && !copy.ended_with(0)) failed = i;
       return !failed;
     };
     const auto takes_line = [&](size_t i, const std::string& line) { return progress.line(i, line); };
-    DT_TRY(std::vector<Finished> ended,
-           run_commands(commands, {.host = host_options(), .goes_on = goes_on, .takes_line = takes_line}));
+    DT_TRY(std::vector<proc::Finished> ended, run_commands(commands, {.goes_on = goes_on, .takes_line = takes_line}));
     if (!failed) return ended;
     return fail(Code::kStartup, "--sync-dst-dir: {}",
                 fmt::format(fmt::runtime(step.failure), targets[*failed].machine->name, complaint(ended[*failed])));
   }
 
-  Result<std::vector<Finished>> run_commands(const std::vector<std::vector<std::string>>& arguments,
-                                             const RunAllOptions& options) {
-    std::vector<Command> commands;
-    commands.reserve(arguments.size());
-    for (const std::vector<std::string>& words : arguments) {
-      commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = words});
-    }
-    DT_TRY(std::vector<Finished> ended, run_all(commands, options, signals_), "copying to the hosts");
+  // Recorded as processes of the job, so that `dtrain kill` ends them too.
+  Result<std::vector<proc::Finished>> run_commands(const std::vector<std::vector<std::string>>& commands,
+                                                   proc::RunAllOptions options) {
+    DT_TRY(JobRecord record, JobRecord::create(job_.record_root, job_.name, job_.limits.kill_after));
+    options.children = {.kill_after = job_.limits.kill_after,
+                        .stdout_ends = proc::LineEnds::kReturnToo,
+                        .leftover_file = record.file(),
+                        .leftover_directory = record.directory()};
+    options.on_start = [&](size_t i, pid_t pid) { return record.add("copy", static_cast<int>(i), pid); };
+    std::vector<proc::Program> programs;
+    programs.reserve(commands.size());
+    for (const std::vector<std::string>& arguments : commands) programs.push_back({.arguments = arguments});
+    DT_TRY(std::vector<proc::Finished> ended, proc::run_all(programs, options, signals_), "copying to the hosts");
     return ended;
   }
 
-  [[nodiscard]] LocalHostOptions host_options() const {
-    return {job_.name, job_.record_root, job_.limits.kill_after, LineEnds::kReturnToo};
-  }
   [[nodiscard]] ShowLive live() const {
     return [this](const Live& live) { screen_.live(live); };
   }
 
   const Job& job_;
   Screen& screen_;
-  SignalQueue& signals_;
+  proc::SignalQueue& signals_;
   std::vector<Target> targets_;
 };
 
 }  // namespace
 
-Result<> copy_to_hosts(const Job& job, Screen& screen, SignalQueue& signals) {
+Result<> copy_to_hosts(const Job& job, Screen& screen, proc::SignalQueue& signals) {
   return Copier(job, screen, signals).run();
 }
 

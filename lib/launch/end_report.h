@@ -8,8 +8,8 @@
 #include "launch/command.h"
 #include "launch/job.h"
 #include "launch/outcome.h"
-#include "launch/output.h"
 #include "launch/screen.h"
+#include "proc/lines.h"
 
 namespace dtrain::launch {
 

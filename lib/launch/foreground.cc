@@ -15,8 +15,8 @@
 #include "base/thread.h"
 #include "job/process/exit_code.h"
 #include "launch/message.h"
-#include "launch/output.h"
-#include "launch/process_group.h"
+#include "proc/lines.h"
+#include "proc/process_group.h"
 
 namespace dtrain::launch {
 namespace {
@@ -103,7 +103,7 @@ class SignalThread {
 
 // Shows messages until the child has closed its end.
 void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
-  LineSplitter splitter(kMessageMax);
+  proc::LineSplitter splitter(kMessageMax);
   const auto sink = [&](const std::string& message) {
     if (Result<> shown = show(message, console); !shown) console.line(shown.error().text());
   };
@@ -112,11 +112,11 @@ void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
     if (::poll(watched.data(), watched.size(), -1) < 0) continue;
     eventfd_t count = 0;
     if (watched[1].revents != 0 && ::eventfd_read(signals.resized_fd(), &count) == 0) console.resized();
-    if (watched[0].revents != 0) read_lines(from, splitter, 1, sink);
+    if (watched[0].revents != 0) proc::read_lines(from, splitter, 1, sink);
   }
 }
 
-[[noreturn]] void be_child(pid_t parent, Pipe pipe, const std::function<Result<int>(Screen&)>& work) {
+[[noreturn]] void be_child(pid_t parent, proc::Pipe pipe, const std::function<Result<int>(Screen&)>& work) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGHUP);
   if (::getppid() != parent) ::_exit(job::kExitInternal);  // the parent died before prctl took effect
@@ -137,7 +137,7 @@ void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
 }  // namespace
 
 Result<int> run_in_background(Console& console, const std::function<Result<int>(Screen&)>& work) {
-  DT_TRY(Pipe pipe, make_pipe());
+  DT_TRY(proc::Pipe pipe, proc::make_pipe());
   const sigset_t blocked = passed_on();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &blocked, &before);

@@ -16,25 +16,15 @@
 
 #include "base/error.h"
 #include "launch/command.h"
+#include "proc/children.h"
 
 namespace dtrain::launch {
 
-using Clock = std::chrono::steady_clock;
+using Clock = proc::Clock;
 
 // How long a host may take, after it was closed, to report that all its processes have ended.
 inline constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 
-// A process printed a line. All lines of a process come before its ProcessEnd.
-struct OutputLine {
-  size_t process = 0;
-  std::string text = {};
-  bool is_stdout = true;
-};
-struct ProcessEnd {
-  size_t process = 0;
-  int status = 0;  // as wait() returns it
-  uint64_t peak_rss_bytes = 0;
-};
 // A message of the host itself, such as a login banner or an error message of ssh or mpirun.
 struct HostMessage {
   std::string text;
@@ -43,7 +33,7 @@ struct HostMessage {
 struct HostLost {
   Error error;
 };
-using HostEvent = std::variant<OutputLine, ProcessEnd, HostMessage, HostLost>;
+using HostEvent = std::variant<proc::OutputLine, proc::ProcessEnd, HostMessage, HostLost>;
 
 class Host {
  public:

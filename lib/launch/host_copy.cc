@@ -21,13 +21,13 @@ std::string programs_in(const std::string& directory) {
 // The user's shell on the host may be of any kind, so it only starts sh. `script` is one line.
 std::vector<std::string> on_host(const HostCopy& copy, const std::string& script) {
   std::vector<std::string> words = copy.ssh;
-  words.push_back("exec sh -c " + shell_line({script}));
+  words.push_back("exec sh -c " + proc::shell_line({script}));
   return words;
 }
 
 // Replaces the link in one step: a process that starts at this moment finds the old program or the new one.
 std::string make_current(const std::string& id) {
-  return fmt::format("touch {0} && ln -s {0} .current-$$ && mv -fT .current-$$ current", shell_line({id}));
+  return fmt::format("touch {0} && ln -s {0} .current-$$ && mv -fT .current-$$ current", proc::shell_line({id}));
 }
 
 // rsync's patterns for tar: a pattern that begins with '/' is for names in the top directory, any other one for names
@@ -55,7 +55,7 @@ std::vector<std::string> tar_words(const HostCopy& copy, const std::vector<std::
 std::vector<std::string> pipe_to_host(const HostCopy& copy, const std::string& from, const std::string& script) {
   return {"bash", "-o", "pipefail", "-c",
           fmt::format("exec 3>&1; {} LC_ALL=C dd bs=64K status=progress 2>&3 3>&- | {} 3>&-", from,
-                      shell_line(on_host(copy, script)))};
+                      proc::shell_line(on_host(copy, script)))};
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
   copy.rsync.push_back(std::string("--exclude=/") + kPrograms);
   for (const std::string& pattern : exclude) copy.rsync.insert(copy.rsync.end(), {"--exclude", pattern});
   const bool v6 = address.host.find(':') != std::string::npos;
-  copy.rsync.insert(copy.rsync.end(), {"-e", shell_line(ssh_with_options(address)), "./",
+  copy.rsync.insert(copy.rsync.end(), {"-e", proc::shell_line(ssh_with_options(address)), "./",
                                        fmt::format(fmt::runtime(v6 ? "[{}]:{}/" : "{}:{}/"), address.host, directory)});
   return copy;
 }
@@ -81,12 +81,13 @@ std::string copied_program(const std::string& directory) {
 
 std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id) {
   const std::string word = fmt::format("echo {} ", kStateWord);
-  std::string script = fmt::format("if cd {} 2>/dev/null && [ -x {}/bin/dtrain ]; then {} && {}program; fi; ",
-                                   shell_line({programs_in(copy.directory)}), shell_line({id}), make_current(id), word);
+  std::string script =
+      fmt::format("if cd {} 2>/dev/null && [ -x {}/bin/dtrain ]; then {} && {}program; fi; ",
+                  proc::shell_line({programs_in(copy.directory)}), proc::shell_line({id}), make_current(id), word);
   script += fmt::format("if command -v rsync >/dev/null; then {}rsync; fi; {}machine $(uname -m); ", word, word);
   // `ls` makes the client of a network file system ask for the directory's present state.
   script += fmt::format("if cd {} 2>/dev/null && ls >/dev/null; then {}directory $(stat -c '%i %.9Z' .); fi",
-                        shell_line({copy.directory}), word);
+                        proc::shell_line({copy.directory}), word);
   return on_host(copy, script);
 }
 
@@ -113,7 +114,7 @@ std::string this_directory() {
 }
 
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive) {
-  const std::string programs = shell_line({programs_in(copy.directory)}), name = shell_line({id});
+  const std::string programs = proc::shell_line({programs_in(copy.directory)}), name = proc::shell_line({id});
   std::string script = fmt::format("mkdir -p {0} && cd {0} || exit 1; new=.new-$(uname -n)-$$; ", programs);
   script += "trap 'rm -rf \"$new\"' EXIT; mkdir \"$new\" || exit 1; ";
   script += "tar -xzf - --no-same-owner --strip-components=1 -C \"$new\" || exit 1; ";
@@ -123,7 +124,7 @@ std::vector<std::string> program_command(const HostCopy& copy, const std::string
                         make_current(id));
   script +=
       fmt::format("ls -1td [0-9]* | tail -n +{} | while read -r old; do rm -rf \"$old\"; done", kProgramsKept + 1);
-  return pipe_to_host(copy, fmt::format("<{}", shell_line({archive})), script);
+  return pipe_to_host(copy, fmt::format("<{}", proc::shell_line({archive})), script);
 }
 
 std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes) {
@@ -139,9 +140,9 @@ std::vector<std::string> rsync_size_command(const HostCopy& copy) {
 }
 
 std::vector<std::string> tar_command(const HostCopy& copy) {
-  const std::string script = fmt::format("cd {} && exec tar -xf -", shell_line({copy.directory}));
+  const std::string script = fmt::format("cd {} && exec tar -xf -", proc::shell_line({copy.directory}));
   // Code 1 of tar: a file, such as a log, has changed while it was read.
-  return pipe_to_host(copy, fmt::format("{{ {} || [ $? -eq 1 ]; }} |", shell_line(tar_words(copy, {}))), script);
+  return pipe_to_host(copy, fmt::format("{{ {} || [ $? -eq 1 ]; }} |", proc::shell_line(tar_words(copy, {}))), script);
 }
 
 // tar does not read the files if it writes to /dev/null.
@@ -156,7 +157,7 @@ std::string copy_text(const HostCopy& copy, const std::string& host) {
   return fmt::format(
       "(over ssh to {}, unless it is there already: this program with its libraries, to {}/)\n{}\n"
       "(or, if {} has no rsync: tar over ssh)\n",
-      host, shell_line({programs_in(copy.directory)}), shell_line(rsync_command(copy)), host);
+      host, proc::shell_line({programs_in(copy.directory)}), proc::shell_line(rsync_command(copy)), host);
 }
 
 }  // namespace dtrain::launch

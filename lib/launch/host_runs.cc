@@ -64,11 +64,11 @@ void HostRuns::take_events() {
     std::vector<HostEvent> events;
     hosts_[machine]->take(events);
     for (const HostEvent& event : events) {
-      std::visit(Overloaded{[&](const OutputLine& line) {
-                              Finished& result = runs_.at(line.process).result;
+      std::visit(Overloaded{[&](const proc::OutputLine& line) {
+                              proc::Finished& result = runs_.at(line.process).result;
                               (line.is_stdout ? result.output : result.errors).push_back(line.text);
                             },
-                            [&](const ProcessEnd& end) {
+                            [&](const proc::ProcessEnd& end) {
                               runs_.at(end.process).ended = true;
                               runs_[end.process].result.status = end.status;
                             },

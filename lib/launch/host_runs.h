@@ -11,8 +11,8 @@
 
 #include "launch/host.h"
 #include "launch/job.h"
-#include "launch/run_all.h"
-#include "launch/signal_queue.h"
+#include "proc/run.h"
+#include "proc/signal_queue.h"
 
 namespace dtrain::launch {
 
@@ -30,11 +30,11 @@ class HostRuns {
 
   // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`. Returns at `until` in any
   // case. Code::kPreempted: a signal arrived.
-  using Enough = std::function<bool(const Finished& so_far)>;
+  using Enough = std::function<bool(const proc::Finished& so_far)>;
   Result<> wait(const std::vector<size_t>& runs, Clock::time_point until, const Enough& enough = nullptr);
 
   // What the run has printed so far, and its status once it has ended (-1 before).
-  [[nodiscard]] const Finished& run(size_t number) const { return runs_.at(number).result; }
+  [[nodiscard]] const proc::Finished& run(size_t number) const { return runs_.at(number).result; }
   [[nodiscard]] bool ended(size_t number) const { return runs_.at(number).ended; }
   // Why a host is lost, by Command::machine; nullopt: it is not.
   [[nodiscard]] const std::optional<Error>& lost(size_t machine) const { return lost_.at(machine); }
@@ -43,7 +43,7 @@ class HostRuns {
  private:
   struct Run {
     size_t machine = 0;
-    Finished result{-1};
+    proc::Finished result{-1};
     bool ended = false;
   };
 
@@ -51,7 +51,7 @@ class HostRuns {
   void wait_for_events(Clock::time_point until);
   void take_events();
 
-  SignalQueue signals_;
+  proc::SignalQueue signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // as make_hosts returns them
   std::vector<std::optional<Error>> lost_;    // by host
   std::vector<Run> runs_;

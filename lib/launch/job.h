@@ -11,10 +11,10 @@
 
 #include "launch/agent_group.h"
 #include "launch/command.h"
-#include "launch/package/staged.h"
 #include "launch/shown_lines.h"
 #include "launch/ssh.h"
 #include "launch/stop_time.h"
+#include "package/staged.h"
 
 namespace dtrain::launch {
 
@@ -46,7 +46,7 @@ struct Job {
   bool allow_mixed_builds = false;
   ShownLogs shown_logs = ShownLogs::kAll;
   // Prepares the package of this program, if there are machines with a `copy`.
-  std::function<Result<StagedPackage>(SignalQueue& signals)> package = {};
+  std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
   // This is a part of a job whose scheduler somebody else starts, at scheduler_address.
   bool joins_scheduler = false;

@@ -33,6 +33,10 @@ Result<> make_private_directory(const std::string& path) {
   return {};
 }
 
+std::string stop_line(std::chrono::milliseconds time) {
+  return fmt::format("{} 0 0 {}\n", kStopTimeWord, time.count());
+}
+
 std::string own_prefix() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -78,17 +82,19 @@ bool is_own_record(const std::string& file) {
   return file.starts_with(prefix) && file.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
-Result<JobRecord> JobRecord::create(const std::string& root, const std::string& job) {
+Result<JobRecord> JobRecord::create(const std::string& root, const std::string& job,
+                                    std::chrono::milliseconds stop_time) {
+  if (job.empty()) return JobRecord("", stop_time);
   DT_TRY_VOID(make_directories(fs::path(root).parent_path().string()), "recording the processes of job '{}'", job);
   DT_TRY_VOID(make_private_directory(root), "recording the processes of job '{}'", job);
   remove_ended(root);
   const std::string directory = root + "/" + job;
   DT_TRY_VOID(make_private_directory(directory), "recording the processes of job '{}'", job);
-  return JobRecord(directory);
+  return JobRecord(directory, stop_time);
 }
 
 std::string JobRecord::file() const {
-  return fmt::format("{}/{}{}", directory_, own_prefix(), ::getpid());
+  return directory_.empty() ? "" : fmt::format("{}/{}{}", directory_, own_prefix(), ::getpid());
 }
 
 JobRecord::~JobRecord() {
@@ -97,13 +103,18 @@ JobRecord::~JobRecord() {
   ::rmdir(directory_.c_str());
 }
 
-Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) const {
+Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) {
+  if (directory_.empty()) return {};
   DT_TRY_VOID(make_private_directory(directory_));  // another launcher may have removed the empty directory
-  return append(fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0)));
+  DT_TRY_VOID(append(fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0))));
+  if (!has_begun_ && stop_time_ != kStopTime) DT_TRY_VOID(append(stop_line(stop_time_)));
+  has_begun_ = true;
+  return {};
 }
 
-Result<> JobRecord::set_stop_time(std::chrono::milliseconds time) const {
-  return append(fmt::format("{} 0 0 {}\n", kStopTimeWord, time.count()));
+void JobRecord::set_stop_time(std::chrono::milliseconds time) {
+  stop_time_ = time;
+  if (has_begun_) (void)append(stop_line(time));
 }
 
 Result<> JobRecord::append(const std::string& line) const {

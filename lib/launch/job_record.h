@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "job/process/process_environment.h"
+#include "launch/stop_time.h"
 
 namespace dtrain::launch {
 
@@ -35,22 +37,30 @@ class JobRecord {
   // Makes ROOT/JOB, accessible only to this user. Fails if ROOT exists and belongs to another user or is accessible to
   // others, because whoever can write there could choose which processes `dtrain kill` ends. Removes records that were
   // left behind when this host went down.
-  static Result<JobRecord> create(const std::string& root, const std::string& job);
-  JobRecord(JobRecord&& other) noexcept : directory_(std::move(other.directory_)) { other.directory_.clear(); }
+  // With an empty `job` nothing is recorded.
+  static Result<JobRecord> create(const std::string& root, const std::string& job,
+                                  std::chrono::milliseconds stop_time = kStopTime);
+  JobRecord(JobRecord&& other) noexcept
+      : directory_(std::exchange(other.directory_, "")), stop_time_(other.stop_time_), has_begun_(other.has_begun_) {}
   JobRecord& operator=(JobRecord&&) = delete;
   ~JobRecord();  // removes the file, and the job's directory if it is empty then
 
-  Result<> add(const std::string& role, int rank, pid_t pid) const;
+  // The file is made with the first process, because a record without one looks like that of an ended job.
+  Result<> add(const std::string& role, int rank, pid_t pid);
+  // If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not harmed.
+  void set_stop_time(std::chrono::milliseconds time);
 
-  Result<> set_stop_time(std::chrono::milliseconds time) const;
-
-  [[nodiscard]] std::string file() const;
+  [[nodiscard]] std::string file() const;  // empty if nothing is recorded
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:
   [[nodiscard]] Result<> append(const std::string& line) const;
-  explicit JobRecord(std::string directory) : directory_(std::move(directory)) {}
+  JobRecord(std::string directory, std::chrono::milliseconds stop_time)
+      : directory_(std::move(directory)), stop_time_(stop_time) {}
+
   std::string directory_;
+  std::chrono::milliseconds stop_time_;
+  bool has_begun_ = false;
 };
 
 // Returns nullopt if there is no such process.

@@ -262,19 +262,19 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
 
 // The option that must be repeated to resume the job.
 std::string copied_again(const job::LaunchFlags& launch) {
-  return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + shell_line({launch.sync_dst_dir});
+  return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + proc::shell_line({launch.sync_dst_dir});
 }
 
 std::string commands_of_hosts(const Job& job) {
   std::string once;
   for (const Machine& machine : job.machines) {
     if (machine.copy) once += copy_text(*machine.copy, machine.name);
-    if (!machine.ssh.empty()) once += shell_line(machine.ssh) + "\n";
+    if (!machine.ssh.empty()) once += proc::shell_line(machine.ssh) + "\n";
   }
   if (!once.empty()) once.insert(0, "\ncommands that run once per host, before the processes start:\n");
   if (!job.group) return once;
   return once + "\ncommand that starts an agent on every host:\n" +
-         shell_line(job.group->command(job.group->address + ":PORT").arguments) + "\n";
+         proc::shell_line(job.group->command(job.group->address + ":PORT").arguments) + "\n";
 }
 
 // The names of a command's environment variables.
@@ -311,13 +311,13 @@ Job make_job(const JobSetting& setting) {
   job.record_root = setting.record_root;
   job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
   job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} continues from the last checkpoint",
-                                 shell_line({setting.run_dir}), copied_again(setting.flags.launch));
+                                 proc::shell_line({setting.run_dir}), copied_again(setting.flags.launch));
   job.machines = machines_of(common, setting);
   if (setting.starter) job.group = group_of(common, setting, job.machines);
   job.package = [executable = setting.executable,
-                 temporary = setting.temporary](SignalQueue& signals) -> Result<StagedPackage> {
-    DT_TRY(const Contents contents, package_contents(executable, signals));
-    return StagedPackage::create(contents, temporary, signals);
+                 temporary = setting.temporary](proc::SignalQueue& signals) -> Result<package::StagedPackage> {
+    DT_TRY(const package::Contents contents, package::package_contents(executable, signals));
+    return package::StagedPackage::create(contents, temporary, signals);
   };
   job.run_dir = setting.run_dir;
   job.shown_logs = setting.flags.launch.all_logs ? ShownLogs::kAll

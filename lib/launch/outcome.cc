@@ -10,6 +10,8 @@
 namespace dtrain::launch {
 namespace {
 
+constexpr size_t kLastLines = 3;
+
 bool is_crash(int signal) {
   return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
 }
@@ -44,6 +46,19 @@ Distance distance(const Ended& ended) {
 }
 
 }  // namespace
+
+void FirstError::line(const std::string& line) {
+  if (error_.empty() && line.starts_with("error [")) {
+    error_.push_back(line);
+    open_ = true;
+  } else if (open_ && line.starts_with("  while ")) {
+    error_.push_back(line);
+  } else {
+    open_ = false;
+  }
+  last_.push_back(line);
+  if (last_.size() > kLastLines) last_.pop_front();
+}
 
 int code_of(const Ended& ended) {
   if (ended.lost) return job::kExitPeerLost;

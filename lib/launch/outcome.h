@@ -1,11 +1,27 @@
-// Evaluates how a job ended: which of several failures was the cause, and the exit code of the job.
+// Evaluates how a job ended: what its processes said, which of several failures was the cause, and the exit code of the
+// job.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace dtrain::launch {
+
+// Keeps the first error that a process reports ("error [...] ..." and its lines "  while ...", see base/error.h), and
+// the last lines that it printed, for a process that ends without reporting an error.
+class FirstError {
+ public:
+  void line(const std::string& line);
+  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }  // empty: none was reported
+  [[nodiscard]] std::vector<std::string> last_lines() const { return {last_.begin(), last_.end()}; }
+
+ private:
+  std::vector<std::string> error_;
+  bool open_ = false;  // the next "  while" line belongs to the error
+  std::deque<std::string> last_;
+};
 
 // How one process ended.
 struct Ended {

@@ -18,7 +18,7 @@
 #include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "launch/ssh.h"
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 
 namespace dtrain::launch {
 namespace {
@@ -65,7 +65,7 @@ void read_record(const fs::path& file, const std::string& job, std::vector<Recor
   std::istringstream lines(read_file(file.string()).value_or(""));
   RecordedProcess process;
   process.job = job;
-  process.host = this_host();
+  process.host = proc::this_host();
   const size_t first = processes.size();
   std::chrono::milliseconds stop_time = kStopTime;
   while (lines >> process.role >> process.rank >> process.pid >> process.start) {
@@ -191,25 +191,20 @@ std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines) 
   return processes;
 }
 
-Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
-                                        const std::vector<std::string>& arguments, std::chrono::seconds limit) {
-  std::vector<Command> commands;
-  commands.reserve(hosts.size());
+Result<std::vector<proc::Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
+                                              const std::vector<std::string>& arguments, std::chrono::seconds limit) {
+  std::vector<proc::Program> programs;
+  programs.reserve(hosts.size());
   for (const job::SshAddress& host : hosts) {
-    commands.push_back({.role = "ssh",
-                        .rank = static_cast<int>(commands.size()),
-                        .host = host_name(host),
-                        .arguments = ssh_command(host, "exec " + shell_line(arguments))});
+    programs.push_back({.arguments = ssh_command(host, "exec " + proc::shell_line(arguments))});
   }
-  SignalQueue signals;
-  return run_all(commands,
-                 {.host = {"", "", std::chrono::seconds(1)}, .at_once = commands.size(), .limit = limit, .goes_on = {}},
-                 signals);
+  proc::SignalQueue signals;
+  return proc::run_all(programs, {.at_once = programs.size(), .limit = limit}, signals);
 }
 
-std::string complaint(const job::SshAddress& host, const Finished& answer) {
+std::string complaint(const job::SshAddress& host, const proc::Finished& answer) {
   const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
-  if (answer.timed_out) return fmt::format("{} did not answer in time{}", host_name(host), words);
+  if (answer.over) return fmt::format("{} did not answer in time{}", host_name(host), words);
   if (answer.ended_with(kNoExecutable)) {
     return fmt::format("{} does not have this executable{}; if the job was copied there, give its --sync-dst-dir",
                        host_name(host), words);

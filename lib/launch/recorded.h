@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "job/process/host_file.h"
-#include "launch/run_all.h"
 #include "launch/stop_time.h"
+#include "proc/run.h"
 
 namespace dtrain::launch {
 
@@ -46,9 +46,9 @@ std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines);
 
 // Runs `arguments`, starting with the executable, on all hosts by ssh at the same time, for at most `limit`. Returns
 // one Finished per host.
-Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
-                                        const std::vector<std::string>& arguments, std::chrono::seconds limit);
+Result<std::vector<proc::Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
+                                              const std::vector<std::string>& arguments, std::chrono::seconds limit);
 // Explains why a host gave no answer.
-std::string complaint(const job::SshAddress& host, const Finished& answer);
+std::string complaint(const job::SshAddress& host, const proc::Finished& answer);
 
 }  // namespace dtrain::launch

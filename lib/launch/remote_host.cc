@@ -81,7 +81,7 @@ std::optional<Clock::time_point> RemoteHost::wakes_at() const {
 }
 
 void RemoteHost::take(std::vector<HostEvent>& events) {
-  for (const size_t process : never_began_) events.emplace_back(ProcessEnd{process, SIGTERM, 0});
+  for (const size_t process : never_began_) events.emplace_back(proc::ProcessEnd{process, SIGTERM, 0});
   never_began_.clear();
   read(events);
   if (!has_begun_ && link_->has_begun()) {
@@ -141,10 +141,11 @@ Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<H
   if (is("opened", 2)) {
     shares_ = words[1] == "1";
   } else if (is("out", 3) || is("err", 3)) {
-    events.emplace_back(OutputLine{static_cast<size_t>(number_of(words[1])), words[2], kind == "out"});
+    events.emplace_back(proc::OutputLine{static_cast<size_t>(number_of(words[1])), words[2], kind == "out"});
   } else if (is("end", 4)) {
-    events.emplace_back(ProcessEnd{static_cast<size_t>(number_of(words[1])), static_cast<int>(number_of(words[2])),
-                                   std::strtoull(words[3].c_str(), nullptr, 10)});
+    events.emplace_back(proc::ProcessEnd{static_cast<size_t>(number_of(words[1])),
+                                         static_cast<int>(number_of(words[2])),
+                                         std::strtoull(words[3].c_str(), nullptr, 10)});
   } else if (is("failed", 3)) {
     lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.name, words[2]), {}}, events);
   } else {

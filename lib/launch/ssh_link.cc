@@ -26,7 +26,7 @@ SshLink::SshLink(Machine machine, std::shared_ptr<ConnectGate> gate)
     : machine_(std::move(machine)), gate_(std::move(gate)), out_(kMessageMax), outbox_(starter_script(machine_)) {}
 
 Result<> SshLink::begin() {
-  DT_TRY(ssh_, start_with_input({.arguments = machine_.ssh}), "reaching {}", machine_.name);
+  DT_TRY(ssh_, proc::start_with_input({.arguments = machine_.ssh}), "reaching {}", machine_.name);
   enter(Phase::kConnecting);
   return {};
 }
@@ -87,7 +87,7 @@ void SshLink::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-void SshLink::read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) {
+void SshLink::read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& words) {
   if (can_begin()) {
     if (const Result<> begun = begin(); !begun) {
       why_not_begun_ = "cannot be reached: " + begun.error().message;
@@ -98,12 +98,13 @@ void SshLink::read(const LineSplitter::Sink& message, const LineSplitter::Sink& 
   flush();
   int status = 0;
   if (!status_ && ::waitpid(ssh_.pid, &status, WNOHANG) == ssh_.pid) status_ = status;
-  read_lines(ssh_.err, err_, kReadsPerTurn, words);  // read first, because ssh's messages explain why stdout ended
+  proc::read_lines(ssh_.err, err_, proc::kReadsPerTurn,
+                   words);  // read first, because ssh's messages explain why stdout ended
   const auto take = [&](const std::string& line) {
     if (phase_ == Phase::kConnecting) enter(Phase::kConnected);
     message(line);
   };
-  read_lines(ssh_.out, out_, kReadsPerTurn, take);
+  proc::read_lines(ssh_.out, out_, proc::kReadsPerTurn, take);
   if (status_) enter(Phase::kOver);
 }
 

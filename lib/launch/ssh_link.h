@@ -7,8 +7,8 @@
 #include "launch/agent_link.h"
 #include "launch/connect_gate.h"
 #include "launch/host.h"
-#include "launch/process_group.h"
 #include "launch/ssh.h"
+#include "proc/process_group.h"
 
 namespace dtrain::launch {
 
@@ -24,7 +24,7 @@ class SshLink : public AgentLink {
   [[nodiscard]] bool has_begun() const override { return phase_ != Phase::kWaiting; }
   [[nodiscard]] bool can_begin() const override { return phase_ == Phase::kWaiting && gate_->has_room(); }
   void watch(std::vector<pollfd>& watched) const override;
-  void read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) override;
+  void read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& words) override;
   [[nodiscard]] std::string missing() const override { return "did not answer"; }
   std::optional<std::string> ended() override;
 
@@ -46,9 +46,9 @@ class SshLink : public AgentLink {
   std::shared_ptr<ConnectGate> gate_;
   Phase phase_ = Phase::kWaiting;
   std::string why_not_begun_;
-  Process ssh_;
+  proc::Process ssh_;
   std::optional<int> status_;  // once ssh has ended
-  LineSplitter out_, err_;
+  proc::LineSplitter out_, err_;
   std::string outbox_;                        // bytes to write to ssh
   std::optional<Clock::time_point> gone_by_;  // set by close()
 };

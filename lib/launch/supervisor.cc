@@ -24,10 +24,10 @@
 #include "launch/hosts.h"
 #include "launch/line_log.h"
 #include "launch/outcome.h"
-#include "launch/output.h"
 #include "launch/shown_lines.h"
-#include "launch/signal_queue.h"
 #include "launch/step_times.h"
+#include "proc/lines.h"
+#include "proc/signal_queue.h"
 
 namespace dtrain::launch {
 namespace {
@@ -51,7 +51,7 @@ enum class JobPhase {
 
 class Supervisor {
  public:
-  Supervisor(const Job& job, Screen& screen, SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
+  Supervisor(const Job& job, Screen& screen, proc::SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
       : job_(job),
         screen_(screen),
         signals_(signals),
@@ -68,7 +68,7 @@ class Supervisor {
   void wait_for_events();
   void take_events();
   void take_from(size_t machine);
-  void on_line(Member& member, const OutputLine& line);
+  void on_line(Member& member, const proc::OutputLine& line);
   bool on_scheduler_line(const std::string& line);
   void keep_line(Member& member, const std::string& line);
   void on_signal(int signal);
@@ -95,7 +95,7 @@ class Supervisor {
 
   const Job& job_;
   Screen& screen_;
-  SignalQueue& signals_;
+  proc::SignalQueue& signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine; see make_hosts
   std::vector<bool> ready_;                   // by host: there may be something to take
   bool all_ready_ = true;                     // on all of them
@@ -217,8 +217,8 @@ void Supervisor::take_from(size_t machine) {
   hosts_[machine]->take(events);
   all_ready_ = all_ready_ || hosts_[machine]->has_news();
   for (const HostEvent& event : events) {
-    std::visit(Overloaded{[&](const OutputLine& line) { on_line(members_.at(line.process), line); },
-                          [&](const ProcessEnd& end) {
+    std::visit(Overloaded{[&](const proc::OutputLine& line) { on_line(members_.at(line.process), line); },
+                          [&](const proc::ProcessEnd& end) {
                             Member& member = members_.at(end.process);
                             if (!member.running) return;
                             if (end.peak_rss_bytes > 0) peak_rss_bytes_[member.command.name()] = end.peak_rss_bytes;
@@ -232,7 +232,7 @@ void Supervisor::take_from(size_t machine) {
   }
 }
 
-void Supervisor::on_line(Member& member, const OutputLine& line) {
+void Supervisor::on_line(Member& member, const proc::OutputLine& line) {
   if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
   member.first_error.line(line.text);
   if (const std::optional<ShownLine> shown = shown_.shown(member.command, line.text)) {
@@ -434,7 +434,7 @@ JobEnd Supervisor::report() {
 
 Result<JobEnd> supervise(const Job& job, Screen& screen) {
   DT_TRY_VOID(job::check_open_files(descriptors_of(job), "the launcher"));
-  SignalQueue signals;
+  proc::SignalQueue signals;
   DT_TRY_VOID(copy_to_hosts(job, screen, signals));
   std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host
   if (!job.machines.empty()) {

@@ -1,4 +1,4 @@
-#include "cluster/slurm.h"
+#include "slurm.h"
 
 #include <fmt/core.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
-#include "cluster/slurm.h"
+#include "slurm.h"
 #include "support/catch.h"
 #include "support/text.h"
 

@@ -1,5 +1,5 @@
 // Jobs in allocations of a real Slurm (slurm.h).
-#include "cluster/slurm.h"
+#include "slurm.h"
 
 #include <csignal>
 #include <filesystem>

@@ -3,7 +3,8 @@
 #include <filesystem>
 
 #include "base/signals.h"
-#include "cluster_files.h"
+#include "batch_job.h"
+#include "cluster/batch_job.h"
 #include "data/loading/synthetic.h"
 #include "graph/symbol/write.h"
 #include "job/resolve/scheme.h"
@@ -266,8 +267,9 @@ Result<> add_process(const job::Flags& flags, Products& to) {
 // The commands and files that start the processes. The user's arguments, which they repeat, are left out.
 void add_launch(const job::Flags& flags, const job::Environment& environment, Products& to) {
   const cmd::Call call{{}, environment, nullptr};
-  for (const char* system : {"slurm", "sge", "yarn", "kubernetes"}) {
-    dump(to, std::string("file.") + system, cmd::cluster_file(system, call, flags));
+  const cluster::UserCommand command = *cmd::command_of(call, flags);
+  for (const std::string& system : cluster::file_systems()) {
+    dump(to, "file." + system, cluster::batch_file(system, command));
   }
   if (flags.launch.launcher == "print" || flags.launch.launcher == "kubernetes") return;  // these start nothing here
   std::vector<std::string> missing;

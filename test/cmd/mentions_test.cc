@@ -1,5 +1,6 @@
 // Every flag, value and subcommand that messages and help texts tell the user to type must exist.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -67,8 +68,10 @@ std::vector<std::filesystem::path> sources() {
   for (const char* folder : {"lib", "cmd"}) {
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(std::string(DTRAIN_SOURCES) + "/" + folder)) {
-      // lib/launch calls ssh and rsync, which have flags of their own.
-      const bool of_others = entry.path().string().find("/launch/") != std::string::npos;
+      // These rooms call ssh, tar, srun and others, which have flags of their own.
+      const bool of_others =
+          std::ranges::any_of(std::array{"/launch/", "/package/", "/cluster/"},
+                              [&](const char* room) { return entry.path().string().find(room) != std::string::npos; });
       const std::string type = entry.path().extension();
       if (!of_others && (type == ".cc" || type == ".h")) all.push_back(entry.path());
     }

@@ -1,8 +1,8 @@
 #include "launch/agent.h"
 
 #include "launch/message.h"
-#include "launch/output.h"
 #include "launch/supervised.h"
+#include "proc/lines.h"
 
 using namespace dtrain;
 using namespace dtrain::launch;
@@ -59,7 +59,7 @@ class StartedAgent {
  private:
   pid_t pid_ = 0;
   UniqueFd in_, out_;
-  LineSplitter lines_;
+  proc::LineSplitter lines_;
   std::deque<std::string> heard_;
 };
 
@@ -95,6 +95,10 @@ TEST_CASE("an agent ends its processes if its launcher falls silent", "[launch][
   agent.say({"open", "job", "100", ""});
   CHECK(agent.hear() == Message{"opened", "0"});
   agent.say(start_message(dir, Scripts::kStubborn));
+  while (count_begun(dir) == 0) {  // a busy machine may take longer than the silence to start it
+    agent.say({"alive"});
+    ::poll(nullptr, 0, 50);
+  }
   CHECK(agent.hear() == Message{"out", "7", "stubborn"});
   CHECK(all_gone(dir));
 }

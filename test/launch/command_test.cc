@@ -5,7 +5,7 @@
 using namespace dtrain::launch;
 
 TEST_CASE("a printed command line is quoted for a shell", "[launch]") {
-  CHECK(shell_line({"/usr/bin/dtrain", "--lr", "0.1", "--data-dir", "my data", "it's", ""}) ==
+  CHECK(proc::shell_line({"/usr/bin/dtrain", "--lr", "0.1", "--data-dir", "my data", "it's", ""}) ==
         "/usr/bin/dtrain --lr 0.1 --data-dir 'my data' 'it'\\''s' ''");
 }
 

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "launch/signal_queue.h"
+#include "proc/signal_queue.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
@@ -150,7 +150,7 @@ class Terminal {
 };
 
 // Waits for one of the signals that a launcher handles.
-int await_signal(SignalQueue& signals) {
+int await_signal(proc::SignalQueue& signals) {
   const auto deadline = Clock::now() + kForegroundPatience;
   while (Clock::now() < deadline) {
     pollfd watched{.fd = signals.fd(), .events = POLLIN, .revents = 0};
@@ -274,7 +274,7 @@ TEST_CASE("a pager that is quit and a full disk cost the display, not the job", 
 TEST_CASE("Ctrl-C reaches the background process once even while the output is suspended", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
-                       SignalQueue signals;
+                       proc::SignalQueue signals;
                        for (int i = 0; i < 20'000; i++) screen.line("more than a terminal takes");
                        screen.line("begun");
                        marks.set("begun");
@@ -288,7 +288,7 @@ TEST_CASE("Ctrl-C reaches the background process once even while the output is s
 TEST_CASE("a hangup stops the job unless it runs under nohup", "[launch]") {
   Marks marks;
   const Work work = [&](Screen& screen) -> Result<int> {
-    SignalQueue signals;
+    proc::SignalQueue signals;
     screen.line(fmt::format("launcher {}", ::getppid()));
     marks.set("ready");
     return await_signal(signals);
@@ -307,7 +307,7 @@ TEST_CASE("a hangup stops the job unless it runs under nohup", "[launch]") {
 TEST_CASE("the background process receives SIGHUP if the foreground process is killed", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen&) -> Result<int> {
-                       SignalQueue signals;
+                       proc::SignalQueue signals;
                        ::kill(::getppid(), SIGKILL);
                        if (await_signal(signals) == SIGHUP) marks.set("hung up");
                        return 0;

@@ -10,9 +10,9 @@
 
 #include "base/file.h"
 #include "launch/copy_progress.h"
-#include "launch/output.h"
-#include "launch/package/staged.h"
-#include "launch/package/tool.h"
+#include "package/staged.h"
+#include "proc/lines.h"
+#include "proc/run.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
@@ -46,10 +46,10 @@ dtrain::test::Ended run_in(const std::string& directory, const std::vector<std::
 }
 
 std::string archive_of(const TempDir& dir, const std::string& program, std::string& id) {
-  SignalQueue signals;
-  Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
+  proc::SignalQueue signals;
+  package::Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
   contents.files = {{.name = "bin/dtrain", .source = {}, .content = "#!/bin/sh\n" + program, .executable = true}};
-  const StagedPackage staged = must(StagedPackage::create(contents, dir.path(), signals));
+  const package::StagedPackage staged = must(package::StagedPackage::create(contents, dir.path(), signals));
   id = staged.id();
   const std::string archive = dir.path(id + ".tar.gz");
   must(staged.write_archive(archive, signals));
@@ -156,7 +156,7 @@ static int64_t bytes_copied(const std::string& directory, const std::vector<std:
   INFO(end.output);
   REQUIRE(end.code == 0);
   int64_t bytes = -1;
-  LineSplitter splitter(LineEnds::kReturnToo);
+  proc::LineSplitter splitter(proc::LineEnds::kReturnToo);
   const auto take = [&](const std::string& line) { bytes = copied_bytes(line).value_or(bytes); };
   splitter.add(end.output, take);
   splitter.finish(take);
@@ -167,8 +167,8 @@ static std::optional<int64_t> bytes_announced(const std::string& directory, cons
   const dtrain::test::Ended end = run_in(directory, command);
   INFO(end.output);
   REQUIRE(end.code == 0);
-  Finished finished;
-  LineSplitter().add(end.output, [&](const std::string& line) { finished.output.push_back(line); });
+  proc::Finished finished;
+  proc::LineSplitter().add(end.output, [&](const std::string& line) { finished.output.push_back(line); });
   return bytes_to_copy(finished);
 }
 
@@ -231,8 +231,8 @@ TEST_CASE("a host that shares the current directory is recognized", "[launch][co
   HostCopy copy = copy_in(dir);
   copy.directory = fs::current_path().string();
   const auto answer = [&] {
-    SignalQueue signals;
-    return parse_copy_state(must(must_run_tool(ask_command(copy, "id"), signals)).output);
+    proc::SignalQueue signals;
+    return parse_copy_state(must(proc::output_of({.arguments = ask_command(copy, "id")}, signals)));
   };
   CHECK(answer().directory == this_directory());
   copy.directory = dir.path();

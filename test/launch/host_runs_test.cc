@@ -38,7 +38,7 @@ TEST_CASE("commands on hosts give their output and status", "[launch]") {
   CHECK(runs->run(a).ended_with(3));
   CHECK(runs->run(a).output == std::vector<std::string>{"out"});
   CHECK(runs->run(a).errors == std::vector<std::string>{"err"});
-  const auto ready = [](const Finished& run) { return !run.output.empty(); };
+  const auto ready = [](const proc::Finished& run) { return !run.output.empty(); };
   must(runs->wait({a, b}, Clock::now() + kPatience, ready));
   CHECK(runs->run(b).output == std::vector<std::string>{"ready"});
   CHECK(!runs->ended(b));

@@ -1,5 +1,5 @@
 #include "launch/make_job.h"
-#include "launch/this_machine.h"
+#include "proc/this_machine.h"
 
 #include <algorithm>
 
@@ -40,13 +40,13 @@ bool has(const std::vector<std::string>& list, const std::string& what) {
 TEST_CASE("a local process gets the user's command line followed by its role", "[launch]") {
   const job::Flags flags = two_by_one();
   const Job job = job_with(flags);
-  CHECK(shell_line(job.scheduler.arguments) ==
+  CHECK(proc::shell_line(job.scheduler.arguments) ==
         "/opt/dtrain -n 2 -s 1 --network lenet --role scheduler --rank 0 --run-dir runs/x --advertise 127.0.0.1");
   const std::vector<Command> others = job.others("127.0.0.1:4711");
   REQUIRE(others.size() == 3);
   CHECK(others[0].name() == "server 0");
   CHECK(others[1].name() == "worker 0");
-  CHECK(shell_line(others[2].arguments) ==
+  CHECK(proc::shell_line(others[2].arguments) ==
         "/opt/dtrain -n 2 -s 1 --network lenet --role worker --rank 1 --run-dir runs/x --advertise 127.0.0.1 "
         "--scheduler 127.0.0.1:4711");
 }
@@ -67,7 +67,7 @@ TEST_CASE("a part of a job has the processes of one rank, which join the others 
   };
   const Job first = part(0, "secret");
   CHECK_FALSE(first.joins_scheduler);
-  CHECK(shell_line(first.scheduler.arguments) ==
+  CHECK(proc::shell_line(first.scheduler.arguments) ==
         "/opt/dtrain -n 2 -s 1 --scheduler 10.0.0.1:4000 --role scheduler --rank 0 --run-dir runs/x");
   REQUIRE(first.others("10.0.0.1:4000").size() == 2);
   CHECK(has(first.others("10.0.0.1:4000")[1].environment, "DTRAIN_HOST_ROLES=2"));
@@ -89,8 +89,8 @@ TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   CHECK(local[0].host == "c");
   CHECK(local[1].host == "a");
   CHECK(local[2].host == "b");
-  CHECK_THAT(shell_line(local[1].arguments), Catch::Contains("--gpus 0,1 --advertise 127.0.0.1"));
-  CHECK(shell_line(local[2].arguments).find("--gpus") == std::string::npos);
+  CHECK_THAT(proc::shell_line(local[1].arguments), Catch::Contains("--gpus 0,1 --advertise 127.0.0.1"));
+  CHECK(proc::shell_line(local[2].arguments).find("--gpus") == std::string::npos);
   for (const Command& command : local) CHECK(command.machine == 0);
 }
 
@@ -122,7 +122,7 @@ Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
 
 TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler on this one", "[launch]") {
   const Job job = ssh_job(two_by_one());
-  CHECK(shell_line(job.scheduler.arguments) ==
+  CHECK(proc::shell_line(job.scheduler.arguments) ==
         "/work/build/dtrain -n 2 -s 1 --role scheduler --rank 0 --run-dir runs/x --advertise 10.0.0.9");
   CHECK(job.scheduler.machine == 0);
   CHECK_FALSE(has(job.scheduler.environment, "OMP_NUM_THREADS=2"));
@@ -131,7 +131,7 @@ TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler 
   CHECK(others[1].machine == 2);
   CHECK(others[2].machine == 1);
   CHECK(others[2].host == "a");
-  CHECK(shell_line(others[2].arguments) ==
+  CHECK(proc::shell_line(others[2].arguments) ==
         "/work/build/dtrain -n 2 -s 1 --role worker --rank 1 --run-dir runs/x --gpus 0 --scheduler 10.0.0.9:4711");
   for (const char* entry : {"DTRAIN_TOKEN=secret", "DMLC_JOB_CLUSTER=ssh", "DTRAIN_HOST_ROLES=2", "A=1"}) {
     INFO(entry);
@@ -146,7 +146,7 @@ TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler 
   CHECK(job.machines[0].directory == "/work");
   CHECK(job.machines[0].executable == "/work/build/dtrain");
   CHECK_FALSE(job.machines[0].copy);
-  CHECK(shell_line(job.machines[0].ssh) ==
+  CHECK(proc::shell_line(job.machines[0].ssh) ==
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
         "ControlMaster=no -o ControlPath=none -p 2222 -l me -- a 'exec sh -s'");
   CHECK(starter_script(job.machines[0]) ==
@@ -160,11 +160,11 @@ TEST_CASE("other hosts do not receive addresses, ports and the launcher's own fl
   flags.launch.port = 9091;
   const Job job = ssh_job(flags, {"--advertise", "10.0.0.9", "--port", "9091", "--env", "KEY=hush", "--env-worker=B=2",
                                   "--token-file", "token", "--dry-run", "--lr", "0.1"});
-  CHECK(shell_line(job.scheduler.arguments) ==
+  CHECK(proc::shell_line(job.scheduler.arguments) ==
         "/work/build/dtrain -n 2 -s 1 --port 9091 --lr 0.1 --role scheduler --rank 0 --run-dir runs/x --advertise "
         "10.0.0.9");
   CHECK(job.scheduler_address == "10.0.0.9:9091");
-  CHECK(shell_line(job.others(job.scheduler_address)[1].arguments) ==
+  CHECK(proc::shell_line(job.others(job.scheduler_address)[1].arguments) ==
         "/work/build/dtrain -n 2 -s 1 --port 9091 --lr 0.1 --role worker --rank 0 --run-dir runs/x --scheduler "
         "10.0.0.9:9091 --port 0");
 }
@@ -179,7 +179,7 @@ TEST_CASE("with --sync-dst-dir hosts run the copied program", "[launch]") {
   CHECK(job.others("h:1")[0].arguments[0] == "/tmp/copy/.dtrain/current/bin/dtrain");
   CHECK(job.scheduler.arguments[0] == "/work/build/dtrain");
   REQUIRE(job.machines[0].copy);
-  CHECK(shell_line(job.machines[0].copy->rsync) ==
+  CHECK(proc::shell_line(job.machines[0].copy->rsync) ==
         "rsync -az --timeout=60 --exclude=/.dtrain --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
         "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -o ControlPath=none "
         "-p 2222 -l me' ./ "
@@ -333,7 +333,7 @@ TEST_CASE("a dry run shows one line per process with a placeholder for the addre
 }
 
 TEST_CASE("the path of the executable and the host name are known", "[launch]") {
-  CHECK(this_executable().value().ends_with("launch_test"));
-  CHECK_FALSE(this_host().empty());
-  CHECK(this_host().find('.') == std::string::npos);
+  CHECK(proc::this_executable().value().ends_with("launch_test"));
+  CHECK_FALSE(proc::this_host().empty());
+  CHECK(proc::this_host().find('.') == std::string::npos);
 }

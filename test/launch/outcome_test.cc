@@ -53,3 +53,21 @@ TEST_CASE("the end of a process is described in words", "[launch]") {
   CHECK(describe(killed("worker", SIGKILL)) == "was killed by signal 9 (Killed)");
   CHECK(describe(killed("worker", SIGSEGV)) == "crashed with signal 11 (Segmentation fault)");
 }
+
+TEST_CASE("the first error of a process is kept with its context", "[launch]") {
+  FirstError first;
+  for (const char* line : {"starting", "error [data] a.rec: broken", "  while reading a.rec", "  while training",
+                           "more", "  while nothing", "error [peer lost] server 0", "  while waiting"}) {
+    first.line(line);
+  }
+  CHECK(first.error() ==
+        std::vector<std::string>{"error [data] a.rec: broken", "  while reading a.rec", "  while training"});
+}
+
+TEST_CASE("the last lines of a process without an error message are kept", "[launch]") {
+  FirstError first;
+  CHECK(first.last_lines().empty());
+  for (const char* line : {"1", "2", "3", "4"}) first.line(line);
+  CHECK(first.error().empty());
+  CHECK(first.last_lines() == std::vector<std::string>{"2", "3", "4"});
+}

@@ -20,12 +20,12 @@ TEST_CASE("only processes that match their record are listed", "[launch]") {
   const std::string root = dir.path("dtrain");
   CHECK(recorded_processes(root).value().empty());  // no job has ever run
   dtrain::test::Process process({"sleep", "1000"});
-  const JobRecord record = JobRecord::create(root, "lenet-1").value();
+  JobRecord record = JobRecord::create(root, "lenet-1").value();
   REQUIRE(record.add("worker", 3, process.pid()));
   CHECK(recorded_processes(root).value().at(0).stop_time == kStopTime);
-  REQUIRE(record.set_stop_time(std::chrono::seconds(200)));
+  record.set_stop_time(std::chrono::seconds(200));
   REQUIRE(record.add("worker", 4, 1 << 30));  // gone
-  REQUIRE(record.set_stop_time(std::chrono::seconds(300)));
+  record.set_stop_time(std::chrono::seconds(300));
   // A pid that was reused.
   std::ofstream(record.file(), std::ios::app) << fmt::format("server 0 {} {}\n", ::getpid(), 1);
   const std::vector<RecordedProcess> processes = recorded_processes(root).value();
@@ -51,7 +51,7 @@ TEST_CASE("a record that other users can write to is refused", "[launch]") {
 
 TEST_CASE("processes are asked to end and killed if they do not", "[launch]") {
   const TempDir dir;
-  const JobRecord record = JobRecord::create(dir.path("dtrain"), "job").value();
+  JobRecord record = JobRecord::create(dir.path("dtrain"), "job").value();
   dtrain::test::Process obedient({"sh", "-c", "echo ready; exec sleep 1000"});
   dtrain::test::Process stubborn({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done"});
   REQUIRE(obedient.wait_for_output("ready", 20));

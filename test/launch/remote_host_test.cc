@@ -317,11 +317,11 @@ Job copying_job(const TempDir& dir) {
                     .directory = dir.path("copy of " + machine.name),
                     .exclude = {}};
   }
-  job.package = [&dir](SignalQueue& signals) {
-    Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
+  job.package = [&dir](proc::SignalQueue& signals) {
+    package::Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
     contents.files = {
         {.name = "bin/dtrain", .source = {}, .content = "#!/bin/sh\necho dtrain 9\n", .executable = true}};
-    return StagedPackage::create(contents, dir.path(), signals);
+    return package::StagedPackage::create(contents, dir.path(), signals);
   };
   // A host that has rsync on any machine.
   write_script(dir.path("copy-ssh"),
@@ -369,13 +369,13 @@ TEST_CASE("the program and the current directory are copied to each host before 
     CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
   }
   SECTION("a program that does not start on the host fails the start") {
-    job.package = [&dir](SignalQueue& signals) {
-      Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
+    job.package = [&dir](proc::SignalQueue& signals) {
+      package::Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
       contents.files = {{.name = "bin/dtrain",
                          .source = {},
                          .content = "#!/bin/sh\necho GLIBC_2.99 not found >&2; exit 1\n",
                          .executable = true}};
-      return StagedPackage::create(contents, dir.path(), signals);
+      return package::StagedPackage::create(contents, dir.path(), signals);
     };
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "launch/message.h"
-#include "launch/output.h"
-#include "launch/process_group.h"
+#include "proc/lines.h"
+#include "proc/process_group.h"
 #include "support/catch.h"
 #include "support/must.h"
 
@@ -21,9 +21,9 @@ namespace {
 std::string shown(UniqueFd from) {
   std::string bytes;
   Console console([&](std::string_view text) { bytes += text; }, [] { return WindowSize(); });
-  LineSplitter splitter(kMessageMax);
+  proc::LineSplitter splitter(kMessageMax);
   while (from.open()) {
-    read_lines(from, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
+    proc::read_lines(from, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
   }
   console.finish();
   return bytes;
@@ -32,7 +32,7 @@ std::string shown(UniqueFd from) {
 }  // namespace
 
 TEST_CASE("lines of a launcher reach the screen unchanged", "[launch]") {
-  Pipe pipe = must(make_pipe());
+  proc::Pipe pipe = must(proc::make_pipe());
   {
     Screen screen(std::move(pipe.write));
     screen.line("one");
@@ -45,23 +45,23 @@ TEST_CASE("lines of a launcher reach the screen unchanged", "[launch]") {
 }
 
 TEST_CASE("a block of live lines reaches the screen unchanged", "[launch]") {
-  Pipe pipe = must(make_pipe());
+  proc::Pipe pipe = must(proc::make_pipe());
   {
     Screen screen(std::move(pipe.write));
     screen.live({"half of 100 %", 0.5, {"worker 0  a b", ""}});
   }
   std::string bytes;
   Console console([&](std::string_view text) { bytes += text; }, [] { return WindowSize{80, 24}; });
-  LineSplitter splitter(kMessageMax);
+  proc::LineSplitter splitter(kMessageMax);
   while (pipe.read.open()) {
-    read_lines(pipe.read, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
+    proc::read_lines(pipe.read, splitter, 1, [&](const std::string& message) { REQUIRE(show(message, console)); });
   }
   CHECK(bytes == "\r\x1b[K[==========>         ] half of 100 %\r\nworker 0  a b\r\n");
 }
 
 // Nothing is read at first. The pipe holds the first lines; of the other lines the last ones are kept.
 TEST_CASE("a slow reader does not block the launcher and is told how many lines are missing", "[launch]") {
-  Pipe pipe = must(make_pipe());
+  proc::Pipe pipe = must(proc::make_pipe());
   constexpr int kLines = 100'000;
   std::string bytes;
   std::thread reader;
@@ -88,7 +88,7 @@ TEST_CASE("a closed reader does not block the launcher", "[launch]") {
   }, before{};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &before);
-  Pipe pipe = must(make_pipe());
+  proc::Pipe pipe = must(proc::make_pipe());
   {
     Screen screen(std::move(pipe.write));
     pipe.read.close();

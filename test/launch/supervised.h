@@ -14,8 +14,8 @@
 #include "base/file.h"
 #include "base/unique_fd.h"
 #include "launch/message.h"
-#include "launch/output.h"
 #include "launch/supervisor.h"
+#include "proc/lines.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 #include "support/text.h"
@@ -173,7 +173,7 @@ class Launcher {
   pid_t pid_ = 0;
   UniqueFd output_fd_;
   std::string output_;
-  LineSplitter messages_{kMessageMax};
+  proc::LineSplitter messages_{kMessageMax};
   Console console_{[this](std::string_view text) { output_ += text; }, [] { return WindowSize(); }};
 };
 

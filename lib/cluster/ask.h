@@ -1,0 +1,25 @@
+// Questions to the programs of a cluster: mpirun, scontrol, kubectl.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "proc/program.h"
+
+namespace dtrain::cluster {
+
+struct Question {
+  proc::Program program;
+  std::string missing;  // what to do if there is no such program
+  std::chrono::seconds limit{30};
+  // True: signals do not interrupt the program, because it may already have done what it was asked to.
+  bool is_order = false;
+};
+
+// The lines that the program prints on stdout. Code::kStartup, with the program's own words: it does not exist, ends
+// with another code than 0, or does not end in time. Code::kPreempted: a signal arrived.
+Result<std::vector<std::string>> ask(const Question& question);
+
+}  // namespace dtrain::cluster

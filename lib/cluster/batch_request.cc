@@ -1,0 +1,140 @@
+#include "cluster/batch_request.h"
+
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "job/flags/flags.h"
+#include "job/resolve/network_file.h"
+#include "launch/job.h"
+
+namespace dtrain::cluster {
+namespace {
+
+// Both numbers count when only one is given: a process takes at least one core, and as much memory as the others.
+int64_t or_else(int64_t given, int64_t otherwise) {
+  return given > 0 ? given : otherwise;
+}
+
+struct Load {
+  int64_t servers = 0, workers = 0;
+};
+
+// What each of the nodes has to carry.
+std::map<std::string, Load> loads_of(const job::HostAssignment& assignment) {
+  std::map<std::string, Load> loads;
+  for (const job::ProcessSlot& slot : assignment.servers) loads[slot.host].servers++;
+  for (const job::ProcessSlot& slot : assignment.workers) loads[slot.host].workers++;
+  return loads;
+}
+
+// Every node is asked for what the fullest one needs.
+NodeRequest node_request(const job::Flags& flags, const job::HostAssignment& assignment) {
+  const job::BatchFlags& batch = flags.batch;
+  const bool cores = batch.worker_cores > 0 || batch.server_cores > 0;
+  NodeRequest most;
+  for (const auto& [node, load] : loads_of(assignment)) {
+    const int64_t core_count =
+        load.workers * or_else(batch.worker_cores, 1) + load.servers * or_else(batch.server_cores, 1);
+    const int64_t bytes = load.workers * or_else(batch.worker_memory, batch.server_memory) +
+                          load.servers * or_else(batch.server_memory, batch.worker_memory);
+    if (cores) most.cores = std::max(most.cores, core_count);
+    most.memory = std::max(most.memory, bytes);
+    most.gpus = std::max(most.gpus, load.workers * std::ssize(flags.device.gpus));
+  }
+  return most;
+}
+
+Result<> check_gpus(const std::vector<int64_t>& gpus) {
+  std::vector<int64_t> first(gpus.size());
+  std::iota(first.begin(), first.end(), 0);
+  std::vector<int64_t> sorted = gpus;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted == first) return {};
+  return fail(Code::kUsage,
+              "--gpus {}: in a batch job the GPUs are numbered from 0, whichever ones the system gives: for {} GPUs a "
+              "worker, give --gpus {}",
+              fmt::join(gpus, ","), gpus.size(), fmt::join(first, ","));
+}
+
+// A job has to end its steps and write a checkpoint before its time limit, and should train most of the time.
+std::chrono::seconds stop_time_of(const job::Flags& flags) {
+  using std::chrono::seconds;
+  const seconds wanted =
+      std::max(launch::kStopTime, std::chrono::ceil<seconds>(std::chrono::milliseconds(flags.launch.stop_timeout)));
+  const auto limit = std::chrono::floor<seconds>(flags.batch.time_limit);
+  return limit.count() == 0 ? wanted : std::min(wanted, std::max(seconds(1), limit / 4));
+}
+
+// Flags of the launcher that only count when the job starts first.
+std::vector<std::string> first_flags(const job::Flags& flags) {
+  std::vector<std::string> words;
+  const job::LoopFlags& loop = flags.loop;
+  if (!loop.resume.empty()) words.insert(words.end(), {"--resume", loop.resume});
+  const std::optional<int64_t> epoch = loop.pretrained_epoch ? loop.pretrained_epoch : loop.load_epoch;
+  if (epoch) words.insert(words.end(), {"--load-epoch", std::to_string(*epoch)});
+  if (flags.launch.overwrite) words.emplace_back("--overwrite");
+  return words;
+}
+
+std::string name_of(const job::Flags& flags, const std::string& network) {
+  return flags.batch.job_name.empty() ? "dtrain-" + network : flags.batch.job_name;
+}
+
+}  // namespace
+
+const std::vector<std::string>& batch_flags() {
+  static const std::vector<std::string> names = {
+      "nodes",        "queue",         "jobname",       "time-limit",    "worker-cores",
+      "server-cores", "worker-memory", "server-memory", "submit-option", "parallel-environment",
+      "yarn-url",     "image",         "volume",        "namespace",     "print-for"};
+  return names;
+}
+
+int64_t nodes_of(const job::Flags& flags) {
+  return or_else(flags.batch.nodes, std::max(flags.job.num_workers, flags.job.num_servers));
+}
+
+Result<job::HostAssignment> assign_to_unknown_nodes(const job::Flags& flags) {
+  job::HostFile file{.name = "--nodes", .lines = {}};
+  for (int64_t i = 1; i <= nodes_of(flags); i++) file.lines.push_back({.host = fmt::format("NODE{}", i), .number = i});
+  return job::assign_hosts(file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers});
+}
+
+Result<BatchRequest> batch_request(const UserCommand& command, const CommandInside& inside) {
+  const job::Flags& flags = command.flags;
+  const int64_t processes = flags.job.num_servers + flags.job.num_workers;
+  if (flags.batch.nodes > processes) {
+    return fail(Code::kUsage, "--nodes {}: the job has only {} servers and workers, and a node without one would idle",
+                flags.batch.nodes, processes);
+  }
+  if (!flags.launch.sync_dst_dir.empty()) {
+    return fail(
+        Code::kUsage,
+        "--sync-dst-dir: the nodes of a batch job are not known yet: start dtrain in a directory that all nodes "
+        "share");
+  }
+  DT_TRY_VOID(check_gpus(flags.device.gpus));
+  DT_TRY(const job::HostAssignment assignment, assign_to_unknown_nodes(flags));
+  BatchRequest request{.name = {}, .queue = flags.batch.queue, .nodes = nodes_of(flags)};
+  request.network = job::network_label(flags.job.network.network);
+  request.name = name_of(flags, request.network);
+  request.node = node_request(flags, assignment);
+  request.time_limit = std::chrono::ceil<std::chrono::seconds>(flags.batch.time_limit);
+  request.stop_time = stop_time_of(flags);
+  request.options = flags.batch.submit_options;
+  request.directory = command.directory;
+  request.run_dir = inside.run_dir;
+  request.checkpoints = inside.checkpoints;
+  request.command = {command.executable};
+  const std::vector<std::string> kept =
+      job::without_flags(command.arguments, {"dry-run", "launcher", "print-for", "run-dir", "overwrite", "resume",
+                                             "retrain", "load-epoch", "model-load-epoch"});
+  request.command.insert(request.command.end(), kept.begin(), kept.end());
+  if (!inside.launcher.empty()) request.command.insert(request.command.end(), {"--launcher", inside.launcher});
+  request.at_first = first_flags(flags);
+  return request;
+}
+
+}  // namespace dtrain::cluster

@@ -1,0 +1,37 @@
+// The manifests of a job in Kubernetes: a Secret with the job's token, a headless Service by which its pods find each
+// other, and an indexed Job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/batch_request.h"
+#include "cluster/node_script.h"
+
+namespace dtrain::cluster {
+
+struct KubernetesSetting {
+  std::string name;   // of all three objects: a DNS label
+  std::string token;  // of the job
+  const job::Flags& flags;
+  NodeRequest pod = {};                 // what each pod needs
+  std::chrono::seconds stop_time{120};  // for a checkpoint before a pod is killed
+  std::vector<std::string> arguments;   // the user's, without program name and subcommand
+  std::string network;                  // its name without a path
+  std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"
+};
+
+// The YAML for `kubectl apply -f -`. Code::kUsage: a flag that Kubernetes needs is missing, or is malformed.
+//
+// The pods form the job by themselves, without a launcher: pod 0 runs the scheduler, which the others find by the name
+// that the Service gives to pod 0, and each pod runs its part of the servers and workers (node_script.h). A launcher
+// outside could not do this, because pods cannot reach it in most clusters: the user's machine is behind a firewall or
+// an address translation, and kubectl only opens connections into the cluster. It also makes the printed file complete.
+// One Job with equal pods, and not one for each role: Kubernetes then starts, counts and ends all of them together, and
+// a failure of one ends the job.
+Result<std::string> kubernetes_manifests(const KubernetesSetting& setting);
+
+// A DNS label that resembles `text`: lower case, digits and '-', at most 50 characters.
+std::string dns_label(const std::string& text);
+
+}  // namespace dtrain::cluster

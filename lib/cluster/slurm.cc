@@ -1,0 +1,98 @@
+#include "cluster/slurm.h"
+
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <map>
+
+#include "cluster/ask.h"
+#include "job/flags/value.h"
+
+namespace dtrain::cluster {
+namespace {
+
+constexpr const char* kSlurmMissing = "Slurm's commands must be installed (Debian: slurm-client)";
+
+// One agent on each node, which may use all that the job has there, although other steps of the job may run: the shell
+// from which dtrain is called can be one.
+std::vector<std::string> srun(const launch::AgentCommand& agents) {
+  std::vector<std::string> words = {"srun", "--overlap", "--mem=0", "--mpi=none", "--export=ALL", "--wait=0"};
+  const std::string count = std::to_string(agents.hosts.size());
+  words.insert(words.end(), {"--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1"});
+  words.push_back(fmt::format("--nodelist={}", fmt::join(agents.hosts, ",")));
+  if (!agents.directory.empty()) words.push_back("--chdir=" + agents.directory);
+  words.insert(words.end(), agents.arguments.begin(), agents.arguments.end());
+  return words;
+}
+
+}  // namespace
+
+Result<SlurmAllocation> slurm_allocation(const job::Environment& environment) {
+  const std::optional<std::string> job = environment("SLURM_JOB_ID"), nodes = environment("SLURM_JOB_NODELIST");
+  if (!job || !nodes) {
+    return fail(Code::kStartup,
+                "this is not inside an allocation of Slurm (SLURM_JOB_ID and SLURM_JOB_NODELIST are "
+                "not set): start dtrain by 'salloc -N NODES', or in a script of sbatch");
+  }
+  SlurmAllocation allocation{.job = *job, .nodes = *nodes};
+  int64_t tasks = 0;
+  if (const auto text = environment("SLURM_NTASKS"); text && job::parse_value(*text, tasks)) allocation.tasks = tasks;
+  return allocation;
+}
+
+Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes) {
+  DT_TRY(std::vector<std::string> hosts,
+         ask({.program = {.arguments = {"scontrol", "show", "hostnames", allocation.nodes}}, .missing = kSlurmMissing}),
+         "asking Slurm for the nodes of job {}", allocation.job);
+  if (hosts.empty()) return fail(Code::kStartup, "job {} of Slurm has no node ({})", allocation.job, allocation.nodes);
+  if (allocation.tasks && *allocation.tasks < processes) {
+    return fail(
+        Code::kStartup,
+        "job {} of Slurm was asked for {} tasks, and this job has {} servers and workers: ask for -n {}, or only "
+        "for nodes (-N)",
+        allocation.job, *allocation.tasks, processes, processes);
+  }
+  return hosts;
+}
+
+void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& environment,
+                job::HostAssignment& assignment) {
+  int64_t on_node = 0;
+  if (gpus.empty() || !job::parse_value(environment("SLURM_GPUS_ON_NODE").value_or(""), on_node)) return;
+  const int64_t each = std::ssize(gpus), most = *std::max_element(gpus.begin(), gpus.end());
+  if (most >= each) return;  // the user has chosen among the node's GPUs
+  std::map<std::string, std::vector<job::ProcessSlot*>> workers;
+  for (job::ProcessSlot& slot : assignment.workers) workers[slot.host].push_back(&slot);
+  for (auto& [node, slots] : workers) {
+    if (slots.size() < 2 || std::ssize(slots) * each > on_node) continue;
+    int64_t next = 0;
+    for (job::ProcessSlot* slot : slots) {
+      for (int64_t i = 0; i < each; i++) slot->gpus.push_back(next++);
+    }
+  }
+}
+
+bool binds_tasks(const std::vector<std::string>& configuration) {
+  return std::any_of(configuration.begin(), configuration.end(), [](const std::string& line) {
+    // Slurm 24.11 prints "(null)" for none.
+    return line.starts_with("TaskPlugin ") && line.find("task/none") == std::string::npos &&
+           line.find("(null)") == std::string::npos;
+  });
+}
+
+Result<launch::AgentStarter> slurm_starter() {
+  DT_TRY(const std::vector<std::string> configuration,
+         ask({.program = {.arguments = {"scontrol", "show", "config"}}, .missing = kSlurmMissing}),
+         "asking Slurm how it is configured (slurmctld and munged must run, and answer)");
+  return slurm_starter(binds_tasks(configuration));
+}
+
+launch::AgentStarter slurm_starter(bool binds) {
+  return {.tool = "srun", .allocation = {}, .command = [binds](const launch::AgentCommand& agents) {
+            launch::Command command{.role = "srun", .arguments = srun(agents)};
+            // An agent's processes share all cores that the job has on the node. Where nothing is bound, srun would warn.
+            if (binds) command.environment = {"SLURM_CPU_BIND=none"};
+            return command;
+          }};
+}
+
+}  // namespace dtrain::cluster

@@ -1,0 +1,22 @@
+// The script that sbatch submits. Slurm runs it on the job's first node; there it starts a launcher, which starts the
+// agents on all nodes by srun.
+#pragma once
+
+#include <string>
+
+#include "cluster/batch_request.h"
+
+namespace dtrain::cluster {
+
+// The text of the script, with the options for sbatch. Before the time limit, Slurm sends USR1 to the script; the job
+// writes a checkpoint, and the script puts the job back into the queue if it has made progress. When Slurm starts the
+// job again, for that or another reason, the run goes on from its newest checkpoint.
+//
+// `output`: the file for the job's output, with Slurm's pattern %j for the job's number. If the run directory is named,
+// the script writes RUN_DIR/slurm-JOB.state: "started", and at the end the launcher's exit code.
+std::string sbatch_script(const BatchRequest& request, const std::string& output);
+
+// The path of that file. `job`: the job's number.
+std::string state_file(const std::string& run_dir, const std::string& job);
+
+}  // namespace dtrain::cluster

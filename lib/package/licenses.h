@@ -1,0 +1,31 @@
+// The license texts of packed libraries, as Debian and the systems made from it install them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "package/libraries.h"
+#include "proc/signal_queue.h"
+
+namespace dtrain::package {
+
+struct LicenseFile {
+  std::string name;  // "zlib1g/copyright", "common-licenses/GPL-3"
+  std::string path;  // on this machine
+};
+
+struct Licenses {
+  std::vector<LicenseFile> files;  // also of libraries of headers, where the program was built
+  std::string table;               // a line for each library: its name, and the name and version of its Debian package
+  std::vector<std::string> missing;  // libraries for which no text was found
+};
+
+// Asks dpkg which package each library belongs to. Where there is no dpkg, all are missing. Code::kPreempted: a signal
+// arrived.
+Result<Licenses> find_licenses(const std::vector<Library>& libraries, proc::SignalQueue& signals);
+
+// The names of the texts in /usr/share/common-licenses to which a copyright file refers, each once.
+std::vector<std::string> common_licenses_in(const std::string& copyright);
+
+}  // namespace dtrain::package

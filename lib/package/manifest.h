@@ -1,0 +1,27 @@
+// The text of a package's MANIFEST: what it is, and a checksum for each of its files. `sha256sum --check MANIFEST` reads
+// it too. docs/formats.md, "Packages", describes it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dtrain::package {
+
+struct Manifest {
+  std::string name;  // "dtrain-0.9.0-x86_64"
+  std::string build_id;
+  std::string glibc;  // "2.34"
+  std::vector<std::string> gpu_libraries;
+  std::map<std::string, std::string> checksums;  // by file: 64 hexadecimal digits
+};
+
+std::string manifest_text(const Manifest& manifest);
+
+// Code::kData: a line of another form, a name that leads out of the package, or a missing entry.
+Result<Manifest> parse_manifest(std::string_view text);
+
+}  // namespace dtrain::package

@@ -1,0 +1,17 @@
+// The files of configs/ and the run scripts, and this program's license, compiled into the program, so that every copy
+// of the program can make a package.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace dtrain::package {
+
+struct ShareFile {
+  std::string_view name;  // "configs/presets/mnist.toml"
+  std::string_view content;
+};
+
+std::span<const ShareFile> share_files();
+
+}  // namespace dtrain::package

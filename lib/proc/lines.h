@@ -1,0 +1,43 @@
+// Processing of what a started process prints.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace dtrain::proc {
+
+// Tools that show how far they are write the same line again and again, with a carriage return before it.
+enum class LineEnds { kNewline, kReturnToo };
+
+// Splits a stream of bytes into lines. A line longer than `line_max` is delivered in pieces.
+class LineSplitter {
+ public:
+  static constexpr size_t kLineMax = 64 << 10;
+  using Sink = std::function<void(const std::string& line)>;
+
+  LineSplitter() = default;
+  explicit LineSplitter(size_t line_max) : line_max_(line_max) {}
+  explicit LineSplitter(LineEnds ends) : ends_(ends) {}
+  void add(std::string_view bytes, const Sink& sink);
+  void finish(const Sink& sink);  // the stream has ended: delivers the rest as a line
+
+ private:
+  size_t line_max_ = kLineMax;
+  LineEnds ends_ = LineEnds::kNewline;
+  std::string rest_;
+};
+
+// Reads from a non-blocking descriptor and splits the data into lines, with at most `reads_max` reads. Closes the
+// descriptor at the end of the stream, and if the connection was reset.
+void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
+inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
+
+// The first lines that a tool has printed, which name the cause before the advice on what it may have been: "; " is
+// between them. Lines without a word are left out.
+std::string first_words(const std::vector<std::string>& lines);
+
+}  // namespace dtrain::proc

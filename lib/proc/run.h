@@ -1,0 +1,76 @@
+// Short runs of programs on this machine. run_all() and run() wait for them; a Run does not block its caller, who goes
+// on to serve signals and the screen.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "proc/children.h"
+#include "proc/signal_queue.h"
+
+namespace dtrain::proc {
+
+struct Finished {
+  int status = 0;                                      // as wait() returns it
+  std::optional<std::chrono::milliseconds> over = {};  // the time limit at which it was killed
+  std::vector<std::string> output = {};                // lines of stdout
+  std::vector<std::string> errors = {};                // lines of stderr
+
+  // True if it exited with this code.
+  [[nodiscard]] bool ended_with(int code) const;
+  void add(const OutputLine& line) { (line.is_stdout ? output : errors).push_back(line.text); }
+};
+
+// Why a run failed: "'sbatch job' ended with code 1: sbatch: error: ...".
+std::string complaint_of(const std::vector<std::string>& arguments, const Finished& finished);
+
+struct RunAllOptions {
+  ChildrenOptions children = {};
+  size_t at_once = 16;
+  std::chrono::milliseconds limit{0};                                 // for all programs together; 0: none
+  std::function<bool(size_t program, const Finished&)> goes_on = {};  // at each end; false stops the others
+  std::function<Result<>(size_t program, pid_t)> on_start = {};       // see Children::start
+  // For each line of stdout as soon as it is there; true: the line is not kept in Finished.
+  std::function<bool(size_t program, const std::string& line)> takes_line = {};
+};
+
+// Returns one Finished per program; those that were not started, because goes_on returned false or the time limit was
+// reached, have status -1. Code::kStartup: one cannot be executed. Code::kPreempted: a signal arrived, and all programs
+// were ended.
+Result<std::vector<Finished>> run_all(const std::vector<Program>& programs, const RunAllOptions& options,
+                                      SignalQueue& signals);
+
+// The same for one program.
+Result<Finished> run(const Program& program, SignalQueue& signals, std::chrono::milliseconds limit = {});
+
+// The lines of stdout of a program that has to succeed. Code::kStartup, with the complaint, if it does not exit with 0.
+Result<std::vector<std::string>> output_of(const Program& program, SignalQueue& signals,
+                                           std::chrono::milliseconds limit = {});
+
+class Run {
+ public:
+  // The program is killed after `limit`. Code::kStartup if it cannot be executed.
+  static Result<Run> start(const Program& program, std::chrono::milliseconds limit);
+
+  // See Children.
+  void watch(std::vector<pollfd>& watched) const { children_->watch(watched); }
+  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
+  // What the program has printed and how it ended, once it has.
+  std::optional<Finished> take();
+
+ private:
+  Run(std::unique_ptr<Children> children, std::chrono::milliseconds limit)
+      : children_(std::move(children)), limit_(limit), deadline_(Clock::now() + limit) {}
+
+  std::unique_ptr<Children> children_;
+  std::chrono::milliseconds limit_;
+  Clock::time_point deadline_;
+  Finished finished_;
+};
+
+}  // namespace dtrain::proc
