@@ -9,8 +9,8 @@
 #include "bench/kv_peers.h"
 #include "bench/kv_plan.h"
 #include "bench/timing.h"
+#include "bench/unary_calls.h"
 #include "job/flags/store.h"
-#include "rpc/baseline.h"
 
 namespace dtrain::bench {
 namespace {
@@ -23,19 +23,17 @@ constexpr int kBaselineWindow = 8;
 class Baseline {
  public:
   Baseline(const KvPlan& plan, uint16_t port)
-      : client_(rpc::BaselineClient::create({"127.0.0.1", port})), arrays_(plan, 0), count_(plan.arrays()) {
+      : client_(UnaryClient::create({"127.0.0.1", port})), arrays_(plan, 0), count_(plan.arrays()) {
     for (size_t key = 0; key < count_; key++) {
       const ParameterSpan& parameter = arrays_.view().parameters[key];
       out_.push_back(std::as_bytes(parameter.gradient));
       back_.push_back(std::as_writable_bytes(parameter.weight));
     }
   }
-  Result<double> exchange(rpc::BaselineClient::Method method) {
-    return client_->exchange(method, out_, back_, kBaselineChunk, kBaselineWindow);
-  }
+  Result<double> exchange() { return client_->exchange(out_, back_, kBaselineChunk, kBaselineWindow); }
 
  private:
-  std::unique_ptr<rpc::BaselineClient> client_;
+  std::unique_ptr<UnaryClient> client_;
   KvArrays arrays_;
   size_t count_;
   std::vector<std::span<const std::byte>> out_;
@@ -98,8 +96,7 @@ class KvBench {
   // Measures both in turns, so that other load on the machine affects both. Batch 0 warms up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
-    DT_TRY(const double update_seconds, baseline.exchange(rpc::BaselineClient::Method::kUpdate));
-    DT_TRY(const double echo_seconds, baseline.exchange(rpc::BaselineClient::Method::kEcho));
+    DT_TRY(const double unary_seconds, baseline.exchange());
     double error = 0;
     if (reference_) {
       reference_->update();
@@ -108,16 +105,14 @@ class KvBench {
     }
     if (batch == 0) return {};
     batches_.push_back(seconds);
-    proto_update_.push_back(update_seconds);
-    proto_echo_.push_back(echo_seconds);
+    unary_.push_back(unary_seconds);
     if (batch % options_.disp_batches == 0) line_(result_.line(batch, seconds, error));
     return {};
   }
 
   BenchKvResult summary() {
     result_.set_times(batches_, small_);
-    result_.proto_bytes_ms = median(proto_update_) * 1e3;
-    result_.proto_echo_ms = median(proto_echo_) * 1e3;
+    result_.proto_bytes_ms = median(unary_) * 1e3;
     return result_;
   }
 
@@ -130,8 +125,7 @@ class KvBench {
   uint16_t baseline_port_ = 0;
   std::unique_ptr<KvReference> reference_;
   std::vector<double> batches_;
-  std::vector<double> proto_update_;
-  std::vector<double> proto_echo_;
+  std::vector<double> unary_;
   std::vector<double> small_;
   std::unique_ptr<KvWorker> worker_;
 };
@@ -167,10 +161,7 @@ std::string BenchKvResult::json() const {
   object["gb_per_s"] = gb_per_s;
   object["small_key_us"] = small_key_us;
   object["error"] = error;
-  if (!is_of_devices()) {
-    object["proto_bytes_ms"] = proto_bytes_ms;
-    object["proto_echo_ms"] = proto_echo_ms;
-  }
+  if (!is_of_devices()) object["proto_bytes_ms"] = proto_bytes_ms;
   return json_text(object);
 }
 
@@ -185,10 +176,8 @@ std::string BenchKvResult::text() const {
       arrays, static_cast<double>(bytes) / 1e6, where, options.store, ms.median, ms.min, ms.max, gb_per_s, small_key_us,
       error);
   if (is_of_devices()) return text;
-  return text + fmt::format(
-                    "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long; if they only echo "
-                    "{:.1f} ms: {:.2f}\n",
-                    proto_bytes_ms, proto_bytes_ms / ms.median, proto_echo_ms, proto_echo_ms / ms.median);
+  return text + fmt::format("by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long\n", proto_bytes_ms,
+                            proto_bytes_ms / ms.median);
 }
 
 Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line) {

@@ -38,9 +38,8 @@ struct BenchKvResult {
   double gb_per_s = 0;
   double small_key_us = 0;  // median of sending 1000 numbers and getting them back
   double error = 0;         // the largest of sum |got - expected| / sum |expected|
-  // With servers, the medians of the baseline (unary calls) with one worker and one server: with the same update, and
-  // with an echo of the bytes.
-  double proto_bytes_ms = 0, proto_echo_ms = 0;
+  // With servers, the median of the baseline (unary calls with the same update) with one worker and one server.
+  double proto_bytes_ms = 0;
 
   [[nodiscard]] bool is_of_devices() const { return options.devices > 1; }
   // The line that MXNet's tool prints about a batch.

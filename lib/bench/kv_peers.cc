@@ -18,10 +18,10 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "bench/unary_calls.h"
 #include "job/flags/flags.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/worker/dist_store.h"
-#include "rpc/baseline.h"
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"
 
@@ -236,7 +236,7 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
 
 KvWork serve_baseline(const KvPlan& plan) {
   return [&plan](const auto& ready, const auto& stopped) -> Result<> {
-    DT_TRY(const std::unique_ptr<rpc::BaselineServer> server, rpc::BaselineServer::start({}, plan.bytes()));
+    DT_TRY(const std::unique_ptr<UnaryServer> server, UnaryServer::start({}, plan.bytes()));
     ready(server->port());
     stopped();
     return {};

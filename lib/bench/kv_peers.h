@@ -36,7 +36,7 @@ bool is_single_threaded();
 
 // A server: listens, reports its port, and serves the slices of the plan that belong to its rank.
 KvWork serve_slices(const KvPlan& plan, uint32_t server);
-// The server of rpc/baseline.h, for all bytes of the plan.
+// The server of unary_calls.h, for all bytes of the plan.
 KvWork serve_baseline(const KvPlan& plan);
 
 // A worker's store with its connections to the servers.

@@ -84,7 +84,7 @@ Result<LearningData> learning_data(const std::string& data_dir) {
   return data;
 }
 
-LearningModel::LearningModel(const LearningData& data, const LearningSetting& setting, const sync::Setting& simulation)
+LearningModel::LearningModel(const LearningData& data, const LearningSetting& setting, const Setting& simulation)
     : data_(data),
       setting_(setting),
       weight_(simulation.policy.snapshots ? kInverse : kvstore::StalenessWeight{}),

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "kvstore/update_rule.h"
-#include "sync/simulator.h"
+#include "plan/simulator.h"
 
 namespace dtrain::plan {
 
@@ -40,11 +40,11 @@ struct LearningSetting {
   uint64_t seed = 1;
 };
 
-class LearningModel final : public sync::Observer {
+class LearningModel final : public Observer {
  public:
   // `simulation` says which workers take part and how many servers share the weights. `data` and `simulation` must
   // outlive the model.
-  LearningModel(const LearningData& data, const LearningSetting& setting, const sync::Setting& simulation);
+  LearningModel(const LearningData& data, const LearningSetting& setting, const Setting& simulation);
 
   void on_event(double ms, uint32_t server, const sync::Machine& machine, const sync::Event& event,
                 std::span<const sync::Effect> effects) override;

@@ -57,8 +57,8 @@ Result<std::vector<double>> parse_speeds(const std::string& speeds) {
   return step_ms;
 }
 
-Result<std::vector<sync::Setting::Join>> parse_joins(const std::string& text) {
-  std::vector<sync::Setting::Join> joins;
+Result<std::vector<Setting::Join>> parse_joins(const std::string& text) {
+  std::vector<Setting::Join> joins;
   for (const std::string_view word : job::split_list(text)) {
     DT_TRY(const Counted<int64_t> join, parse_pair<int64_t>(word, ':', false), "--join");
     joins.push_back({static_cast<sync::Step>(join.first), static_cast<uint32_t>(join.second)});
@@ -116,7 +116,7 @@ Result<std::vector<sync::Group>> groups_of(const SimulateOptions& options, const
   return groups;
 }
 
-Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
+Result<> apply_inject(const job::Inject& inject, Setting& setting) {
   for (const auto& rule : inject.kill) {
     if (rule.where->role != job::Role::kWorker)
       return fail(Code::kUsage, "--inject: a simulation can only kill workers");
@@ -141,25 +141,25 @@ Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
 }
 
 // The time that all workers' gradients and weights take through one server.
-double round_ms(const sync::Setting& setting) {
+double round_ms(const Setting& setting) {
   if (setting.network.gbit_per_s <= 0) return 0;
   const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
   return bits * static_cast<double>(setting.step_ms.size()) / setting.network.gbit_per_s / 1e6;
 }
 
-Result<sync::Setting> setting_of(const SimulateOptions& options) {
-  sync::Setting setting = {.servers = static_cast<uint32_t>(options.servers),
-                           .steps = static_cast<sync::Step>(options.steps),
-                           .epochs = static_cast<sync::Step>(options.num_epochs),
-                           .jitter = options.jitter,
-                           .network = {options.latency_ms, options.bandwidth, static_cast<uint64_t>(options.bytes)},
-                           .crash_share = options.leave_percent / 100};
+Result<Setting> setting_of(const SimulateOptions& options) {
+  Setting setting = {.servers = static_cast<uint32_t>(options.servers),
+                     .steps = static_cast<sync::Step>(options.steps),
+                     .epochs = static_cast<sync::Step>(options.num_epochs),
+                     .jitter = options.jitter,
+                     .network = {options.latency_ms, options.bandwidth, static_cast<uint64_t>(options.bytes)},
+                     .crash_share = options.leave_percent / 100};
   if (options.jitter > 1) return fail(Code::kUsage, "--jitter {}: must be at most 1", options.jitter);
   if (options.leave_percent > 100)
     return fail(Code::kUsage, "--leave-percent {}: must be at most 100", options.leave_percent);
   DT_TRY(setting.joins, parse_joins(options.join));
   int64_t joiners = 0;
-  for (const sync::Setting::Join& join : setting.joins) joiners += join.count;
+  for (const Setting::Join& join : setting.joins) joiners += join.count;
   DT_TRY(setting.step_ms, speeds_of(options, joiners));
   DT_TRY_VOID(apply_inject(options.inject, setting));
   if (round_ms(setting) > kRoundMsMax || options.latency_ms > kMsMax) {
@@ -181,7 +181,7 @@ struct Scheme {
   double learning_rate;
 };
 
-Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const sync::Setting& setting) {
+Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Setting& setting) {
   const auto workers = static_cast<uint32_t>(setting.step_ms.size());
   const double own_lr = options.lr / workers;
   if (options.backup >= workers)
@@ -208,9 +208,9 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const syn
 }
 
 // Counts the steps that all workers have begun.
-class StepBar final : public sync::Observer {
+class StepBar final : public Observer {
  public:
-  StepBar(const std::string& scheme, const sync::Setting& setting, ShowLive show)
+  StepBar(const std::string& scheme, const Setting& setting, ShowLive show)
       : bar_({"simulating " + scheme, "steps",
               static_cast<int64_t>(setting.steps * setting.epochs * setting.step_ms.size())},
              std::move(show)) {}
@@ -225,7 +225,7 @@ class StepBar final : public sync::Observer {
 
 Result<SimulateResult> simulate(const SimulateOptions& options, const SimulateProgress& progress) {
   using Clock = std::chrono::steady_clock;
-  DT_TRY(sync::Setting setting, setting_of(options));
+  DT_TRY(Setting setting, setting_of(options));
   DT_TRY(const std::vector<Scheme> schemes, schemes_of(options, setting));
   LearningData data;
   if (options.loss > 0) {
@@ -239,13 +239,13 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const SimulatePr
     entry.name = scheme.name;
     std::unique_ptr<LearningModel> model;
     StepBar bar(scheme.name, setting, progress.live);
-    std::vector<sync::Observer*> observers = {&bar};
+    std::vector<Observer*> observers = {&bar};
     if (options.loss > 0) {
       const LearningSetting learning = {options.batch_size, scheme.learning_rate, options.loss, options.seed};
       model = std::make_unique<LearningModel>(data, learning, setting);
       observers.push_back(model.get());
     }
-    entry.outcome = sync::simulate(setting, options.seed, observers);
+    entry.outcome = simulate(setting, options.seed, observers);
     if (model) entry.reached_s = model->reached_s();
     if (model) entry.last_loss = model->curve().back().loss;
     progress.line(fmt::format("{}: {} gradients in {:.2f} s", scheme.name, entry.outcome.gradients,

@@ -1,4 +1,4 @@
-// `dtrain simulate`: runs one job in virtual time under each scheme (sync/simulator.h), or replays a trace that a real
+// `dtrain simulate`: runs one job in virtual time under each scheme (simulator.h), or replays a trace that a real
 // server wrote.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/live.h"
 #include "job/process/inject.h"
-#include "sync/simulator.h"
+#include "plan/simulator.h"
 #include "sync/trace.h"
 
 namespace dtrain::plan {
@@ -21,7 +21,7 @@ struct SimulateOptions {
   std::string scheme = "all";
   int64_t workers = 0;  // at the beginning; 0: as many as `speeds` lists, or 4
   int64_t servers = 1;
-  int64_t steps = 100;  // per epoch (sync::Setting::steps)
+  int64_t steps = 100;  // per epoch (Setting::steps)
   int64_t num_epochs = 1;
   std::string speeds = {};  // "MSxCOUNT,..." in order of rank, or a file of such words; empty: 100 ms per worker
   double jitter = 0.05;
@@ -45,7 +45,7 @@ struct SimulateOptions {
 
 struct SchemeResult {
   std::string name;  // "bsp", "bsp backup 1", "ssp lead 3", "gsp 2 groups"
-  sync::Outcome outcome;
+  Outcome outcome;
   std::optional<double> reached_s;  // when the loss was reached; nullopt: not reached, or no learning model
   double last_loss = 0;             // of the learning model
 

@@ -16,9 +16,9 @@ struct Sums {
   [[nodiscard]] double all_s() const { return std::max(computing_s + waiting_s + network_s, 1e-9); }
 };
 
-Sums sums_of(const sync::Outcome& outcome) {
+Sums sums_of(const Outcome& outcome) {
   Sums sums;
-  for (const sync::Outcome::WorkerTimes& times : outcome.workers) {
+  for (const Outcome::WorkerTimes& times : outcome.workers) {
     sums.computing_s += times.computing_s;
     sums.waiting_s += times.waiting_s;
     sums.network_s += times.network_s;
@@ -26,11 +26,11 @@ Sums sums_of(const sync::Outcome& outcome) {
   return sums;
 }
 
-double epoch_s(const sync::Outcome& outcome) {
+double epoch_s(const Outcome& outcome) {
   return outcome.seconds / static_cast<double>(std::max<size_t>(outcome.epoch_s.size(), 1));
 }
 
-double updates_per_s(const sync::Outcome& outcome) {
+double updates_per_s(const Outcome& outcome) {
   return static_cast<double>(outcome.updates) / std::max(outcome.seconds, 1e-9);
 }
 
@@ -75,7 +75,7 @@ std::string times_table(const SimulateResult& result) {
   if (learns) text += fmt::format("{:>16}{:>10}", fmt::format("s to loss {:g}", result.options.loss), "at end");
   text += "\n";
   for (const SchemeResult& scheme : result.schemes) {
-    const sync::Outcome& outcome = scheme.outcome;
+    const Outcome& outcome = scheme.outcome;
     const Sums sums = sums_of(outcome);
     text += fmt::format("{:<16}{:>10.3f}{:>11.2f}{:>11.2f}{:>7}{:>9.1f} %{:>7.1f} %{:>7.1f} %{:>8}{:>11}{:>10.2f}",
                         scheme.name, epoch_s(outcome), updates_per_s(outcome), scheme.staleness_mean(),
@@ -132,7 +132,7 @@ std::string waiting_table(const SimulateResult& result) {
 }
 
 nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
-  const sync::Outcome& outcome = scheme.outcome;
+  const Outcome& outcome = scheme.outcome;
   const Sums sums = sums_of(outcome);
   nlohmann::ordered_json object = {{"scheme", scheme.name},
                                    {"finished", outcome.all_finished},
@@ -153,7 +153,7 @@ nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
   auto& histogram = object["staleness"] = nlohmann::ordered_json::array();
   for (const auto& [staleness, count] : outcome.staleness) histogram.push_back({staleness, count});
   auto& workers = object["workers"] = nlohmann::ordered_json::array();
-  for (const sync::Outcome::WorkerTimes& times : outcome.workers) {
+  for (const Outcome::WorkerTimes& times : outcome.workers) {
     workers.push_back({{"steps", times.steps},
                        {"computing_s", times.computing_s},
                        {"waiting_s", times.waiting_s},
@@ -207,7 +207,7 @@ std::string SimulateResult::csv() const {
     const auto row = [&](std::string_view quantity, uint64_t index, const auto& value) {
       fmt::format_to(std::back_inserter(text), "{},{},{},{}\n", scheme.name, quantity, index, value);
     };
-    const sync::Outcome& outcome = scheme.outcome;
+    const Outcome& outcome = scheme.outcome;
     for (size_t e = 0; e < outcome.epoch_s.size(); e++) row("epoch_s", e, outcome.epoch_s[e]);
     row("updates", 0, outcome.updates);
     row("updates_per_s", 0, updates_per_s(outcome));

@@ -36,6 +36,11 @@ Group group_count(const Policy& policy) {
   return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
 }
 
+bool has_same_weights(const Policy& policy) {
+  const auto& groups = policy.group_of;
+  return policy.backup == 0 && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
+}
+
 Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), version_(begin) {
   const auto& group_of = policy_.group_of;
   const Group groups = group_count(policy_);

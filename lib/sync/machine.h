@@ -35,6 +35,8 @@ struct Policy {
   uint32_t backup = 0;
 };
 Group group_count(const Policy& policy);  // groups are 0 .. group_count - 1
+// Whether all workers begin each step with the same weights: one group, in which no gradient comes too late.
+bool has_same_weights(const Policy& policy);
 Policy bsp(uint32_t workers, uint32_t backup = 0);
 Policy asp(uint32_t workers);
 Policy ssp(uint32_t workers, Step lead_max);

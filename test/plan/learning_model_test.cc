@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "plan/simulator.h"
 #include "support/catch.h"
 #include "support/must.h"
-#include "sync/simulator.h"
 
 using namespace dtrain;
 using namespace dtrain::plan;
@@ -30,7 +30,7 @@ LearningData small_data() {
   return data;
 }
 
-sync::Setting job_of(const sync::Policy& policy, uint32_t servers = 1) {
+Setting job_of(const sync::Policy& policy, uint32_t servers = 1) {
   return {.policy = policy,
           .servers = servers,
           .steps = 30,
@@ -38,10 +38,10 @@ sync::Setting job_of(const sync::Policy& policy, uint32_t servers = 1) {
           .network = {.latency_ms = 0, .gbit_per_s = 0}};
 }
 
-std::vector<double> losses_of(const LearningData& data, const sync::Setting& job, const LearningSetting& setting) {
+std::vector<double> losses_of(const LearningData& data, const Setting& job, const LearningSetting& setting) {
   LearningModel model(data, setting, job);
-  sync::Observer* const observers[] = {&model};
-  REQUIRE(sync::simulate(job, 1, observers).all_finished);
+  Observer* const observers[] = {&model};
+  REQUIRE(simulate(job, 1, observers).all_finished);
   std::vector<double> losses;
   for (const LearningModel::Point& point : model.curve()) losses.push_back(point.loss);
   return losses;
@@ -124,13 +124,13 @@ TEST_CASE("bsp averages, and stale groups count less", "[plan]") {
 
 TEST_CASE("lost and repeated messages do not change which weights a worker has read", "[plan]") {
   const LearningData data = small_data();
-  sync::Setting job = job_of(sync::gsp({0, 0, 1, 1}), 2);
+  Setting job = job_of(sync::gsp({0, 0, 1, 1}), 2);
   const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5, .loss = 0.9};
   job.network_faults = {
       .faults = {.drop = 0.2, .duplicate = 0.2, .delay_max_ms = 30}, .resend_ms = 20, .resend_max_ms = 50};
   LearningModel model(data, setting, job);
-  sync::Observer* const observers[] = {&model};
-  const sync::Outcome outcome = sync::simulate(job, 3, observers);
+  Observer* const observers[] = {&model};
+  const Outcome outcome = simulate(job, 3, observers);
   CHECK(outcome.all_finished);
   CHECK(model.curve().back().loss < 0.8);
   REQUIRE(model.reached_s().has_value());
@@ -156,7 +156,7 @@ TEST_CASE("digits are learned to the known loss", "[plan]") {
   }
   const LearningData data = must(learning_data(std::string(root) + "/mnist"));
   CHECK(data.count() == 60000);
-  sync::Setting job = job_of(sync::bsp(2));
+  Setting job = job_of(sync::bsp(2));
   job.steps = 200;
   // Softmax regression on MNIST by SGD reaches a loss of about 0.35 after some 25,000 pictures at this rate.
   const std::vector<double> losses = losses_of(data, job, {.batch_size = 64, .learning_rate = 0.5});

@@ -24,7 +24,7 @@ std::string error_of(const SimulateOptions& options) {
   return result ? "" : result.error().text();
 }
 
-const sync::Outcome& outcome_of(const SimulateResult& result, std::string_view scheme) {
+const Outcome& outcome_of(const SimulateResult& result, std::string_view scheme) {
   for (const SchemeResult& entry : result.schemes) {
     if (entry.name.substr(0, scheme.size()) == scheme) return entry.outcome;
   }
@@ -87,7 +87,7 @@ TEST_CASE("simulate offers the faults and changes of a job", "[plan]") {
            .join = "5:2"});
   CHECK(result.all_finished());
   CHECK(result.step_ms == std::vector<double>{10, 10, 10, 40, 10, 10});
-  const sync::Outcome& bsp = outcome_of(result, "bsp");
+  const Outcome& bsp = outcome_of(result, "bsp");
   CHECK(bsp.epoch_s.size() == 2);
   CHECK(bsp.workers[1].steps == 12);
   CHECK(bsp.workers[4].steps >= 54);

@@ -26,12 +26,6 @@ sync::Policy policy_of(const JobSpec& spec, Scheme scheme) {
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
 }
 
-bool has_same_weights(const sync::Policy& policy, const SchemeFlags& flags) {
-  const auto& groups = policy.group_of;
-  const bool one_group = std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
-  return one_group && policy.backup == 0 && flags.regroup_every == 0;
-}
-
 // `plan` has all but the result.
 std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
   const sync::Policy& policy = plan.policy;
@@ -55,7 +49,7 @@ JobPlan plan_of(const JobSpec& spec) {
   JobPlan plan;
   plan.store = store_of(spec.flags);
   plan.policy = policy_of(spec, plan.store.scheme);
-  plan.same_weights = has_same_weights(plan.policy, spec.flags.scheme);
+  plan.same_weights = sync::has_same_weights(plan.policy) && spec.flags.scheme.regroup_every == 0;
   plan.stop_set_of = stop_sets(plan.policy);
   plan.servers_only_sum = plan.store.servers && plan.store.update == Update::kWorker;
   if (spec.is_complete()) add_epochs(spec, plan);

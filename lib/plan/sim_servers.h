@@ -8,31 +8,31 @@
 #include <span>
 #include <vector>
 
-#include "sync/agenda.h"
+#include "plan/agenda.h"
+#include "plan/simulator.h"
+#include "plan/virtual_network.h"
 #include "sync/machine.h"
-#include "sync/simulator.h"
-#include "sync/virtual_network.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 
 class SimServers {
  public:
   // Sends an answer to a worker. `parked`: how long the worker's pull has waited at this server.
-  using Send = std::function<void(uint32_t server, Worker worker, const Reply& reply, Time parked)>;
+  using Send = std::function<void(uint32_t server, sync::Worker worker, const Reply& reply, Time parked)>;
 
   // Counts events, gradients and updates in `outcome`. The arguments must outlive it.
   SimServers(const Setting& setting, std::span<Observer* const> observers, Outcome& outcome, Send send);
 
   // One server handles a worker's event. `exchange`: the worker's exchange that the event is part of.
-  void feed(Time now, uint32_t server, const Event& event, uint32_t exchange);
+  void feed(Time now, uint32_t server, const sync::Event& event, uint32_t exchange);
   // All servers handle an event that is not part of an exchange.
-  void feed_all(Time now, const Event& event);
-  void forget_parked(Worker worker);              // a crashed worker waits for nothing
-  [[nodiscard]] Step clock(Worker worker) const;  // the largest of all servers
+  void feed_all(Time now, const sync::Event& event);
+  void forget_parked(sync::Worker worker);                    // a crashed worker waits for nothing
+  [[nodiscard]] sync::Step clock(sync::Worker worker) const;  // the largest of all servers
 
  private:
   struct Server {
-    Machine machine;
+    sync::Machine machine;
     uint64_t applied = 0;                // gradients that were applied
     std::vector<uint32_t> in_round;      // by group: gradients in its accumulator
     std::vector<uint64_t> kept_applied;  // by group: `applied` at its last Keep
@@ -43,18 +43,18 @@ class SimServers {
     uint32_t exchange = 0;
   };
 
-  Parked& parked_at(uint32_t server, Worker worker) { return parked_[size_t{worker} * servers_.size() + server]; }
-  void on_apply(uint32_t server, const Apply& apply);
-  void on_park(Time now, uint32_t server, const Park& park, uint32_t exchange);
-  void on_answer(Time now, uint32_t server, const Answer& answer, std::optional<uint32_t> exchange);
+  Parked& parked_at(uint32_t server, sync::Worker worker) { return parked_[size_t{worker} * servers_.size() + server]; }
+  void on_apply(uint32_t server, const sync::Apply& apply);
+  void on_park(Time now, uint32_t server, const sync::Park& park, uint32_t exchange);
+  void on_answer(Time now, uint32_t server, const sync::Answer& answer, std::optional<uint32_t> exchange);
 
   const std::span<Observer* const> observers_;
   Outcome& outcome_;
   const Send send_;
   std::vector<Server> servers_;
   std::vector<Parked> parked_;  // by worker, then server
-  std::vector<Effect> effects_;
+  std::vector<sync::Effect> effects_;
   uint64_t answers_ = 0;
 };
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

@@ -11,19 +11,19 @@
 #include <span>
 #include <vector>
 
+#include "plan/virtual_network.h"
 #include "sync/machine.h"
-#include "sync/virtual_network.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 
 struct Setting {
-  Policy policy = {};
+  sync::Policy policy = {};
   uint32_t servers = 1;  // each runs one machine and carries an equal share of every step's bytes
   // Steps per epoch. If the lead between workers is bounded (BSP, SSP, GSP with a bound), each worker does this many.
   // If it is not (ASP, GSP without a bound, BSP with backup workers), all workers together do this many times the
   // number of workers present at the start.
-  Step steps = 100;
-  Step epochs = 1;                   // at the end of each but the last, all workers meet and refresh their weights
+  sync::Step steps = 100;
+  sync::Step epochs = 1;             // at the end of each but the last, all workers meet and refresh their weights
   std::vector<double> step_ms = {};  // by worker: mean time of a forward and backward pass
   double jitter = 0;                 // a step takes between (1 - jitter) and (1 + jitter) of its mean
   NetworkSetting network = {};
@@ -32,13 +32,13 @@ struct Setting {
   double return_share = 0;  // fraction of the crashed workers whose rank a new process takes over
   double detect_ms = 1000;  // from a crash until the servers learn of it
   struct Kill {
-    Worker worker = 0;
-    Step step = 0;  // crashes when it begins this step
+    sync::Worker worker = 0;
+    sync::Step step = 0;  // crashes when it begins this step
   };
   std::vector<Kill> kills = {};
   struct Join {
-    Step step = 0;       // when the first worker begins this step
-    uint32_t count = 0;  // number of workers that join; workers that join late have the last ranks of the policy
+    sync::Step step = 0;  // when the first worker begins this step
+    uint32_t count = 0;   // number of workers that join; workers that join late have the last ranks of the policy
   };
   std::vector<Join> joins = {};  // sorted by step
 };
@@ -48,16 +48,16 @@ class Observer {
  public:
   virtual ~Observer() = default;
   // A server's machine has handled an event. `machine` is in the state after it.
-  virtual void on_event(double /*ms*/, uint32_t /*server*/, const Machine& /*machine*/, const Event& /*event*/,
-                        std::span<const Effect> /*effects*/) {}
+  virtual void on_event(double /*ms*/, uint32_t /*server*/, const sync::Machine& /*machine*/,
+                        const sync::Event& /*event*/, std::span<const sync::Effect> /*effects*/) {}
   // The worker has received an answer that it waited for: the answer with this `number` among all Answers of all
   // servers, counted from 0.
-  virtual void on_take(uint32_t /*server*/, Worker /*worker*/, uint64_t /*number*/) {}
+  virtual void on_take(uint32_t /*server*/, sync::Worker /*worker*/, uint64_t /*number*/) {}
   // The worker starts computing a gradient with the weights that it received last.
-  virtual void on_begin(double /*ms*/, Worker /*worker*/, Step /*step*/) {}
+  virtual void on_begin(double /*ms*/, sync::Worker /*worker*/, sync::Step /*step*/) {}
   // Something happened to a message or a process.
   enum class Incident { kRequestLost, kAnswerLost, kRequestAgain, kAnswerAgain, kOldProcess, kCrash, kJoin };
-  virtual void on_incident(Incident /*incident*/, Worker /*worker*/) {}
+  virtual void on_incident(Incident /*incident*/, sync::Worker /*worker*/) {}
 };
 
 struct Outcome {
@@ -72,7 +72,7 @@ struct Outcome {
   std::map<uint64_t, uint64_t> staleness = {};  // staleness of an Apply on server 0 -> how often it occurred
   uint64_t messages = 0, bytes = 0;             // sent, including those that were lost
   struct WorkerTimes {
-    Step steps = 0;
+    sync::Step steps = 0;
     double computing_s = 0;
     double waiting_s = 0;  // with a parked pull, or for the others at the end of an epoch: the cost of the scheme
     double network_s = 0;  // the rest of its exchanges
@@ -84,4 +84,4 @@ struct Outcome {
 // policy's `group_of`.
 Outcome simulate(const Setting& setting, uint64_t seed, std::span<Observer* const> observers = {});
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

@@ -1,9 +1,9 @@
-#include "sync/virtual_network.h"
+#include "plan/virtual_network.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 namespace {
 
 constexpr uint64_t kFaultStream = ~uint64_t{0};  // a stream number that no worker's rank uses
@@ -51,4 +51,4 @@ Time VirtualNetwork::receive(Time now, Host to, uint64_t bytes) {
   return in_free_[to];
 }
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

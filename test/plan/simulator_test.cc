@@ -1,4 +1,4 @@
-#include "sync/simulator.h"
+#include "plan/simulator.h"
 
 #include <algorithm>
 #include <numeric>
@@ -11,6 +11,7 @@
 
 using namespace dtrain;
 using namespace dtrain::sync;
+using namespace dtrain::plan;
 
 namespace {
 
@@ -147,27 +148,27 @@ void simulate_seeds(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("bsp keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("bsp keeps its guarantees under network faults", "[plan][sim]") {
   simulate_seeds(bsp(5));
 }
-TEST_CASE("bsp with a backup worker keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("bsp with a backup worker keeps its guarantees under network faults", "[plan][sim]") {
   simulate_seeds(bsp(5, 1));
 }
-TEST_CASE("asp keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("asp keeps its guarantees under network faults", "[plan][sim]") {
   simulate_seeds(asp(5));
 }
-TEST_CASE("ssp keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("ssp keeps its guarantees under network faults", "[plan][sim]") {
   for (const Step lead : {0, 1, 3}) simulate_seeds(ssp(5, lead));
 }
-TEST_CASE("gsp keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("gsp keeps its guarantees under network faults", "[plan][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}));
 }
-TEST_CASE("gsp with a bound keeps its guarantees under network faults", "[sync][sim]") {
+TEST_CASE("gsp with a bound keeps its guarantees under network faults", "[plan][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}, 1));
 }
 
 // Random speeds: max clock - min clock <= bound + 1 at any time, and <= bound among workers that compute.
-TEST_CASE("ssp keeps its bound at any speeds", "[sync][sim]") {
+TEST_CASE("ssp keeps its bound at any speeds", "[plan][sim]") {
   for (const Step bound : {0, 1, 3, 10}) {
     Seen seen;
     for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -181,7 +182,7 @@ TEST_CASE("ssp keeps its bound at any speeds", "[sync][sim]") {
   }
 }
 
-TEST_CASE("without crashes every gradient is applied, in as many updates as the scheme says", "[sync][sim]") {
+TEST_CASE("without crashes every gradient is applied, in as many updates as the scheme says", "[plan][sim]") {
   const auto outcome_of = [](const Policy& policy) {
     const auto workers = policy.group_of.size();
     return simulate({.policy = policy, .steps = 9, .epochs = 2, .step_ms = std::vector<double>(workers, 10)}, 1);
@@ -198,7 +199,7 @@ TEST_CASE("without crashes every gradient is applied, in as many updates as the 
 
 // Two workers of 10 and 30 ms per step on an infinitely fast network. BSP and SSP take the slow worker's time for its
 // steps; without a bound the fast worker does three quarters of the work.
-TEST_CASE("simulated times follow from the speeds", "[sync][sim]") {
+TEST_CASE("simulated times follow from the speeds", "[plan][sim]") {
   const auto outcome_of = [](const Policy& policy) {
     const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
     return simulate({.policy = policy, .steps = 60, .step_ms = {10, 30}, .network = network}, 1);
@@ -217,7 +218,7 @@ TEST_CASE("simulated times follow from the speeds", "[sync][sim]") {
 }
 
 // 4 workers send 1 MB each to a server with 1 Gbit/s: one after the other, 8 ms each, and the same on the way back.
-TEST_CASE("messages queue for the connection of a server", "[sync][sim]") {
+TEST_CASE("messages queue for the connection of a server", "[plan][sim]") {
   const NetworkSetting network = {.latency_ms = 1, .gbit_per_s = 1, .bytes = 1'000'000};
   const Outcome one =
       simulate({.policy = bsp(4), .steps = 1, .step_ms = std::vector<double>(4, 10), .network = network}, 1);
@@ -231,7 +232,7 @@ TEST_CASE("messages queue for the connection of a server", "[sync][sim]") {
 }
 
 // No time is asserted. If an event looked at all workers, this test would take minutes.
-TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
+TEST_CASE("ten thousand workers are simulated", "[plan][sim]") {
   constexpr uint32_t kWorkers = 10000;
   std::vector<Group> groups(kWorkers);
   for (Worker w = 0; w < kWorkers; w++) groups[w] = w / 1000;
@@ -246,7 +247,7 @@ TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
   }
 }
 
-TEST_CASE("other workers wait for a killed worker until its death is detected", "[sync][sim]") {
+TEST_CASE("other workers wait for a killed worker until its death is detected", "[plan][sim]") {
   const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
   const Setting setting = {.policy = bsp(2),
                            .steps = 10,

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 
 using Time = uint64_t;  // virtual nanoseconds
 
@@ -73,4 +73,4 @@ class VirtualNetwork {
   uint64_t messages_ = 0, bytes_ = 0;
 };
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

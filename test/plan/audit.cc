@@ -1,4 +1,4 @@
-#include "sync/audit.h"
+#include "plan/audit.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include "base/overloaded.h"
 #include "sync/trace.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 namespace {
 
 constexpr std::string_view kDroppedOld = "push dropped, its round was over";
@@ -47,7 +47,7 @@ constexpr std::string_view kPaths[] = {
     kRejoined,       kRejoinedOpen,    kJoinedAhead,  kJoinedBehind,   kRefreshed,     kRefreshedLater,
     kOldRefresh,     kRequestLost,     kRequestAgain, kAnswerLost,     kAnswerAgain};
 
-Worker worker_of(const Event& event) {
+sync::Worker worker_of(const sync::Event& event) {
   return std::visit([](const auto& e) { return e.worker; }, event);
 }
 
@@ -57,11 +57,11 @@ Audit::Audit(const Setting& setting) : policy_(setting.policy), begun_(setting.p
   for (const std::string_view path : kPaths) paths[path] = 0;
   const auto& groups = policy_.group_of;
   Books books;
-  for (const Group group : groups) books.members.emplace_back().group = group;
+  for (const sync::Group group : groups) books.members.emplace_back().group = group;
   books.contents.assign(groups.size(), 0);
   books.taken.assign(groups.size(), 0);
   books.computes_with.assign(groups.size(), 0);
-  books.rounds.resize(group_count(policy_));
+  books.rounds.resize(sync::group_count(policy_));
   for (Round& round : books.rounds) round.kept = round.promised = books.contents;
   books_.assign(setting.servers, books);
   for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, trace);
@@ -71,27 +71,27 @@ void Audit::require(bool holds, std::string_view what) {
   if (!holds) broken.push_back(fmt::format("event {}: {}", events_, what));
 }
 
-Audit::Gradient& Audit::gradient(Books& books, Worker worker, Step step) {
+Audit::Gradient& Audit::gradient(Books& books, sync::Worker worker, sync::Step step) {
   auto& gradients = books.members[worker].gradients;
   if (gradients.size() <= step) gradients.resize(step + 1, Gradient::kNone);
   return gradients[step];
 }
 
-bool Audit::is_missing(const Books& books, Worker worker) const {
+bool Audit::is_missing(const Books& books, sync::Worker worker) const {
   const Member& member = books.members[worker];
   return member.live && member.next <= books.rounds[member.group].step;
 }
 
-uint32_t Audit::missing(const Books& books, Group group) const {
+uint32_t Audit::missing(const Books& books, sync::Group group) const {
   uint32_t count = 0;
-  for (Worker w = 0; w < books.members.size(); w++) {
+  for (sync::Worker w = 0; w < books.members.size(); w++) {
     if (books.members[w].group == group && is_missing(books, w)) count++;
   }
   return count;
 }
 
-std::optional<Step> Audit::slowest(const Books& books) const {
-  std::optional<Step> slowest;
+std::optional<sync::Step> Audit::slowest(const Books& books) const {
+  std::optional<sync::Step> slowest;
   for (const Member& member : books.members) {
     if (!member.live) continue;
     slowest = std::min(slowest.value_or(books.rounds[member.group].step), books.rounds[member.group].step);
@@ -99,45 +99,45 @@ std::optional<Step> Audit::slowest(const Books& books) const {
   return slowest;
 }
 
-void Audit::on_event(double /*ms*/, uint32_t server, const Machine& machine, const Event& event,
-                     std::span<const Effect> effects) {
+void Audit::on_event(double /*ms*/, uint32_t server, const sync::Machine& machine, const sync::Event& event,
+                     std::span<const sync::Effect> effects) {
   append_event({0, server}, event, effects, trace);
   events_++;
   Books& books = books_[server];
   before(books, event);
-  std::optional<Group> opened;
-  for (const Effect& effect : effects) {
-    std::visit(Overloaded{[&](const Add&) { on_push(books, std::get<Push>(event), effect); },
-                          [&](const Drop&) { on_push(books, std::get<Push>(event), effect); },
-                          [&](const Late&) { on_push(books, std::get<Push>(event), effect); },
-                          [&](const Apply& apply) { on_apply(books, apply, event); },
-                          [&](const Keep& keep) {
+  std::optional<sync::Group> opened;
+  for (const sync::Effect& effect : effects) {
+    std::visit(Overloaded{[&](const sync::Add&) { on_push(books, std::get<sync::Push>(event), effect); },
+                          [&](const sync::Drop&) { on_push(books, std::get<sync::Push>(event), effect); },
+                          [&](const sync::Late&) { on_push(books, std::get<sync::Push>(event), effect); },
+                          [&](const sync::Apply& apply) { on_apply(books, apply, event); },
+                          [&](const sync::Keep& keep) {
                             if (opened && *opened != keep.group) note(kSeveralOpened);
                             opened = keep.group;
                             on_keep(books, keep, event);
                           },
-                          [&](const Answer& answer) { on_answer(books, answer, event); },
-                          [&](const Park& park) { on_park(books, park, event); },
-                          [&](const Reject& reject) { on_reject(books, reject, event); }},
+                          [&](const sync::Answer& answer) { on_answer(books, answer, event); },
+                          [&](const sync::Park& park) { on_park(books, park, event); },
+                          [&](const sync::Reject& reject) { on_reject(books, reject, event); }},
                effect);
   }
   check(books, machine);
 }
 
 // Changes that follow from the event alone.
-void Audit::before(Books& books, const Event& event) {
+void Audit::before(Books& books, const sync::Event& event) {
   Member& member = books.members[worker_of(event)];
   const Round& round = books.rounds[member.group];
   const bool is_in_round = std::find(round.added.begin(), round.added.end(), worker_of(event)) != round.added.end();
-  if (const auto* join = std::get_if<Join>(&event)) {
+  if (const auto* join = std::get_if<sync::Join>(&event)) {
     note(is_in_round ? kRejoinedOpen : kRejoined);
-    const Step others = slowest(books).value_or(0);
+    const sync::Step others = slowest(books).value_or(0);
     member.live = true;
     member.next = std::max(member.next, join->step);
     if (!is_in_round && member.next > round.step) note(kJoinedAhead);
     go_on(books, member.group);
     if (policy_.lead_max && round.step < others) note(kJoinedBehind);
-  } else if (std::holds_alternative<Leave>(event)) {
+  } else if (std::holds_alternative<sync::Leave>(event)) {
     if (is_in_round) note(kLeaverHadAdded);
     if (member.parked) note(kLeaverWasParked);
     member.live = false;
@@ -151,10 +151,10 @@ void Audit::before(Books& books, const Event& event) {
 }
 
 // A round is over if it has no gradient and all members of its group start with a later step.
-void Audit::go_on(Books& books, Group group) {
+void Audit::go_on(Books& books, sync::Group group) {
   Round& round = books.rounds[group];
   if (!round.added.empty() || missing(books, group) > 0) return;
-  std::optional<Step> next;
+  std::optional<sync::Step> next;
   for (const Member& member : books.members) {
     if (member.live && member.group == group) next = std::min(next.value_or(member.next), member.next);
   }
@@ -162,7 +162,7 @@ void Audit::go_on(Books& books, Group group) {
 }
 
 void Audit::open_rounds(Books& books) {
-  const std::optional<Step> slowest = this->slowest(books);
+  const std::optional<sync::Step> slowest = this->slowest(books);
   for (Round& round : books.rounds) {
     const bool is_held = policy_.lead_max && slowest && round.step > *slowest + *policy_.lead_max;
     if (is_held || round.open == round.step) continue;
@@ -171,18 +171,18 @@ void Audit::open_rounds(Books& books) {
   }
 }
 
-void Audit::on_push(Books& books, const Push& push, const Effect& effect) {
+void Audit::on_push(Books& books, const sync::Push& push, const sync::Effect& effect) {
   Member& member = books.members[push.worker];
   Round& round = books.rounds[member.group];
   Gradient& gradient = this->gradient(books, push.worker, push.step);
-  if (std::holds_alternative<Drop>(effect)) {
+  if (std::holds_alternative<sync::Drop>(effect)) {
     require(gradient != Gradient::kNone, "a push was dropped that never came before");
     return note(gradient == Gradient::kAdded ? kDroppedOpen : kDroppedOld);
   }
   require(member.live, "a gradient was taken of a worker that left");
   require(gradient == Gradient::kNone, "a gradient was taken twice");
   member.next = push.step + 1;
-  if (std::holds_alternative<Late>(effect)) {
+  if (std::holds_alternative<sync::Late>(effect)) {
     require(policy_.backup > 0 && push.step < round.step, "a gradient was lost that its round could have had");
     gradient = Gradient::kLate;
     return note(kLate);
@@ -197,13 +197,13 @@ void Audit::on_push(Books& books, const Push& push, const Effect& effect) {
           "members of a group computed with different weights");
 }
 
-void Audit::on_apply(Books& books, const Apply& apply, const Event& event) {
+void Audit::on_apply(Books& books, const sync::Apply& apply, const sync::Event& event) {
   Round& round = books.rounds[apply.group];
   require(!round.added.empty(), "a round without gradients was applied");
   require(missing(books, apply.group) <= policy_.backup, "a round was applied before its last gradient came");
   require(apply.staleness == books.version - round.seen + 1, "the staleness is not the number of updates in between");
-  if (std::holds_alternative<Leave>(event)) note(kClosedByLeave);
-  for (const Worker w : round.added) {
+  if (std::holds_alternative<sync::Leave>(event)) note(kClosedByLeave);
+  for (const sync::Worker w : round.added) {
     gradient(books, w, round.step) = Gradient::kApplied;
     books.contents[w] = round.step + 1;
   }
@@ -214,21 +214,21 @@ void Audit::on_apply(Books& books, const Apply& apply, const Event& event) {
   open_rounds(books);
 }
 
-void Audit::on_keep(Books& books, const Keep& keep, const Event& event) {
+void Audit::on_keep(Books& books, const sync::Keep& keep, const sync::Event& event) {
   Round& round = books.rounds[keep.group];
-  if (policy_.snapshots && std::holds_alternative<Refresh>(event)) note(kRefreshed);
+  if (policy_.snapshots && std::holds_alternative<sync::Refresh>(event)) note(kRefreshed);
   round.seen = round.kept_version = books.version;
   round.kept = books.contents;
 }
 
-void Audit::on_answer(Books& books, const Answer& answer, const Event& event) {
+void Audit::on_answer(Books& books, const sync::Answer& answer, const sync::Event& event) {
   Member& member = books.members[answer.worker];
   const Round& round = books.rounds[answer.group];
   require(member.live, "a worker that left was answered");
   require(member.group == answer.group, "an answer was of another group");
   require(answer.step <= round.open, "a round was opened too early");
   require(answer.step >= round.open, "an answer was for a round before the one that is open");
-  const auto* pull = std::get_if<Pull>(&event);
+  const auto* pull = std::get_if<sync::Pull>(&event);
   const bool is_asker = worker_of(event) == answer.worker && !member.parked;
   if (is_asker && pull != nullptr) {
     note(kAnsweredAtOnce);
@@ -236,11 +236,11 @@ void Audit::on_answer(Books& books, const Answer& answer, const Event& event) {
     if (pull->step < answer.step && member.next <= pull->step) note(policy_.backup > 0 ? kJumped : kOldPull);
     if (pull->step < answer.step && member.next > pull->step) note(kOldPull);
   }
-  if (const auto* refresh = std::get_if<Refresh>(&event)) {
+  if (const auto* refresh = std::get_if<sync::Refresh>(&event)) {
     if (refresh->step < answer.step) note(kOldRefresh);
     if (round.kept_version < books.version) note(kRefreshedLater);
   }
-  if (std::holds_alternative<Leave>(event) && books.members[worker_of(event)].group != answer.group)
+  if (std::holds_alternative<sync::Leave>(event) && books.members[worker_of(event)].group != answer.group)
     note(kOpenedByLeave);
   if (member.parked && *member.parked <= answer.step) member.parked.reset();
   sent_.push_back({answer.worker, round.kept_version});
@@ -249,20 +249,20 @@ void Audit::on_answer(Books& books, const Answer& answer, const Event& event) {
 
 // Checks that the answer contains what had arrived when the round opened: everything of the own group and, of the
 // others, what the bound promises.
-void Audit::check_contents(const Books& books, const Answer& answer) {
+void Audit::check_contents(const Books& books, const sync::Answer& answer) {
   const Round& round = books.rounds[answer.group];
-  const Step lead = std::min(policy_.lead_max.value_or(answer.step), answer.step);
-  for (Worker w = 0; w < books.members.size(); w++) {
+  const sync::Step lead = std::min(policy_.lead_max.value_or(answer.step), answer.step);
+  for (sync::Worker w = 0; w < books.members.size(); w++) {
     const bool own = policy_.group_of[w] == answer.group;
-    const Step bound = own ? answer.step : answer.step - lead;
+    const sync::Step bound = own ? answer.step : answer.step - lead;
     require(round.kept[w] >= std::min(round.promised[w], bound), "an answer lacks a gradient that it promises");
     if (own && policy_.snapshots) require(round.kept[w] <= answer.step, "a snapshot has a gradient that came later");
   }
 }
 
-void Audit::on_park(Books& books, const Park& park, const Event& event) {
+void Audit::on_park(Books& books, const sync::Park& park, const sync::Event& event) {
   Member& member = books.members[park.worker];
-  const Step step = std::get<Pull>(event).step;
+  const sync::Step step = std::get<sync::Pull>(event).step;
   if (member.parked) note(kAskedAgain);
   member.parked = std::max(member.parked.value_or(0), step);
   note(step > books.rounds[member.group].step ? kParked : kParkedByBound);
@@ -270,19 +270,19 @@ void Audit::on_park(Books& books, const Park& park, const Event& event) {
   require(is_missing(books, park.waits_for), "a pull waits for a worker that has done its part");
 }
 
-void Audit::on_reject(Books& books, const Reject& reject, const Event& event) {
+void Audit::on_reject(Books& books, const sync::Reject& reject, const sync::Event& event) {
   if (!books.members[reject.worker].live) return note(kLateAfterLeave);
-  const auto* refresh = std::get_if<Refresh>(&event);
+  const auto* refresh = std::get_if<sync::Refresh>(&event);
   const bool is_old = refresh != nullptr && begun_[reject.worker].value_or(0) >= refresh->step;
   require(is_old, "a live worker was rejected");
   note(kOldRefresh);
 }
 
 // After each event: the machine agrees with the books, and no worker waits without a reason.
-void Audit::check(Books& books, const Machine& machine) {
+void Audit::check(Books& books, const sync::Machine& machine) {
   require(machine.version() == books.version, "the version is not the number of updates");
-  std::optional<Step> least, most;
-  for (Worker w = 0; w < books.members.size(); w++) {
+  std::optional<sync::Step> least, most;
+  for (sync::Worker w = 0; w < books.members.size(); w++) {
     const Member& member = books.members[w];
     const Round& round = books.rounds[member.group];
     require(machine.clock(w) == round.step, "a clock is not the number of rounds that were done");
@@ -291,40 +291,40 @@ void Audit::check(Books& books, const Machine& machine) {
     most = std::max(most.value_or(round.step), round.step);
   }
   if (least) spread_max = std::max(spread_max, *most - *least);
-  for (Group g = 0; g < books.rounds.size(); g++) {
+  for (sync::Group g = 0; g < books.rounds.size(); g++) {
     const bool is_complete = !books.rounds[g].added.empty() && missing(books, g) <= policy_.backup;
     require(!is_complete, "a complete round was not applied");
   }
-  for (Worker w = 0; w < books.members.size(); w++) {
+  for (sync::Worker w = 0; w < books.members.size(); w++) {
     const Member& member = books.members[w];
     if (!member.parked) continue;
     require(*member.parked > books.rounds[member.group].open, "a pull waits for nobody");
-    const std::vector<Worker> waits_for = machine.missing({w, *member.parked});
+    const std::vector<sync::Worker> waits_for = machine.missing({w, *member.parked});
     require(!waits_for.empty(), "a pull waits and nobody is missing");
-    for (const Worker other : waits_for)
+    for (const sync::Worker other : waits_for)
       require(is_missing(books, other), "a pull waits for somebody who is not missing");
   }
 }
 
-void Audit::on_take(uint32_t server, Worker worker, uint64_t number) {
+void Audit::on_take(uint32_t server, sync::Worker worker, uint64_t number) {
   require(number < sent_.size() && sent_[number].worker == worker, "a worker took an answer to somebody else");
   books_[server].taken[worker] = sent_[number].version;
 }
 
-void Audit::on_begin(double /*ms*/, Worker worker, Step step) {
+void Audit::on_begin(double /*ms*/, sync::Worker worker, sync::Step step) {
   for (Books& books : books_) {
-    if (const std::optional<Step> before = begun_[worker]) {
+    if (const std::optional<sync::Step> before = begun_[worker]) {
       require(step > *before, "a worker began a step twice");
       require(gradient(books, worker, *before) != Gradient::kNone, "a worker went on before its gradient had come");
     }
-    const std::optional<Step> slowest = this->slowest(books);
+    const std::optional<sync::Step> slowest = this->slowest(books);
     if (slowest && step > *slowest) lead_max = std::max(lead_max, step - *slowest);
     books.computes_with[worker] = books.taken[worker];
   }
   begun_[worker] = step;
 }
 
-void Audit::on_incident(Incident incident, Worker worker) {
+void Audit::on_incident(Incident incident, sync::Worker worker) {
   switch (incident) {
     case Incident::kRequestLost: return note(kRequestLost);
     case Incident::kAnswerLost: return note(kAnswerLost);
@@ -351,4 +351,4 @@ void Audit::finish(const Outcome& outcome) {
   }
 }
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

@@ -1,4 +1,4 @@
-#include "rpc/baseline.h"
+#include "bench/unary_calls.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server_builder.h>
@@ -10,28 +10,22 @@
 
 #include "base/mutex.h"
 #include "base/simd.h"
-#include "baseline.grpc.pb.h"
 #include "rpc/status.h"
 #include "tensor/buffer.h"
+#include "unary.grpc.pb.h"
 
-namespace dtrain::rpc {
+namespace dtrain::bench {
 namespace {
 
 DT_MULTI_ISA void subtract(const float* __restrict gradient, float* __restrict weight, size_t count) {
   for (size_t i = 0; i < count; i++) weight[i] -= gradient[i];
 }
 
-class Service final : public proto::Baseline::CallbackService {
+class Service final : public proto::Unary::CallbackService {
  public:
   explicit Service(size_t weight_bytes) : weights_(weight_bytes / sizeof(float)) {}
 
  private:
-  grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const proto::Blob* request,
-                                 proto::Blob* reply) override {
-    reply->set_data(request->data());
-    return answer(context, grpc::Status::OK);
-  }
-
   // The parts of concurrent calls do not overlap, so no lock is needed.
   grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext* context, const proto::Blob* request,
                                    proto::Blob* reply) override {
@@ -55,9 +49,9 @@ class Service final : public proto::Baseline::CallbackService {
   Buffer<float> weights_;
 };
 
-class GrpcBaselineServer final : public BaselineServer {
+class GrpcServer final : public UnaryServer {
  public:
-  explicit GrpcBaselineServer(size_t weight_bytes) : service_(weight_bytes) {}
+  explicit GrpcServer(size_t weight_bytes) : service_(weight_bytes) {}
   Result<> begin(const net::Listen& where) {
     grpc::ServerBuilder builder;
     int port = 0;
@@ -70,7 +64,7 @@ class GrpcBaselineServer final : public BaselineServer {
     if (server_ == nullptr || port == 0) return fail(Code::kStartup, "cannot listen on {}", where.host);
     return {};
   }
-  ~GrpcBaselineServer() override {
+  ~GrpcServer() override {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
   }
   uint16_t port() const override { return port_; }
@@ -89,16 +83,16 @@ struct Call {
   std::span<std::byte> back;
 };
 
-class UnaryClient final : public BaselineClient {
+class GrpcClient final : public UnaryClient {
  public:
-  explicit UnaryClient(const net::Endpoint& server) {
+  explicit GrpcClient(const net::Endpoint& server) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
-    stub_ = proto::Baseline::NewStub(
+    stub_ = proto::Unary::NewStub(
         grpc::CreateCustomChannel(to_text(server), grpc::InsecureChannelCredentials(), arguments));
   }
 
-  Result<double> exchange(Method method, std::span<const std::span<const std::byte>> arrays,
+  Result<double> exchange(std::span<const std::span<const std::byte>> arrays,
                           std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) override {
     DT_CHECK(arrays.size() == back.size(), "{} arrays are sent, but {} are received", arrays.size(), back.size());
     const auto begin = std::chrono::steady_clock::now();
@@ -108,18 +102,17 @@ class UnaryClient final : public BaselineClient {
       for (size_t at = 0; at < arrays[i].size(); at += chunk_bytes) {
         const size_t count = std::min(chunk_bytes, arrays[i].size() - at);
         wait_for(window);
-        calls.push_back(start(method, place, arrays[i].subspan(at, count), back[i].subspan(at, count)));
+        calls.push_back(start(place, arrays[i].subspan(at, count), back[i].subspan(at, count)));
         place += count;
       }
     }
     wait_for(1);
-    if (const grpc::Status ended = status(); !ended.ok()) return tl::unexpected(from_status(ended));
+    if (const grpc::Status ended = status(); !ended.ok()) return tl::unexpected(rpc::from_status(ended));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
  private:
-  std::unique_ptr<Call> start(Method method, uint64_t place, std::span<const std::byte> bytes,
-                              std::span<std::byte> back) {
+  std::unique_ptr<Call> start(uint64_t place, std::span<const std::byte> bytes, std::span<std::byte> back) {
     auto call = std::make_unique<Call>();
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
     call->request.set_data(bytes.data(), bytes.size());
@@ -130,11 +123,7 @@ class UnaryClient final : public BaselineClient {
       open_++;
     }
     const auto done = [this, raw = call.get()](const grpc::Status& status) { finish(*raw, status); };
-    if (method == Method::kEcho) {
-      stub_->async()->Echo(&call->context, &call->request, &call->reply, done);
-    } else {
-      stub_->async()->Update(&call->context, &call->request, &call->reply, done);
-    }
+    stub_->async()->Update(&call->context, &call->request, &call->reply, done);
     return call;
   }
 
@@ -161,7 +150,7 @@ class UnaryClient final : public BaselineClient {
     return status_;
   }
 
-  std::unique_ptr<proto::Baseline::Stub> stub_;
+  std::unique_ptr<proto::Unary::Stub> stub_;
   Mutex mutex_;
   ConditionVariable changed_;
   int open_ DT_GUARDED_BY(mutex_) = 0;
@@ -170,14 +159,14 @@ class UnaryClient final : public BaselineClient {
 
 }  // namespace
 
-Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const net::Listen& listen, size_t weight_bytes) {
-  auto server = std::make_unique<GrpcBaselineServer>(weight_bytes);
+Result<std::unique_ptr<UnaryServer>> UnaryServer::start(const net::Listen& listen, size_t weight_bytes) {
+  auto server = std::make_unique<GrpcServer>(weight_bytes);
   DT_TRY_VOID(server->begin(listen), "starting the server of unary calls");
-  return std::unique_ptr<BaselineServer>(std::move(server));
+  return std::unique_ptr<UnaryServer>(std::move(server));
 }
 
-std::unique_ptr<BaselineClient> BaselineClient::create(const net::Endpoint& server) {
-  return std::make_unique<UnaryClient>(server);
+std::unique_ptr<UnaryClient> UnaryClient::create(const net::Endpoint& server) {
+  return std::make_unique<GrpcClient>(server);
 }
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain::bench

@@ -1,4 +1,4 @@
-#include "sync/simulator.h"
+#include "plan/simulator.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "sync/agenda.h"
-#include "sync/sim_servers.h"
+#include "plan/agenda.h"
+#include "plan/sim_servers.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 namespace {
 
 using Incident = Observer::Incident;
@@ -22,15 +22,15 @@ struct SimWorker {
   uint32_t incarnation = 0;
   Request request = {};     // of the exchange in progress
   uint32_t unanswered = 0;  // servers that have not answered yet
-  Step next = 0;            // the step that it may begin: the smallest of the answers
+  sync::Step next = 0;      // the step that it may begin: the smallest of the answers
   uint64_t applied = 0;     // gradients applied to its weights: the smallest count of the answers
   Time since = 0;           // when it entered its state
   Time parked = 0;          // the longest time that any server kept it waiting in this exchange
   Time resend_after = 0;
-  std::optional<Step> crash_at = {};  // crashes in this step, or in the first later step that it begins
-  Time crash_after = 0;               // time from the beginning of that step to the crash
+  std::optional<sync::Step> crash_at = {};  // crashes in this step, or in the first later step that it begins
+  Time crash_after = 0;                     // time from the beginning of that step to the crash
   bool returns = false;
-  Step join_at = 0;  // the step to join at; later if the servers are past it
+  sync::Step join_at = 0;  // the step to join at; later if the servers are past it
 };
 
 class Simulation {
@@ -43,37 +43,37 @@ class Simulation {
 
   void at(Time time, const Action& action) { agenda_.add(time, action); }
   void act(const Action& action);
-  void note(Incident incident, Worker worker);
+  void note(Incident incident, sync::Worker worker);
   void plan_crashes();
   [[nodiscard]] bool is_over(const SimWorker& worker) const;
   [[nodiscard]] Time patience() const;
   [[nodiscard]] double now_ms() const { return static_cast<double>(now_) / 1e6; }
   [[nodiscard]] uint64_t share_of_bytes() const { return setting_.network.bytes / setting_.servers; }
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
-  uint8_t& is_answered(Worker w, uint32_t server) { return is_answered_[size_t{w} * setting_.servers + server]; }
+  uint8_t& is_answered(sync::Worker w, uint32_t server) { return is_answered_[size_t{w} * setting_.servers + server]; }
 
   // Workers.
-  void ask(Worker w, Request::Kind kind, Step wanted);
-  void send_request(Worker w, uint32_t server);
+  void ask(sync::Worker w, Request::Kind kind, sync::Step wanted);
+  void send_request(sync::Worker w, uint32_t server);
   void resend(const Action& action);
   void on_reply(const Action& action);
-  void end_exchange(Worker w);
-  void begin_step(Worker w, Step step);
-  void on_computed(Worker w);
-  void stop(Worker w);
+  void end_exchange(sync::Worker w);
+  void begin_step(sync::Worker w, sync::Step step);
+  void on_computed(sync::Worker w);
+  void stop(sync::Worker w);
   void enter(State state, SimWorker& worker);
 
   // The job: who takes part.
-  void set_busy(Worker w, bool is_busy);
+  void set_busy(sync::Worker w, bool is_busy);
   void end_epoch();
-  void crash(Worker w);
-  void on_crash_known(Worker w);
-  void let_join(Step step);
+  void crash(sync::Worker w);
+  void on_crash_known(sync::Worker w);
+  void let_join(sync::Step step);
   void join(const Action& action);
 
   // Messages to and from the servers.
   void on_request(const Action& action);
-  void send_reply(uint32_t server, Worker w, const Reply& reply, Time parked);
+  void send_reply(uint32_t server, sync::Worker w, const Reply& reply, Time parked);
 
   const Setting& setting_;
   const uint64_t seed_;
@@ -88,19 +88,17 @@ class Simulation {
   std::vector<uint8_t> is_answered_;  // by worker, then server: in the exchange in progress
   uint32_t first_late_;               // rank of the first worker that joins later
   size_t joins_done_ = 0;
-  Worker late_joined_ = 0;  // one past the last worker that has joined later
-  uint32_t busy_ = 0;       // workers with is_busy
-  Step epoch_ = 1;
+  sync::Worker late_joined_ = 0;  // one past the last worker that has joined later
+  uint32_t busy_ = 0;             // workers with is_busy
+  sync::Step epoch_ = 1;
   Time epoch_began_ = 0;
   Outcome outcome_;
   SimServers servers_;
 };
 
 // Workers whose lead is not bounded stop at a total number of gradients; otherwise each stops after its own steps.
-bool ends_by_progress(const Policy& policy) {
-  const auto& groups = policy.group_of;
-  const bool one_group = std::all_of(groups.begin(), groups.end(), [&](Group g) { return g == groups.front(); });
-  return !policy.lead_max && (!one_group || policy.backup > 0);
+bool ends_by_progress(const sync::Policy& policy) {
+  return !policy.lead_max && !sync::has_same_weights(policy);
 }
 
 Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer* const> observers)
@@ -112,7 +110,7 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       workers_(setting.policy.group_of.size()),
       is_answered_(workers_.size() * setting.servers),
       first_late_(static_cast<uint32_t>(workers_.size())),
-      servers_(setting, observers, outcome_, [this](uint32_t server, Worker w, const Reply& reply, Time parked) {
+      servers_(setting, observers, outcome_, [this](uint32_t server, sync::Worker w, const Reply& reply, Time parked) {
         send_reply(server, w, reply, parked);
       }) {
   DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds for {} workers", setting.step_ms.size(),
@@ -124,12 +122,12 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
 }
 
 void Simulation::plan_crashes() {
-  for (Worker w = 0; w < workers_.size(); w++) {
+  for (sync::Worker w = 0; w < workers_.size(); w++) {
     RandomStream random(seed_, Use::kSimulation, w, std::numeric_limits<uint64_t>::max());
     SimWorker& worker = workers_[w];
     const bool crashes = random.uniform() < setting_.crash_share;
     const auto steps = static_cast<int64_t>(setting_.steps * setting_.epochs);
-    if (crashes) worker.crash_at = static_cast<Step>(random.below(std::max<int64_t>(steps, 1)));
+    if (crashes) worker.crash_at = static_cast<sync::Step>(random.below(std::max<int64_t>(steps, 1)));
     worker.crash_after = time_of_ms(random.uniform(0, 2 * setting_.step_ms[w]));
     worker.returns = random.uniform() < setting_.return_share;
   }
@@ -141,11 +139,11 @@ void Simulation::plan_crashes() {
 }
 
 Outcome Simulation::run() {
-  for (Worker w = first_late_; w < workers_.size(); w++) {
+  for (sync::Worker w = first_late_; w < workers_.size(); w++) {
     workers_[w].is_live = false;
-    servers_.feed_all(now_, Leave{w});
+    servers_.feed_all(now_, sync::Leave{w});
   }
-  for (Worker w = 0; w < first_late_; w++) {
+  for (sync::Worker w = 0; w < first_late_; w++) {
     set_busy(w, true);
     ask(w, Request::Kind::kPull, 0);
   }
@@ -182,13 +180,13 @@ Time Simulation::patience() const {
                     10 * (setting_.detect_ms + exchange_ms + setting_.network.latency_ms));
 }
 
-void Simulation::note(Incident incident, Worker worker) {
+void Simulation::note(Incident incident, sync::Worker worker) {
   for (Observer* observer : observers_) observer->on_incident(incident, worker);
 }
 
 void Simulation::act(const Action& action) {
   using Kind = Action::Kind;
-  const Worker w = action.worker;
+  const sync::Worker w = action.worker;
   const bool is_server_side = action.kind == Kind::kRequestComes || action.kind == Kind::kRequest;
   const bool is_of_worker = !is_server_side && action.kind != Kind::kCrashKnown && action.kind != Kind::kJoin;
   if (is_of_worker && (workers_[w].incarnation != action.incarnation || workers_[w].state == State::kAway)) return;
@@ -217,12 +215,12 @@ void Simulation::enter(State state, SimWorker& worker) {
   worker.since = now_;
 }
 
-void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
+void Simulation::ask(sync::Worker w, Request::Kind kind, sync::Step wanted) {
   SimWorker& worker = workers_[w];
   enter(State::kWaiting, worker);
   worker.request = {kind, wanted, worker.request.exchange + 1};
   worker.unanswered = setting_.servers;
-  worker.next = std::numeric_limits<Step>::max();
+  worker.next = std::numeric_limits<sync::Step>::max();
   worker.applied = std::numeric_limits<uint64_t>::max();
   worker.parked = 0;
   worker.resend_after = time_of_ms(setting_.network_faults.resend_ms);
@@ -236,7 +234,7 @@ void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
   }
 }
 
-void Simulation::send_request(Worker w, uint32_t server) {
+void Simulation::send_request(sync::Worker w, uint32_t server) {
   const SimWorker& worker = workers_[w];
   const uint64_t bytes = worker.request.kind == Request::Kind::kPushPull ? share_of_bytes() : 0;
   const VirtualNetwork::Arrivals arrivals = network_.send(now_, w, bytes);
@@ -251,7 +249,7 @@ void Simulation::send_request(Worker w, uint32_t server) {
 }
 
 void Simulation::resend(const Action& action) {
-  const Worker w = action.worker;
+  const sync::Worker w = action.worker;
   SimWorker& worker = workers_[w];
   if (worker.state != State::kWaiting || worker.request.exchange != action.request.exchange) return;
   note(Incident::kRequestAgain, w);
@@ -275,7 +273,7 @@ void Simulation::on_reply(const Action& action) {
   if (--worker.unanswered == 0) end_exchange(action.worker);
 }
 
-void Simulation::end_exchange(Worker w) {
+void Simulation::end_exchange(sync::Worker w) {
   SimWorker& worker = workers_[w];
   const Time took = now_ - worker.since;
   const Time waited = std::min(took, worker.parked);
@@ -291,7 +289,7 @@ bool Simulation::is_over(const SimWorker& worker) const {
   return worker.next >= epoch_ * setting_.steps;
 }
 
-void Simulation::begin_step(Worker w, Step step) {
+void Simulation::begin_step(sync::Worker w, sync::Step step) {
   SimWorker& worker = workers_[w];
   enter(State::kComputing, worker);
   for (Observer* observer : observers_) observer->on_begin(now_ms(), w, step);
@@ -305,7 +303,7 @@ void Simulation::begin_step(Worker w, Step step) {
   let_join(step);
 }
 
-void Simulation::on_computed(Worker w) {
+void Simulation::on_computed(sync::Worker w) {
   SimWorker& worker = workers_[w];
   outcome_.workers[w].computing_s += static_cast<double>(now_ - worker.since) / 1e9;
   outcome_.workers[w].steps++;
@@ -313,19 +311,19 @@ void Simulation::on_computed(Worker w) {
   ask(w, Request::Kind::kPushPull, worker.next + 1);
 }
 
-void Simulation::stop(Worker w) {
+void Simulation::stop(sync::Worker w) {
   const bool is_last = epoch_ == setting_.epochs;
   enter(is_last ? State::kDone : State::kStopped, workers_[w]);
   if (is_last) {
     workers_[w].is_live = false;
-    servers_.feed_all(now_, Leave{w});
+    servers_.feed_all(now_, sync::Leave{w});
   }
   set_busy(w, false);
 }
 
 // The job.
 
-void Simulation::set_busy(Worker w, bool is_busy) {
+void Simulation::set_busy(sync::Worker w, bool is_busy) {
   if (workers_[w].is_busy == is_busy) return;
   workers_[w].is_busy = is_busy;
   if (is_busy) {
@@ -340,21 +338,21 @@ void Simulation::end_epoch() {
   outcome_.epoch_s.resize(epoch_);  // the last epoch ends again if a worker returns after its end
   outcome_.epoch_s.back() = static_cast<double>(now_ - epoch_began_) / 1e9;
   if (epoch_ == setting_.epochs) return;
-  std::vector<Worker> stopped;
-  for (Worker w = 0; w < workers_.size(); w++) {
+  std::vector<sync::Worker> stopped;
+  for (sync::Worker w = 0; w < workers_.size(); w++) {
     if (workers_[w].state == State::kStopped) stopped.push_back(w);
   }
   if (stopped.empty()) return;  // all have crashed; a worker that returns continues this epoch
   epoch_++;
   epoch_began_ = now_;
-  for (const Worker w : stopped) {
+  for (const sync::Worker w : stopped) {
     outcome_.workers[w].waiting_s += static_cast<double>(now_ - workers_[w].since) / 1e9;
     set_busy(w, true);
     ask(w, Request::Kind::kRefresh, workers_[w].next);
   }
 }
 
-void Simulation::crash(Worker w) {
+void Simulation::crash(sync::Worker w) {
   SimWorker& worker = workers_[w];
   if (worker.state == State::kDone) return;
   enter(State::kAway, worker);
@@ -362,19 +360,19 @@ void Simulation::crash(Worker w) {
   at(now_ + time_of_ms(setting_.detect_ms), {.kind = Action::Kind::kCrashKnown, .worker = w});
 }
 
-void Simulation::on_crash_known(Worker w) {
+void Simulation::on_crash_known(sync::Worker w) {
   SimWorker& worker = workers_[w];
   worker.is_live = false;
   last_progress_ = now_;
   servers_.forget_parked(w);
-  servers_.feed_all(now_, Leave{w});
+  servers_.feed_all(now_, sync::Leave{w});
   set_busy(w, false);
   if (!worker.returns) return;
   RandomStream random(seed_, Use::kSimulation, w, std::numeric_limits<uint64_t>::max() - 1);
   at(now_ + time_of_ms(random.uniform(0, 8 * setting_.step_ms[w])), {.kind = Action::Kind::kJoin, .worker = w});
 }
 
-void Simulation::let_join(Step step) {
+void Simulation::let_join(sync::Step step) {
   while (joins_done_ < setting_.joins.size() && setting_.joins[joins_done_].step <= step) {
     const Setting::Join& join = setting_.joins[joins_done_++];
     for (uint32_t i = 0; i < join.count && late_joined_ < workers_.size(); i++) {
@@ -385,39 +383,39 @@ void Simulation::let_join(Step step) {
 }
 
 void Simulation::join(const Action& action) {
-  const Worker w = action.worker;
+  const sync::Worker w = action.worker;
   SimWorker& worker = workers_[w];
   const bool others_refresh = std::any_of(workers_.begin(), workers_.end(), [](const SimWorker& other) {
     return other.state == State::kWaiting && other.request.kind == Request::Kind::kRefresh;
   });
   last_progress_ = now_;
   if (others_refresh) return at(now_ + time_of_ms(setting_.step_ms[w]), action);
-  const Step step = std::max(worker.join_at, servers_.clock(w));
+  const sync::Step step = std::max(worker.join_at, servers_.clock(w));
   worker.is_live = true;
   worker.incarnation++;
   note(Incident::kJoin, w);
   set_busy(w, true);
-  servers_.feed_all(now_, Join{w, step});
+  servers_.feed_all(now_, sync::Join{w, step});
   ask(w, Request::Kind::kPull, step);
 }
 
 // Messages to and from the servers.
 
 void Simulation::on_request(const Action& action) {
-  const Worker w = action.worker;
+  const sync::Worker w = action.worker;
   // Answered with STALE_INCARNATION.
   if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);
   const Request& request = action.request;
   if (request.kind == Request::Kind::kPushPull)
-    servers_.feed(now_, action.server, Push{w, request.wanted - 1}, request.exchange);
+    servers_.feed(now_, action.server, sync::Push{w, request.wanted - 1}, request.exchange);
   if (request.kind == Request::Kind::kRefresh) {
-    servers_.feed(now_, action.server, Refresh{w, request.wanted}, request.exchange);
+    servers_.feed(now_, action.server, sync::Refresh{w, request.wanted}, request.exchange);
   } else {
-    servers_.feed(now_, action.server, Pull{w, request.wanted}, request.exchange);
+    servers_.feed(now_, action.server, sync::Pull{w, request.wanted}, request.exchange);
   }
 }
 
-void Simulation::send_reply(uint32_t server, Worker w, const Reply& reply, Time parked) {
+void Simulation::send_reply(uint32_t server, sync::Worker w, const Reply& reply, Time parked) {
   SimWorker& worker = workers_[w];
   worker.parked = std::max(worker.parked, parked);
   const VirtualNetwork::Arrivals arrivals = network_.send(now_, host_of_server(server), share_of_bytes());
@@ -437,4 +435,4 @@ Outcome simulate(const Setting& setting, uint64_t seed, std::span<Observer* cons
   return Simulation(setting, seed, observers).run();
 }
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan

@@ -5,12 +5,13 @@
 
 #include "audit.h"
 #include "optim/optimizer.h"
+#include "plan/simulator.h"
 #include "support/catch.h"
-#include "sync/simulator.h"
 #include "sync/text.h"
 
 using namespace dtrain;
 using namespace dtrain::sync;
+using namespace dtrain::plan;
 
 namespace {
 
@@ -132,7 +133,7 @@ const NetworkFaults kLossy = {
 }  // namespace
 
 // Group A has two members, B one. The updates of A, B, B, A have staleness Y = 1, 2, 1, 3.
-TEST_CASE("gsp divides by members and staleness", "[sync]") {
+TEST_CASE("gsp divides by members and staleness", "[plan]") {
   const auto weights = [](double momentum) {
     OneWeight server(gsp({0, 0, 1}), momentum);
     std::vector<float> after;
@@ -151,7 +152,7 @@ TEST_CASE("gsp divides by members and staleness", "[sync]") {
   }
 }
 
-TEST_CASE("a member's weights do not change while another group updates", "[sync]") {
+TEST_CASE("a member's weights do not change while another group updates", "[plan]") {
   OneWeight server(gsp({0, 0, 1}), 0);
   server.push(0, true);
   CHECK(server.pull(0, 1) == std::nullopt);
@@ -163,7 +164,7 @@ TEST_CASE("a member's weights do not change while another group updates", "[sync
   CHECK(server.weight() < 0.8f);
 }
 
-TEST_CASE("gsp with one group is bsp", "[sync][sim]") {
+TEST_CASE("gsp with one group is bsp", "[plan][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     for (const NetworkFaults& network_faults : {NetworkFaults{}, kLossy}) {
       const Run one_group = run_of(gsp({0, 0, 0, 0}), network_faults, seed),
@@ -175,7 +176,7 @@ TEST_CASE("gsp with one group is bsp", "[sync][sim]") {
   }
 }
 
-TEST_CASE("gsp with one group per worker is asp for the same order of arrival", "[sync][sim]") {
+TEST_CASE("gsp with one group per worker is asp for the same order of arrival", "[plan][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     const Run own_groups = run_of(gsp({0, 1, 2, 3}), {}, seed), of_asp = run_of(asp(4), {}, seed);
     INFO("seed " << seed);
@@ -184,7 +185,7 @@ TEST_CASE("gsp with one group per worker is asp for the same order of arrival", 
   }
 }
 
-TEST_CASE("gsp with a bound and one group per worker is ssp for the same order of arrival", "[sync][sim]") {
+TEST_CASE("gsp with a bound and one group per worker is ssp for the same order of arrival", "[plan][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     const Run own_groups = run_of(gsp({0, 1, 2, 3}, 2), {}, seed), of_ssp = run_of(ssp(4, 2), {}, seed);
     INFO("seed " << seed);
@@ -193,7 +194,7 @@ TEST_CASE("gsp with a bound and one group per worker is ssp for the same order o
   }
 }
 
-TEST_CASE("a bound that is never reached changes nothing", "[sync][sim]") {
+TEST_CASE("a bound that is never reached changes nothing", "[plan][sim]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     // The bound decides how an epoch ends, so only the first steps are equal.
     const Run bound = run_of(ssp(4, 1000), kLossy, seed), of_asp = run_of(asp(4), kLossy, seed);
@@ -204,7 +205,7 @@ TEST_CASE("a bound that is never reached changes nothing", "[sync][sim]") {
 
 // With the same gradients in each round, the weights after round k have the same bits. Lost, duplicated and delayed
 // messages change when a round ends, but not what it contains.
-TEST_CASE("bsp applies the same rounds under network faults", "[sync][sim]") {
+TEST_CASE("bsp applies the same rounds under network faults", "[plan][sim]") {
   Setting setting = {.policy = bsp(4), .steps = 20, .step_ms = {1, 2, 3, 4}, .jitter = 0.4};
   const auto rounds_of = [&](uint64_t seed) {
     Rounds rounds;

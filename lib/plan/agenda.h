@@ -6,21 +6,21 @@
 #include <tuple>
 #include <vector>
 
+#include "plan/virtual_network.h"
 #include "sync/machine.h"
-#include "sync/virtual_network.h"
 
-namespace dtrain::sync {
+namespace dtrain::plan {
 
 // What a worker sends to a server.
 struct Request {
   enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
-  Step wanted = 0;        // the step to begin; a push carries the gradient of the step before it
+  sync::Step wanted = 0;  // the step to begin; a push carries the gradient of the step before it
   uint32_t exchange = 0;  // number of this exchange of the worker; the answer repeats it
 };
 
 // What a server sends to a worker.
 struct Reply {
-  Step step = 0;         // the step that the worker may begin
+  sync::Step step = 0;   // the step that the worker may begin
   uint64_t applied = 0;  // gradients applied to these weights
   uint32_t exchange = 0;
   uint64_t number = 0;  // of the Answer, see Observer::on_take
@@ -39,7 +39,7 @@ struct Action {
     kCrashKnown,
     kJoin,
   } kind = Kind::kComputed;
-  Worker worker = 0;
+  sync::Worker worker = 0;
   uint32_t incarnation = 0;
   uint32_t server = 0;
   Request request = {};
@@ -75,4 +75,4 @@ class Agenda {
   uint64_t order_ = 0;
 };
 
-}  // namespace dtrain::sync
+}  // namespace dtrain::plan
