@@ -1,5 +1,6 @@
 #include "dataset/packing/reorder_window.h"
 
+#include <future>
 #include <thread>
 
 #include "support/catch.h"
@@ -73,6 +74,21 @@ TEST_CASE("finished results take no more memory than allowed, but the next one a
   CHECK(must(*window.next(kLong)).size() == 500);
   CHECK(must(*window.next(kLong)).size() == 500);
   other.join();
+}
+
+// Ten results of 60 bytes pass through a window of 100; then a thread takes two items in a row.
+TEST_CASE("results that were handed out leave room for others", "[data]") {
+  ReorderWindow window(0, 12, 8, 100);
+  for (size_t i = 0; i < 10; i++) {
+    REQUIRE(window.take() == i);
+    window.put(i, result_of(i, 60));
+    REQUIRE(must(*window.next(kAtOnce)).size() == 60);
+  }
+  std::future<bool> both = std::async(std::launch::async, [&] { return window.take() && window.take(); });
+  const bool in_time = both.wait_for(dtrain::test::kPatience) == std::future_status::ready;
+  window.stop();  // lets the other thread end in any case
+  CHECK(in_time);
+  CHECK(both.get());
 }
 
 TEST_CASE("after stop() no thread waits or begins an item", "[data]") {

@@ -78,6 +78,16 @@ TEST_CASE("score's table has numbers for classes without names, and no confusion
                                 Contains("The classes are those of the result softmax_a.\n"));
 }
 
+TEST_CASE("the accuracy of the classes that score's table leaves out is that of the first of them", "[infer][score]") {
+  Score score = small_score();
+  score.counts = {};
+  for (int64_t i = 0; i < 25; i++) {  // the accuracy of class i is i + 1 of 100
+    score.counts.add(i, i, i + 1);
+    score.counts.add(i, i + 1, 99 - i);
+  }
+  CHECK_THAT(score.table(), Contains("and 5 more, with an accuracy of 0.2100 or higher\n"));
+}
+
 TEST_CASE("of many classes score's table shows the worst, and is never wider than 80 columns", "[infer][score]") {
   Score score = small_score();
   score.params = "/home/someone/" + std::string(100, 'x') + "/lenet-0003.params";

@@ -236,6 +236,27 @@ TEST_CASE("a period is the difference of two snapshots", "[observe]") {
   CHECK(period_between(now, now, 4).workers.empty());
 }
 
+// Of worker 0 the second of three servers waits longest, of worker 1 the first.
+TEST_CASE("a worker is as late as at the server where it is latest", "[observe]") {
+  using telemetry::Metric;
+  const auto server = [](uint32_t rank, double late_0, double late_1) {
+    telemetry::Registry registry;
+    for (const char* peer : {"worker 0", "worker 1"}) registry.set(Metric::kTimedGradients, 10, peer);
+    registry.set(Metric::kLatenessSeconds, late_0, "worker 0");
+    registry.set(Metric::kLatenessSeconds, late_1, "worker 1");
+    return Source{"server", rank, "", registry.snapshot()};
+  };
+  const std::vector<Source> now = {{"worker", 0, "", snapshot(10, 1, 2)},
+                                   {"worker", 1, "", snapshot(10, 1, 2)},
+                                   server(0, 1, 4),
+                                   server(1, 3, 2),
+                                   server(2, 2, 1)};
+  const JobPeriod period = period_between({}, now, 4);
+  REQUIRE(period.workers.size() == 2);
+  CHECK(period.workers[0].lateness_s == Approx(0.3));
+  CHECK(period.workers[1].lateness_s == Approx(0.4));
+}
+
 TEST_CASE("slow processes are said once", "[observe]") {
   SlowWatch watch;
   const auto at = [](double i) {

@@ -1,5 +1,6 @@
 #include "role/process/report.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,20 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
   CHECK(progress.data_stage == job::DataStage::kDecode);  // of the worker that waits most for data
   CHECK(progress.checkpoint_s == 4);
   CHECK(progress.eta_s == Approx((800 - 301) * 10 / 50.0));
+}
+
+// Whichever place it has among the workers.
+TEST_CASE("the stage that a job waits for is that of the worker that waits most for data", "[role]") {
+  job::JobSpec spec = alone(1, 10);
+  spec.flags.num_workers = 3;
+  std::vector<job::WorkerProgress> workers = {{.wait_data_share = 0.5, .data_stage = job::DataStage::kDecode},
+                                              {.wait_data_share = 0.25, .data_stage = job::DataStage::kRead},
+                                              {.wait_data_share = 0, .data_stage = job::DataStage::kNone}};
+  for (size_t first = 0; first < workers.size(); first++) {
+    job::TimeLeft left;
+    CHECK(job_progress(spec.flags, {}, workers, left).data_stage == job::DataStage::kDecode);
+    std::ranges::rotate(workers, workers.begin() + 1);
+  }
 }
 
 // As under ASP, where no worker waits: the fast worker has done most of the steps.

@@ -71,6 +71,7 @@ TEST_CASE("a recording begins empty, without the spans that were open", "[timeli
   CHECK(timeline.lanes().empty());
 }
 
+// The next recording has the whole limit again.
 TEST_CASE("events beyond the limit are counted and left out", "[timeline]") {
   Timeline timeline;
   timeline.begin();
@@ -79,6 +80,11 @@ TEST_CASE("events beyond the limit are counted and left out", "[timeline]") {
   for (size_t i = 0; i < Timeline::kEventsMax + 3; i++) timeline.add(event);
   CHECK(timeline.dropped() == 3);
   CHECK(timeline.lanes().front().events.size() == Timeline::kEventsMax);
+  timeline.begin();
+  event.begin_ns = Timeline::now_ns();
+  timeline.add(event);
+  CHECK(timeline.dropped() == 0);
+  CHECK(timeline.lanes().front().events.size() == 1);
 }
 
 // Under ThreadSanitizer: recordings begin and end while many threads record.

@@ -210,6 +210,16 @@ TEST_CASE("the loss scale doubles after 2000 good steps and stays between 1 and 
   CHECK_FALSE(LossScale::parse("128")->is_dynamic());
 }
 
+TEST_CASE("after an overflow the loss scale needs 2000 good steps again", "[train]") {
+  LossScale scale = *LossScale::parse("dynamic");
+  for (int step = 0; step < 1999; step++) scale.good_step();
+  CHECK(scale.lower());
+  for (int step = 0; step < 1999; step++) scale.good_step();
+  CHECK(scale.value() == 1 << 14);
+  scale.good_step();
+  CHECK(scale.value() == 1 << 15);
+}
+
 TEST_CASE("a loss scale continues from a saved state", "[train]") {
   LossScale before = *LossScale::parse("dynamic");
   for (int step = 0; step < 3; step++) CHECK(before.lower());

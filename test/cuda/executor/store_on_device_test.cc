@@ -23,6 +23,36 @@ TEST_CASE("a store on devices gives the same bits as one over the host", "[cuda]
 
 namespace {
 
+graph::Graph network_with_dropout() {
+  using namespace graph;
+  Graph g;
+  NodeId x = g.add("data", Input{}, {});
+  x = g.add("flatten", Flatten{}, {x});
+  x = g.add("fc1", FullyConnected{.outputs = 8}, {x});
+  x = g.add("drop1", Dropout{0.5}, {x});
+  x = g.add("fc2", FullyConnected{.outputs = kToyClasses}, {x});
+  g.add("softmax", SoftmaxOutput{}, {x});
+  return g;
+}
+
+}  // namespace
+
+// A batch is copied to the device ahead of its step, with the keys that say which elements its images lose.
+TEST_CASE("a store on a device leaves out the same elements as one over the host", "[cuda][kvstore]") {
+  const auto run = [](bool on_device) {
+    ToyOptions options = devices(1, UpdateAt::kOwner, on_device);
+    options.network = network_with_dropout();
+    options.bucket_begin = {0};
+    return Ended(options);
+  };
+  const Ended on_host = run(false), on_device = run(true);
+  CHECK(on_host.error.empty());
+  CHECK(on_host.files.find("none") == std::string::npos);
+  check_same(on_device, on_host);
+}
+
+namespace {
+
 // Does what sum_gradients of a device module does.
 void sum_gradients(exec::DeviceGroup& executors) {
   Group ends = make_group(executors.size());
