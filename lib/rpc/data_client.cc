@@ -17,6 +17,7 @@
 #include "rpc/client_stream.h"
 #include "rpc/data_message.h"
 #include "rpc/data_method.h"
+#include "rpc/link_state.h"
 #include "rpc/status.h"
 
 namespace dtrain::rpc {
@@ -59,7 +60,11 @@ class Link final : public kvstore::Pipe {
         events_(events),
         owner_(owner),
         log_(std::move(log)),
-        lanes_(static_cast<size_t>(options.lanes)) {
+        lanes_(static_cast<size_t>(options.lanes)),
+        state_({.streams = lanes_.size(),
+                .retry_first = options.retry_first,
+                .retry_last = options.retry_last,
+                .reopen_limit = options.reopen_limit}) {
     for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData);
   }
 
@@ -67,7 +72,7 @@ class Link final : public kvstore::Pipe {
     std::shared_ptr<OutgoingStream> stream;
     {
       const MutexLock lock(mutex_);
-      if (!is_open()) return;
+      if (state_.phase() != LinkState::Phase::kOpen) return;
       stream = lane_of(message).stream;
     }
     stream->send(to_buffer(std::move(message), outstanding_));
@@ -80,25 +85,20 @@ class Link final : public kvstore::Pipe {
     std::vector<std::shared_ptr<OutgoingStream>> opened;
     {
       const MutexLock lock(mutex_);
-      if (alive_ > 0 || closed_ || Clock::now() < retry_at_) return;
-      open_ = 0;
-      broken_ = false;
+      if (!state_.open(Clock::now())) return;
       cause_.clear();
       for (size_t i = 0; i < lanes_.size(); i++) opened.push_back(lanes_[i].stream = make_stream(i));
-      alive_ = lanes_.size();
     }
     for (const auto& stream : opened) stream->start();
   }
   [[nodiscard]] Clock::time_point due() const {
     const MutexLock lock(mutex_);
-    if (closed_) return Clock::time_point::max();
-    const Clock::time_point end = lost_at_ ? *lost_at_ + options_.reopen_limit : Clock::time_point::max();
-    return alive_ > 0 ? end : std::min(end, retry_at_);
+    return state_.due();
   }
   // The server has not been reached again for too long.
   [[nodiscard]] std::optional<Error> overdue() const {
     const MutexLock lock(mutex_);
-    if (closed_ || !lost_at_ || Clock::now() < *lost_at_ + options_.reopen_limit) return std::nullopt;
+    if (!state_.is_overdue(Clock::now())) return std::nullopt;
     return Error{
         Code::kPeerLost,
         fmt::format("worker {} on {} lost the connection to {} and could not open another one for {:g} s: {}; both "
@@ -109,11 +109,11 @@ class Link final : public kvstore::Pipe {
   }
   [[nodiscard]] bool open() const {
     const MutexLock lock(mutex_);
-    return is_open();
+    return state_.phase() == LinkState::Phase::kOpen;
   }
   [[nodiscard]] bool was_open() const {
     const MutexLock lock(mutex_);
-    return was_open_;
+    return state_.has_been_open();
   }
   // Why the certificates of both sides will never let this link open; asks the server.
   [[nodiscard]] std::optional<Error> refusal() const {
@@ -131,7 +131,7 @@ class Link final : public kvstore::Pipe {
   void close() {
     {
       const MutexLock lock(mutex_);
-      closed_ = true;
+      state_.close();
     }
     break_off();
   }
@@ -188,18 +188,14 @@ class Link final : public kvstore::Pipe {
                                 });
   }
 
-  [[nodiscard]] bool is_open() const DT_REQUIRES(mutex_) { return open_ == lanes_.size() && !broken_ && !closed_; }
-
   void on_open() {
-    bool again = false;
+    LinkState::Accepted accepted = LinkState::Accepted::kNotAll;
     {
       const MutexLock lock(mutex_);
-      open_++;
-      if (!is_open()) return;
-      lost_at_.reset();
-      again = std::exchange(was_open_, true);
+      accepted = state_.accept();
     }
-    if (again) guarded([this] { events_.on_reconnected(server_); });
+    if (accepted == LinkState::Accepted::kNotAll) return;
+    if (accepted == LinkState::Accepted::kReopened) guarded([this] { events_.on_reconnected(server_); });
     owner_.on_change();
   }
 
@@ -212,7 +208,7 @@ class Link final : public kvstore::Pipe {
       }
       {
         const MutexLock lock(mutex_);
-        sent_garbage_ = true;
+        state_.distrust();
         cause_ = "it sent bytes that are no message";
       }
       break_off();  // what was asked is asked again on new streams
@@ -224,7 +220,7 @@ class Link final : public kvstore::Pipe {
     std::vector<std::shared_ptr<OutgoingStream>> ending;
     {
       const MutexLock lock(mutex_);
-      broken_ = true;
+      state_.break_off();
       for (Lane& lane : lanes_) {
         if (lane.stream) ending.push_back(std::exchange(lane.stream, nullptr));
       }
@@ -243,25 +239,13 @@ class Link final : public kvstore::Pipe {
         last_error_ = status.error_message();
         if (cause_.empty()) cause_ = status.ok() ? "it ended the stream" : printable(last_error_);
       }
-      if (was_open_ && !lost_at_) lost_at_ = Clock::now();
-      if (--alive_ == 0) {
-        const milliseconds delay = plan_retry();
-        if (was_open_ && !closed_ && !final) line = line_of_break(delay);
-      }
+      const auto delay = state_.end(Clock::now(), has_answered_);
+      if (delay) has_answered_ = false;
+      const bool is_news = state_.has_been_open() && state_.phase() != LinkState::Phase::kClosed && !final;
+      if (delay && is_news) line = line_of_break(*delay);
     }
     if (!line.empty()) log_.warn("{}", line);
     owner_.on_change();
-  }
-
-  // Returns the delay before the streams are opened again. It doubles until the server has sent a message: a server that
-  // accepts streams and then breaks them, or sends garbage, is as good as none.
-  milliseconds plan_retry() DT_REQUIRES(mutex_) {
-    const bool sent_garbage = std::exchange(sent_garbage_, false);
-    if (has_answered_.exchange(false) && !sent_garbage) retry_ = options_.retry_first;
-    const milliseconds delay = retry_;
-    retry_at_ = Clock::now() + delay;
-    retry_ = std::min(2 * retry_, options_.retry_last);
-    return delay;
   }
 
   // "" if the last line was written less than kBetweenLines ago.
@@ -300,20 +284,12 @@ class Link final : public kvstore::Pipe {
   mutable Mutex mutex_;
   std::vector<Lane> lanes_ DT_GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, size_t> lane_index_ DT_GUARDED_BY(mutex_);  // by slice
-  size_t alive_ DT_GUARDED_BY(mutex_) = 0;                                 // streams that have not ended
-  size_t open_ DT_GUARDED_BY(mutex_) = 0;                                  // of them, the server has accepted
-  bool broken_ DT_GUARDED_BY(mutex_) = true;                               // some have ended, or were told to
-  bool was_open_ DT_GUARDED_BY(mutex_) = false;
-  bool closed_ DT_GUARDED_BY(mutex_) = false;
-  milliseconds retry_ DT_GUARDED_BY(mutex_) = options_.retry_first;
-  Clock::time_point retry_at_ DT_GUARDED_BY(mutex_);
+  LinkState state_ DT_GUARDED_BY(mutex_);
   std::string last_error_ DT_GUARDED_BY(mutex_);
-  std::atomic<bool> has_answered_ = false;           // on the present streams
-  bool sent_garbage_ DT_GUARDED_BY(mutex_) = false;  // on the present streams
-  std::string cause_ DT_GUARDED_BY(mutex_);          // why the present streams end; "": not known
-  uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;        // since the last line in the log
+  std::atomic<bool> has_answered_ = false;     // on the present streams
+  std::string cause_ DT_GUARDED_BY(mutex_);    // why the present streams end; "": not known
+  uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;  // since the last line in the log
   std::optional<Clock::time_point> logged_at_ DT_GUARDED_BY(mutex_);
-  std::optional<Clock::time_point> lost_at_ DT_GUARDED_BY(mutex_);  // since when no stream stands that stood before
 };
 
 class GrpcDataClient final : public DataClient, private Link::Owner {

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "rpc/backlog.h"
 #include "rpc/status.h"
+#include "rpc/stream_phase.h"
 #include "rpc/write_queue.h"
 
 namespace dtrain::rpc {
@@ -52,30 +53,15 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   }
   // Ends the stream with `status` once the write on its way has gone. The first call counts.
   void close(const grpc::Status& status) {
-    {
-      const MutexLock lock(mutex_);
-      if (closed_) return;
-      closed_ = true;
-      status_ = status;
-    }
-    act(queue_.close());
+    if (on(StreamPhase::Event::kClose, status) == StreamPhase::Action::kCloseQueue) act(queue_.close());
   }
   // Ends the stream at once, as a broken network would, even if the caller does not take what is being written.
   void cut() {
-    {
-      const MutexLock lock(mutex_);
-      if (is_finished_ || is_cutting_) return;
-      is_cutting_ = true;  // Finish waits, and the context stays
-    }
-    close(grpc::Status::CANCELLED);
+    const StreamPhase::Action action = on(StreamPhase::Event::kCut, grpc::Status::CANCELLED);
+    if (action == StreamPhase::Action::kNothing) return;
+    if (action == StreamPhase::Action::kCloseQueue) act(queue_.close());
     context_.TryCancel();
-    {
-      const MutexLock lock(mutex_);
-      is_cutting_ = false;
-      if (!is_finish_due_) return;
-      is_finished_ = true;
-    }
-    this->Finish(status());
+    finish_after(StreamPhase::Event::kCutDone);
   }
   // The bytes that wait for a caller that has taken nothing since `since`, and from which nothing has been read since
   // then for that reason. nullopt: the caller has taken some, or its messages are being read.
@@ -100,21 +86,21 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void act(Next next) {
     if (next == Next::kWrite) this->StartWrite(&queue_.front());
-    if (next == Next::kRelease) finish();
+    if (next == Next::kRelease) finish_after(StreamPhase::Event::kDrained);
   }
-  void finish() {
-    {
-      const MutexLock lock(mutex_);
-      is_finish_due_ = true;
-      if (is_cutting_) return;
-      is_finished_ = true;
-    }
-    this->Finish(status());
+  void finish_after(StreamPhase::Event event) {
+    if (on(event, {}) == StreamPhase::Action::kFinish) this->Finish(status());
   }
-
-  bool is_closed() DT_EXCLUDES(mutex_) {
+  // `status`: how the stream ends, if it is this event that ends it.
+  StreamPhase::Action on(StreamPhase::Event event, const grpc::Status& status) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    return closed_;
+    const StreamPhase::Action action = phase_.on(event);
+    if (action == StreamPhase::Action::kCloseQueue) status_ = status;
+    return action;
+  }
+  bool is_open() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return phase_.is_open();
   }
   grpc::Status status() DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -123,7 +109,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return close(grpc::Status::OK);  // the caller has nothing more to say, or is gone
-    if (is_closed()) return;
+    if (!is_open()) return;
     const Result<> outcome = catching(
         [this]() -> Result<> {
           events_->on_message(*this, message_);
@@ -151,11 +137,8 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   Backlog backlog_;
   In message_;
   Mutex mutex_;
-  bool closed_ DT_GUARDED_BY(mutex_) = false;
-  bool is_cutting_ DT_GUARDED_BY(mutex_) = false;     // cut() uses the context
-  bool is_finish_due_ DT_GUARDED_BY(mutex_) = false;  // nothing is written any more
-  bool is_finished_ DT_GUARDED_BY(mutex_) = false;    // Finish was called, or is about to be
-  grpc::Status status_ DT_GUARDED_BY(mutex_);         // how the stream ends
+  StreamPhase phase_ DT_GUARDED_BY(mutex_);
+  grpc::Status status_ DT_GUARDED_BY(mutex_);  // how the stream ends
   std::shared_ptr<ServerStream> self_;
 };
 

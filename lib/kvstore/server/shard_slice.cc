@@ -51,6 +51,14 @@ ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t s
   if (reports) record_.emplace(sync::group_count(policy_), Waiters::Clock::now());
 }
 
+template <class Work>
+void ShardSlice::change(const Work& work) {
+  const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
+  work();
+}
+
 bool ShardSlice::holds_slice(Pieces payload) const {
   return byte_count(payload) == slice_.count * sizeof(float);
 }
@@ -99,27 +107,21 @@ Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_i
 bool ShardSlice::push(const Request& request, Pieces payload) {
   const Header& header = request.header;
   const bool is_intact = payload_intact(header.payload_crc, payload);
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return false;
-  const DamageGuard guard(is_damaged_);
-  carry_out_effects();
-  const Status status = take_gradient(header, payload, is_intact);
-  if (status != Status::kOk && status != Status::kDuplicate) {
-    refuse(request, status);
-    return false;
-  }
-  feed(sync::Push{header.rank, header.step});
-  request_weights(request, header.step + 1, status);
-  if (leaves_updates_ && std::ranges::any_of(effects_, is_apply)) return true;
-  carry_out_effects();
-  return false;
+  bool leaves_update = false;
+  change([&]() DT_REQUIRES(mutex_) {
+    carry_out_effects();
+    const Status status = take_gradient(header, payload, is_intact);
+    if (status != Status::kOk && status != Status::kDuplicate) return refuse(request, status);
+    feed(sync::Push{header.rank, header.step});
+    request_weights(request, header.step + 1, status);
+    leaves_update = leaves_updates_ && std::ranges::any_of(effects_, is_apply);
+    if (!leaves_update) carry_out_effects();
+  });
+  return leaves_update;
 }
 
 void ShardSlice::settle() {
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  carry_out_effects();
+  change([&]() DT_REQUIRES(mutex_) { carry_out_effects(); });
 }
 
 void ShardSlice::send_answers() {
@@ -134,27 +136,25 @@ void ShardSlice::request_weights(const Request& request, uint64_t step, Status s
 }
 
 void ShardSlice::pull(const Request& request) {
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  if (!machine_) {
-    waiters_.forget(request.header.rank);
-    return waiters_.add(request, request.header.step, Status::kOk);
-  }
-  carry_out_effects();
-  request_weights(request, request.header.step, Status::kOk);
-  carry_out_effects();
+  change([&]() DT_REQUIRES(mutex_) {
+    if (!machine_) {
+      waiters_.forget(request.header.rank);
+      return waiters_.add(request, request.header.step, Status::kOk);
+    }
+    carry_out_effects();
+    request_weights(request, request.header.step, Status::kOk);
+    carry_out_effects();
+  });
 }
 
 void ShardSlice::refresh(const Request& request) {
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  if (!machine_) return refuse(request, Status::kUnknownKey);
-  carry_out_effects();
-  waiters_.add(request, request.header.step, Status::kOk);
-  feed(sync::Refresh{request.header.rank, request.header.step});
-  carry_out_effects();
+  change([&]() DT_REQUIRES(mutex_) {
+    if (!machine_) return refuse(request, Status::kUnknownKey);
+    carry_out_effects();
+    waiters_.add(request, request.header.step, Status::kOk);
+    feed(sync::Refresh{request.header.rank, request.header.step});
+    carry_out_effects();
+  });
 }
 
 // The machine.
@@ -266,21 +266,20 @@ void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
 
 void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const bool is_intact = payload_intact(call.request.payload_crc, payload);
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  const auto& what = call.request.what;
-  const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-  if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
-  if (machine_) carry_out_effects();
-  if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload, is_intact);
-  if (!is_intact) return refuse(call, Status::kCorrupt);
-  if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);
-  if (!machine_) return refuse(call, Status::kUnknownKey);
-  if (const auto* groups = std::get_if<Regroup>(&what)) return regroup(call, *groups);
-  if (const auto* rate = std::get_if<SetRate>(&what)) return set_rate(call, *rate);
-  if (const auto* pull = std::get_if<PullState>(&what)) return pull_state(call, *pull);
-  acknowledge(call, Status::kOk);
+  change([&]() DT_REQUIRES(mutex_) {
+    const auto& what = call.request.what;
+    const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
+    if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
+    if (machine_) carry_out_effects();
+    if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload, is_intact);
+    if (!is_intact) return refuse(call, Status::kCorrupt);
+    if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);
+    if (!machine_) return refuse(call, Status::kUnknownKey);
+    if (const auto* groups = std::get_if<Regroup>(&what)) return regroup(call, *groups);
+    if (const auto* rate = std::get_if<SetRate>(&what)) return set_rate(call, *rate);
+    if (const auto* pull = std::get_if<PullState>(&what)) return pull_state(call, *pull);
+    acknowledge(call, Status::kOk);
+  });
 }
 
 // The values follow in a message with the same number, which gets the answer for both.
@@ -359,24 +358,22 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
 // Membership and waits.
 
 void ShardSlice::leave(uint32_t rank) {
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  waiters_.forget(rank);
-  if (!absent_.insert(rank).second || !machine_) return;
-  carry_out_effects();
-  feed(sync::Leave{rank});
-  carry_out_effects();
+  change([&]() DT_REQUIRES(mutex_) {
+    waiters_.forget(rank);
+    if (!absent_.insert(rank).second || !machine_) return;
+    carry_out_effects();
+    feed(sync::Leave{rank});
+    carry_out_effects();
+  });
 }
 
 void ShardSlice::join(uint32_t rank, uint64_t step) {
-  const MutexLock lock(mutex_);
-  if (is_damaged_) return;
-  const DamageGuard guard(is_damaged_);
-  if (absent_.erase(rank) == 0 || !machine_) return;
-  carry_out_effects();
-  feed(sync::Join{rank, step});
-  carry_out_effects();
+  change([&]() DT_REQUIRES(mutex_) {
+    if (absent_.erase(rank) == 0 || !machine_) return;
+    carry_out_effects();
+    feed(sync::Join{rank, step});
+    carry_out_effects();
+  });
 }
 
 void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const {

@@ -65,6 +65,10 @@ class ShardSlice {
     std::set<uint32_t> damaged = {};  // and not intact since
   };
 
+  // Carries out the work under the lock. A shard that is damaged does nothing any more, and work that throws damages it.
+  template <class Work>
+  void change(const Work& work) DT_EXCLUDES(mutex_);
+
   Status take_gradient(const Header& header, Pieces payload, bool is_intact) DT_REQUIRES(mutex_);
   void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact)
       DT_REQUIRES(mutex_);

@@ -98,29 +98,30 @@ Result<> SliceRequests::send(size_t slice, SliceRequest request) {
     const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     Entry& entry = entries_[slice];
-    DT_CHECK(!entry.waits, "key {} slice {} still waits for an answer", at(slice).key, at(slice).part);
+    DT_CHECK(!entry.stage.is_open(), "key {} slice {} still waits for an answer", at(slice).key, at(slice).part);
     address(request.head, at(slice));
     entry.request = std::move(request);
-    entry.waits = true;
     open_[entry.request.group]++;
     const bool by_caller = entry.request.by_caller || entry.request.values.size_bytes() <= kSmallBytes;
-    if (by_caller && entry.sending == Sending::kNo) {
-      send_now(slice);
-      return {};
-    }
-    enqueue(slice);
+    on(slice, by_caller ? RequestStage::Event::kAskNow : RequestStage::Event::kAsk);
   }
-  to_send_.notify_one();
   return {};
 }
 
-void SliceRequests::enqueue(size_t slice) {
-  Sending& sending = entries_[slice].sending;
-  if (sending == Sending::kNo) {
-    sending = Sending::kQueued;
-    queue_.push_back(slice);
-  } else if (sending == Sending::kNow) {
-    sending = Sending::kNowAndThenAgain;
+void SliceRequests::on(size_t slice, RequestStage::Event event) {
+  switch (entries_[slice].stage.on(event)) {
+    case RequestStage::Action::kEnqueue:
+      queue_.push_back(slice);
+      to_send_.notify_one();
+      break;
+    case RequestStage::Action::kSend: send_now(slice); break;
+    case RequestStage::Action::kClose: close_request(entries_[slice]); break;
+    case RequestStage::Action::kForbidden:
+      DT_CHECK(false, "key {} slice {}: event {} must not come now", at(slice).key, at(slice).part,
+               static_cast<int>(event));
+      break;
+    case RequestStage::Action::kKeep:
+    case RequestStage::Action::kNothing: break;
   }
 }
 
@@ -137,28 +138,20 @@ void SliceRequests::serve() {
 void SliceRequests::send_next() {
   const size_t slice = queue_.front();
   queue_.pop_front();
-  entries_[slice].sending = Sending::kNo;
-  if (entries_[slice].waits && !error_) send_now(slice);
+  if (!error_) on(slice, RequestStage::Event::kTake);
 }
 
 void SliceRequests::send_now(size_t slice) {
-  Entry& entry = entries_[slice];
-  entry.sending = Sending::kNow;
+  const SliceRequest& request = entries_[slice].request;
   in_use_++;
   Result<> sent;
   {
     const MutexUnlock unlocked(mutex_);
-    sent = send_messages(slice, entry.request);
+    sent = send_messages(slice, request);
   }
   end_use();
   if (!sent) fail_all(std::move(sent.error()));
-  const bool again = std::exchange(entry.sending, Sending::kNo) == Sending::kNowAndThenAgain;
-  if (entry.early_answer) {
-    close_request(entry, *std::exchange(entry.early_answer, std::nullopt));
-  } else if (again) {
-    enqueue(slice);
-    to_send_.notify_one();
-  }
+  on(slice, RequestStage::Event::kSent);
 }
 
 template <class Send>
@@ -195,14 +188,11 @@ void SliceRequests::end_use() {
 
 // Requests may be repeated: the server does not add a gradient twice, and answers again.
 void SliceRequests::on_reconnected(uint32_t server) {
-  {
-    const MutexLock lock(mutex_);
-    if (error_) return;
-    for (size_t slice = 0; slice < entries_.size(); slice++) {
-      if (at(slice).server == server && entries_[slice].waits) enqueue(slice);
-    }
+  const MutexLock lock(mutex_);
+  if (error_) return;
+  for (size_t slice = 0; slice < entries_.size(); slice++) {
+    if (at(slice).server == server) on(slice, RequestStage::Event::kRepeat);
   }
-  to_send_.notify_one();
 }
 
 void SliceRequests::send_again(size_t slice) {
@@ -215,9 +205,8 @@ void SliceRequests::send_again(size_t slice) {
       return fail_all({Code::kPeerLost, fmt::format("{} {} times in a row", what, kDamagedMax), {}});
     }
     is_logged = damaged_++ % kDamagedPerLine == 0;
-    enqueue(slice);
+    on(slice, RequestStage::Event::kRepeat);
   }
-  to_send_.notify_one();
   if (is_logged) options_.log.warn("{}; it is sent again (one line in {} such messages)", what, kDamagedPerLine);
 }
 
@@ -235,7 +224,7 @@ std::optional<SliceRequests::AnswerHead> SliceRequests::answer_head(const Head& 
 
 bool SliceRequests::is_expected(const Entry& entry, const Head& answer) const {
   const Head& request = entry.request.head;
-  return entry.waits && !entry.early_answer && !error_ && answer_head(answer)->request == number_of(request) &&
+  return entry.stage.waits() && !error_ && answer_head(answer)->request == number_of(request) &&
          std::holds_alternative<Header>(answer) == std::holds_alternative<Header>(request);
 }
 
@@ -270,21 +259,20 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
   {
     const MutexLock lock(mutex_);
     end_use();
-    Entry& entry = entries_[slice];
-    const bool is_being_sent = entry.sending == Sending::kNow || entry.sending == Sending::kNowAndThenAgain;
-    if (is_intact && is_being_sent) entry.early_answer = head;
-    if (is_intact && !is_being_sent) close_request(entry, head);
+    if (is_intact) {
+      entries_[slice].answer_head = head;
+      on(slice, RequestStage::Event::kAnswer);
+    }
   }
   if (!is_intact) send_again(slice);
 }
 
-void SliceRequests::close_request(Entry& entry, const Head& answer) {
-  entry.waits = false;
+void SliceRequests::close_request(Entry& entry) {
   entry.damaged = 0;
-  if (const auto* control = std::get_if<ControlAnswer>(&answer)) {
+  if (const auto* control = std::get_if<ControlAnswer>(&entry.answer_head)) {
     entry.answer.counters = control->counters;
   } else {
-    const auto& header = std::get<Header>(answer);
+    const auto& header = std::get<Header>(entry.answer_head);
     entry.answer.samples = header.samples;
     entry.answer.step = header.step;
     entry.answer.samples_applied = header.samples_applied;
@@ -341,7 +329,7 @@ void SliceRequests::cancel(Error error) {
 std::string SliceRequests::describe_open(const char* what, size_t first, size_t end) const {
   const MutexLock lock(mutex_);
   const auto waits = [&](const Entry& entry) {
-    return entry.waits && entry.request.group >= first && entry.request.group < end;
+    return entry.stage.is_open() && entry.request.group >= first && entry.request.group < end;
   };
   const auto first_open = std::ranges::find_if(entries_, waits);
   // The waiting thread has not woken up yet.

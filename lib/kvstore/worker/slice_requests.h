@@ -27,6 +27,7 @@
 #include "kvstore/store.h"
 #include "kvstore/wire/placement.h"
 #include "kvstore/wire/transport.h"
+#include "kvstore/worker/request_stage.h"
 #include "telemetry/timeline.h"
 
 namespace dtrain::kvstore {
@@ -93,14 +94,11 @@ class SliceRequests final : public ClientEvents {
   void on_reconnected(uint32_t server) override;
 
  private:
-  // Only one thread at a time sends about a slice, so that its messages keep their order.
-  enum class Sending { kNo, kQueued, kNow, kNowAndThenAgain };
   struct Entry {
-    SliceRequest request;              // the last one
-    Sending sending = Sending::kNo;    // the request
-    bool waits = false;                // for an answer
-    std::optional<Head> early_answer;  // came before the request was sent to its end
-    int damaged = 0;                   // times that the request or its answer has come with a broken checksum
+    SliceRequest request;  // the last one
+    RequestStage stage;    // of it
+    Head answer_head;      // of the last answer
+    int damaged = 0;       // times that the request or its answer has come with a broken checksum
     SliceAnswer answer;
   };
   // With one server.
@@ -122,10 +120,10 @@ class SliceRequests final : public ClientEvents {
   // Calls send(message) for each message of a request, in order. Computes their checksums if `checksums` is true.
   template <class Send>
   static void each_message(const SliceRequest& request, bool checksums, const Send& send);
-  void enqueue(size_t slice) DT_REQUIRES(mutex_);
+  void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);  // does what the stage says
   void serve() DT_EXCLUDES(mutex_);
   // Both release the mutex while they send.
-  void send_next() DT_REQUIRES(mutex_);  // about the first slice in the queue, unless its request has been answered
+  void send_next() DT_REQUIRES(mutex_);  // about the first slice in the queue
   void send_now(size_t slice) DT_REQUIRES(mutex_);
   Result<> send_messages(size_t slice, const SliceRequest& request) DT_EXCLUDES(mutex_);
   // Called after the memory of a request has been read or written without the lock.
@@ -139,7 +137,7 @@ class SliceRequests final : public ClientEvents {
   // After the request or its answer has come with a broken checksum: sends the request again, or fails if that has
   // happened too often.
   void send_again(size_t slice) DT_EXCLUDES(mutex_);
-  void close_request(Entry& entry, const Head& answer) DT_REQUIRES(mutex_);
+  void close_request(Entry& entry) DT_REQUIRES(mutex_);
   // Names a wait for `what` by what is missing of these groups: "weights: key 3 slice 0 version 17 on server 1 and 4
   // more".
   [[nodiscard]] std::string describe_open(const char* what, size_t first, size_t end) const DT_EXCLUDES(mutex_);
