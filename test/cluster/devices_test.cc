@@ -7,6 +7,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -17,10 +18,10 @@ namespace {
 constexpr size_t kBatch = 32;
 constexpr size_t kSteps = 20;
 
-std::vector<NamedArray> train(const TempDir& dir, std::vector<std::string> flags) {
+std::vector<NamedArray> train(const TempDir& dir, const std::vector<std::string>& flags) {
   const bool is_job = std::find(flags.begin(), flags.end(), "-n") != flags.end();
-  flags.insert(flags.end(), {"--batch-size", std::to_string(is_job ? kBatch / 2 : kBatch)});
-  return train_lenet(dir, is_job ? "shares" : "whole", flags);
+  const std::string batch_size = std::to_string(is_job ? kBatch / 2 : kBatch);
+  return train_lenet(dir, is_job ? "shares" : "whole", command_line(flags, "--batch-size", batch_size));
 }
 
 // Writes the records in two orders, such that in each step one process with the file `whole` and two workers, each with
@@ -60,19 +61,13 @@ TEST_CASE("NVIDIA's commands end with the same weights in all stores", "[nvidia]
   const TempDir dir;
   std::vector<NamedArray> first;
   for (const char* store : {"", "nccl_allreduce", "nccl"}) {
-    std::vector<std::string> command = {dtrain_program(), "--preset", "imagenet"};
-    for (const char* word :
-         {"--cpus", "8", "--batch-size", "1024", "--num-epochs", "1", "--disp-batches", "100", "--network", "resnet-v1",
-          "--num-layers", "50", "--dtype", "float16", "--benchmark", "1"}) {
-      command.emplace_back(word);
-    }
-    if (*store != '\0') command.insert(command.end(), {"--kv-store", store});
-    for (const char* word : {"--image-shape", "3,32,32", "--dtype", "float32", "--batch-size", "64", "--num-batches",
-                             "3", "--seed", "1", "--run-dir"}) {
-      command.emplace_back(word);
-    }
     const std::string run_dir = dir.path(std::string("run-") + store);
-    command.push_back(run_dir);
+    const std::vector<std::string> command = command_line(
+        dtrain_program(),
+        "--preset imagenet --cpus 8 --batch-size 1024 --num-epochs 1 --disp-batches 100 --network resnet-v1 "
+        "--num-layers 50 --dtype float16 --benchmark 1",
+        *store == '\0' ? command_line() : command_line("--kv-store", store),
+        "--image-shape 3,32,32 --dtype float32 --batch-size 64 --num-batches 3 --seed 1 --run-dir", run_dir);
     const Ended end = run(command, {.deadline_s = 300, .directory = dir.path(), .environment = {}});
     INFO(end.output);
     REQUIRE(end.code == 0);

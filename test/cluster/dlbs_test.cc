@@ -13,6 +13,7 @@
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -58,27 +59,12 @@ class Nodes {
                                                std::optional<int> host = std::nullopt) const {
     const char* scripts = std::getenv("DTRAIN_SCRIPTS");
     REQUIRE(scripts != nullptr);
-    std::vector<std::string> command = {"env",
-                                        "--chdir=" + dir_.path(),
-                                        std::string(scripts) + "/dlbs/run",
-                                        std::to_string(rank),
-                                        rendezvous(),
-                                        "--gpus",
-                                        "",
-                                        "-Pexp.dtype=\"float32\"",
-                                        "--model",
-                                        "googlenet",
-                                        "--replica-batch",
-                                        "1",
-                                        "--threads",
-                                        "1",
-                                        "--start-timeout",
-                                        "60",
-                                        "--heartbeat-interval",
-                                        "1",
-                                        "--heartbeat-timeout",
-                                        "4"};
-    command.insert(command.end(), more.begin(), more.end());
+    const std::vector<std::string> command =
+        command_line("env", "--chdir=" + dir_.path(), std::string(scripts) + "/dlbs/run", std::to_string(rank),
+                     rendezvous(), "--gpus", std::string(),
+                     "-Pexp.dtype=\"float32\" --model googlenet --replica-batch 1 --threads 1 "
+                     "--start-timeout 60 --heartbeat-interval 1 --heartbeat-timeout 4",
+                     more);
     ProcessOptions options = hosts_->options(dir_.path());
     options.environment.push_back(token);
     options.environment.push_back("DTRAIN=" + dtrain_program());
@@ -150,9 +136,7 @@ TEST_CASE("when a node of DLBS is lost, the other ends with a code and says so",
   const int lost = GENERATE(0, 1);
   const std::vector<std::string> endless = {"--num-batches", "1000000", "--scheduler-grace", "2"};
   const auto second = nodes.start(1, endless), first = nodes.start(0, endless);
-  const bool started = first->wait_for_output("step 0/1000100", kNodeSeconds);
-  INFO(first->output() << "\n---\n" << second->output());
-  REQUIRE(started);
+  await_output(*first, "step 0/1000100", kNodeSeconds);
   nodes.kill_rank(lost);
   const Ended end = (lost == 0 ? *second : *first).wait(kAfterLossSeconds);
   INFO(end.output);

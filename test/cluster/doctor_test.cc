@@ -7,8 +7,10 @@
 #include "base/file.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
+#include "cluster/make_or_skip.h"
 #include "job/process/build_id.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -19,19 +21,10 @@ namespace {
 
 constexpr double kSeconds = 60;
 
-std::unique_ptr<Hosts> three_hosts() {
-  std::string why_not;
-  std::unique_ptr<Hosts> hosts = Hosts::make(3, why_not);
-  if (hosts == nullptr) WARN("skipped: " << why_not);
-  return hosts;
-}
-
 Ended doctor(const Hosts& hosts, const TempDir& dir, const std::vector<std::string>& flags) {
   ProcessOptions options = hosts.options(dir.path());
   options.deadline_s = kSeconds;
-  std::vector<std::string> command = {dtrain_program(), "doctor"};
-  command.insert(command.end(), flags.begin(), flags.end());
-  return run(command, options);
+  return run(command_line(dtrain_program(), "doctor", flags), options);
 }
 
 void do_on(const Hosts& hosts, int i, const std::string& script) {
@@ -90,7 +83,7 @@ class DataEverywhere {
 }  // namespace
 
 TEST_CASE("the doctor finds nothing wrong with hosts that are in order", "[doctor]") {
-  const auto hosts = three_hosts();
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   const DataEverywhere data(*hosts, dir);
@@ -115,7 +108,7 @@ TEST_CASE("the doctor finds nothing wrong with hosts that are in order", "[docto
 }
 
 TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") {
-  const auto hosts = three_hosts();
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   const TempDir small("/tmp");
@@ -167,7 +160,7 @@ TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") 
 }
 
 TEST_CASE("the doctor ends with code 3 if hosts cannot be examined, and examines the others", "[doctor]") {
-  const auto hosts = three_hosts();
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   hosts->cut_off(2);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -17,38 +18,11 @@ struct Training {
   const TempDir& dir;
 
   [[nodiscard]] Ended run(const std::string& run_dir, int epochs, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command = {dtrain_program(),
-                                        "-n",
-                                        "2",
-                                        "-s",
-                                        "2",
-                                        "--kv-store",
-                                        "dist_sync",
-                                        "--deterministic",
-                                        "1",
-                                        "--seed",
-                                        "7",
-                                        "--threads",
-                                        "1",
-                                        "--network",
-                                        "lenet",
-                                        "--data-dir",
-                                        dir.path("data"),
-                                        "--batch-size",
-                                        "16",
-                                        "--lr",
-                                        "0.01",
-                                        "--random-crop",
-                                        "1",
-                                        "--random-mirror",
-                                        "1",
-                                        "--pad-size",
-                                        "2",
-                                        "--num-epochs",
-                                        std::to_string(epochs),
-                                        "--run-dir",
-                                        dir.path(run_dir)};
-    command.insert(command.end(), more.begin(), more.end());
+    const std::vector<std::string> command = command_line(
+        dtrain_program(),
+        "-n 2 -s 2 --kv-store dist_sync --deterministic 1 --seed 7 --threads 1 --network lenet --data-dir",
+        dir.path("data"), "--batch-size 16 --lr 0.01 --random-crop 1 --random-mirror 1 --pad-size 2 --num-epochs",
+        std::to_string(epochs), "--run-dir", dir.path(run_dir), more);
     return test::run(command, {.deadline_s = kJobSeconds, .directory = dir.path(), .environment = {}});
   }
   [[nodiscard]] std::string weights(const std::string& run_dir, int epochs) const {

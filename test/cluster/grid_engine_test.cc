@@ -6,7 +6,9 @@
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "cluster/make_or_skip.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -60,29 +62,18 @@ class GridEngine {
   TempDir dir_, work_;
 };
 
-std::unique_ptr<GridEngine> grid_engine_or_skip() {
-  std::string why_not;
-  std::unique_ptr<GridEngine> engine = GridEngine::make(why_not);
-  if (engine == nullptr) WARN("skipped: " << why_not);
-  return engine;
-}
-
 std::vector<std::string> sge_job(const std::vector<std::string>& more) {
-  std::vector<std::string> all = {dtrain_program(), "-n", "2", "-s", "1", "--run-dir", "run"};
-  for (const auto& part : {endless_training(), more}) all.insert(all.end(), part.begin(), part.end());
-  return all;
+  return command_line(dtrain_program(), "-n 2 -s 1 --run-dir run", endless_training(), more);
 }
 
-const std::vector<std::string> kBriefTraining = {"--num-epochs", "1", "--num-batches", "5"};
+constexpr const char* kBriefTraining = "--num-epochs 1 --num-batches 5";
 
 }  // namespace
 
 TEST_CASE("a job is submitted to Grid Engine and followed to its end", "[sge]") {
-  const auto engine = grid_engine_or_skip();
+  const auto engine = make_or_skip<GridEngine>();
   if (engine == nullptr) return;
-  std::vector<std::string> flags = kBriefTraining;
-  flags.insert(flags.end(), {"--launcher", "sge"});
-  const Ended end = engine->command(sge_job(flags));
+  const Ended end = engine->command(sge_job(command_line(kBriefTraining, "--launcher sge")));
   INFO(end.output);
   CHECK(end.code == 0);
   CHECK(contains(end.output, "Finished after 1 epoch"));
@@ -91,12 +82,10 @@ TEST_CASE("a job is submitted to Grid Engine and followed to its end", "[sge]") 
 }
 
 TEST_CASE("a job on Grid Engine ends with a checkpoint on Ctrl-C and on qdel", "[sge]") {
-  const auto engine = grid_engine_or_skip();
+  const auto engine = make_or_skip<GridEngine>();
   if (engine == nullptr) return;
   Process job(sge_job({"--launcher", "sge"}), engine->options());
-  const bool trains = job.wait_for_output("Time cost=", kSgeSeconds);
-  INFO(job.output());
-  REQUIRE(trains);
+  await_output(job, "Time cost=", kSgeSeconds);
   SECTION("Ctrl-C") {
     job.signal(SIGINT);
   }
@@ -109,7 +98,7 @@ TEST_CASE("a job on Grid Engine ends with a checkpoint on Ctrl-C and on qdel", "
 }
 
 TEST_CASE("what qsub refuses ends with code 3 and qsub's words", "[sge]") {
-  const auto engine = grid_engine_or_skip();
+  const auto engine = make_or_skip<GridEngine>();
   if (engine == nullptr) return;
   const Ended refused = engine->command(sge_job({"--launcher", "sge", "--queue", "nowhere"}));
   CHECK(refused.code == 3);
@@ -123,11 +112,9 @@ TEST_CASE("what qsub refuses ends with code 3 and qsub's words", "[sge]") {
 }
 
 TEST_CASE("the script that is printed for qsub runs a job in the tasks of an array", "[sge]") {
-  const auto engine = grid_engine_or_skip();
+  const auto engine = make_or_skip<GridEngine>();
   if (engine == nullptr) return;
-  std::vector<std::string> flags = kBriefTraining;
-  flags.insert(flags.end(), {"--launcher", "print", "--print-for", "sge"});
-  const Ended printed = engine->command(sge_job(flags));
+  const Ended printed = engine->command(sge_job(command_line(kBriefTraining, "--launcher print --print-for sge")));
   REQUIRE(printed.code == 0);
   must(write_file_atomic(engine->path("job.sh"), printed.output));
   const Ended end = engine->command({"qsub", "-sync", "y", "job.sh"});

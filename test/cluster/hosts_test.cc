@@ -10,8 +10,10 @@
 #include "base/file.h"
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
+#include "cluster/make_or_skip.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -26,30 +28,14 @@ constexpr double kJobSeconds = 120;
 constexpr double kSlowJobSeconds = 300;
 constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
 
-std::unique_ptr<Hosts> hosts_or_skip(int count) {
-  std::string why_not;
-  std::unique_ptr<Hosts> hosts = Hosts::make(count, why_not);
-  if (hosts == nullptr) WARN("skipped: " << why_not);
-  return hosts;
-}
-
 // "dtrain -n W -s S -H FILE ... MORE". The hosts also see the directory that it runs in.
 std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::string>& more, int workers = 3,
                                 int servers = 2) {
-  std::vector<std::string> command = {dtrain_program(),        "-n", std::to_string(workers), "-s",
-                                      std::to_string(servers), "-H", hosts.host_file()};
-  for (const std::string& flag : endless_training(Heartbeats::kDefault)) command.push_back(flag);
-  command.insert(command.end(), {"--start-timeout", "90"});
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return command_line(dtrain_program(), "-n", std::to_string(workers), "-s", std::to_string(servers), "-H",
+                      hosts.host_file(), endless_training(Heartbeats::kDefault), "--start-timeout 90", more);
 }
 
-const std::vector<std::string> kShort = {"--num-epochs", "1", "--num-batches", "5", "--save-period", "1"};
-
-std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+const std::vector<std::string> kShort = command_line("--num-epochs 1 --num-batches 5 --save-period 1");
 
 Ended run_launcher(const Hosts& hosts, const TempDir& dir, const std::vector<std::string>& command,
                    double seconds = kJobSeconds, const std::vector<std::string>& environment = {}) {
@@ -68,9 +54,7 @@ std::string job_of(const std::string& output) {
 
 std::unique_ptr<Process> start_endless(const Hosts& hosts, const TempDir& dir, const std::string& run_dir) {
   auto launcher = std::make_unique<Process>(launch(hosts, {"--run-dir", run_dir}), hosts.options(dir.path()));
-  const bool started = launcher->wait_for_output("Time cost=", kStartSeconds);
-  INFO(launcher->output());
-  REQUIRE(started);
+  await_output(*launcher, "Time cost=", kStartSeconds);
   return launcher;
 }
 
@@ -88,15 +72,15 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
 
 // The groups file names the hosts by their addresses.
 TEST_CASE("servers and workers train on the hosts of the file, in the groups of their addresses", "[hosts]") {
-  const auto hosts = hosts_or_skip(3);
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   // Workers 0, 1, 2 are on hosts 2, 0, 1, because the servers were placed first, on hosts 0 and 1.
   must(write_file_atomic(dir.path("groups"),
                          hosts->address(0) + " " + hosts->address(1) + "\n" + hosts->address(2) + "\n"));
   must(write_file_atomic(dir.path("data_sharding"), "0 0.5\n0.5 0.75\n0.75 1\n"));
-  const auto command = launch(*hosts, kShort + std::vector<std::string>{"--kv-store", "dist_gsync", "--data-allocator",
-                                                                        "1", "--run-dir", "run", "--all-logs"});
+  const auto command =
+      launch(*hosts, command_line(kShort, "--kv-store dist_gsync --data-allocator 1 --run-dir run --all-logs"));
   const Ended end = run_launcher(*hosts, dir, command);
   INFO(end.output);
   REQUIRE(end.code == 0);
@@ -118,7 +102,7 @@ TEST_CASE("servers and workers train on the hosts of the file, in the groups of 
 
 // Uses few pictures: the test is only about the way from the documented script to a trained network.
 TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
-  const auto hosts = hosts_or_skip(3);
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   const Ended made =
@@ -149,15 +133,13 @@ TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
 
 // A dry run prints the hosts, how they are reached and every command line.
 TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
-  const auto command = launch(
-      *hosts, kShort + std::vector<std::string>{"--port", "9123", "--run-dir", "run", "--env", "HUSH=secret word"}, 2,
-      1);
+  const auto command =
+      launch(*hosts, command_line(kShort, "--port 9123 --run-dir run --env", std::string("HUSH=secret word")), 2, 1);
   const std::vector<std::string> environment = {"DTRAIN_TOKEN=0123456789abcdef", "AWS_SECRET_ACCESS_KEY=s3cr3t"};
-  const Ended dry =
-      run_launcher(*hosts, dir, command + std::vector<std::string>{"--dry-run"}, kJobSeconds, environment);
+  const Ended dry = run_launcher(*hosts, dir, command_line(command, "--dry-run"), kJobSeconds, environment);
   INFO(dry.output);
   REQUIRE(dry.code == 0);
   for (const char* secret : {"secret word", "0123456789abcdef", "s3cr3t"}) CHECK_FALSE(contains(dry.output, secret));
@@ -165,18 +147,15 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
   CHECK_FALSE(std::filesystem::exists(dir.path("run")));
 
   // A run without end: the command lines of its processes are read while they run.
-  auto endless = command + std::vector<std::string>{"--num-epochs", "100000"};
+  const auto endless = command_line(command, "--num-epochs 100000");
   ProcessOptions options = hosts->options(dir.path());
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
   Process launcher(endless, options);
-  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
-  INFO(launcher.output());
-  REQUIRE(started);
+  await_output(launcher, "Time cost=", kStartSeconds);
   const std::string processes = hosts->processes();
   INFO(processes);
   for (const char* secret : {"secret word", "0123456789abcdef", "s3cr3t"}) CHECK_FALSE(contains(processes, secret));
-  const Ended dry_endless =
-      run_launcher(*hosts, dir, endless + std::vector<std::string>{"--dry-run"}, kJobSeconds, environment);
+  const Ended dry_endless = run_launcher(*hosts, dir, command_line(endless, "--dry-run"), kJobSeconds, environment);
   for (const char* role : {"0     server ", "0     worker ", "1     worker "}) {
     const std::vector<std::string> lines = lines_with(dry_endless.output, role);
     REQUIRE(lines.size() == 1);
@@ -189,7 +168,7 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
 }
 
 TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") {
-  const auto hosts = hosts_or_skip(3);
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   const auto launcher = start_endless(*hosts, dir, "run");
@@ -207,7 +186,7 @@ TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") 
 // Neither side is told that the network is cut. Heartbeats and ssh's keep-alive notice it here, and on the host the
 // agent notices that the launcher is silent.
 TEST_CASE("a host that is cut off ends the job, and its processes end too", "[hosts-cut]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   const auto launcher = start_endless(*hosts, dir, "run");
@@ -222,7 +201,7 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
 
 // The scheduler hears both, so it can declare neither of them lost.
 TEST_CASE("a cut between one worker and one server ends the job and names both", "[hosts-cut]") {
-  const auto hosts = hosts_or_skip(3);
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
   const auto launcher = start_endless(*hosts, dir, "run");
@@ -238,13 +217,13 @@ TEST_CASE("a cut between one worker and one server ends the job and names both",
 }
 
 TEST_CASE("missing hosts and interfaces end the start with code 3 and list those that exist", "[hosts]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   SECTION("no such host") {
     const std::string nobody = hosts->address(0) + "9";  // 10.99.N.19
     must(write_file_atomic(dir.path("hosts"), hosts->address(0) + "\n" + nobody + "\n"));
-    auto command = launch(*hosts, kShort + std::vector<std::string>{"-H", dir.path("hosts"), "--run-dir", "run"}, 1, 1);
+    auto command = launch(*hosts, command_line(kShort, "-H", dir.path("hosts"), "--run-dir", "run"), 1, 1);
     const Ended end = run_launcher(*hosts, dir, command);
     INFO(end.output);
     CHECK(end.code == 3);
@@ -252,8 +231,7 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
     CHECK(hosts->all_quiet(kQuietSeconds));
   }
   SECTION("no such interface here") {
-    const Ended end = run_launcher(
-        *hosts, dir, launch(*hosts, kShort + std::vector<std::string>{"-i", "eth9", "--run-dir", "run"}, 1, 1));
+    const Ended end = run_launcher(*hosts, dir, launch(*hosts, command_line(kShort, "-i eth9 --run-dir run"), 1, 1));
     INFO(end.output);
     CHECK(end.code == 3);
     CHECK(contains(end.output, "no interface 'eth9' has an address on "));
@@ -261,8 +239,8 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
   }
   SECTION("an interface that only this machine has") {
     const std::string bridge = hosts->interface();
-    const Ended end = run_launcher(
-        *hosts, dir, launch(*hosts, kShort + std::vector<std::string>{"-i", bridge, "--run-dir", "run"}, 1, 1));
+    const Ended end =
+        run_launcher(*hosts, dir, launch(*hosts, command_line(kShort, "-i", bridge, "--run-dir", "run"), 1, 1));
     INFO(end.output);
     CHECK(end.code == 3);
     CHECK(contains(end.output, "no interface '" + bridge + "' has an address on node"));  // node1 or node2
@@ -271,15 +249,14 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
   SECTION("each host uses the interface of the list that it has") {
     const std::string bridge = hosts->interface();
     const Ended end = run_launcher(
-        *hosts, dir,
-        launch(*hosts, kShort + std::vector<std::string>{"-i", bridge + ",eth0", "--run-dir", "run"}, 1, 1));
+        *hosts, dir, launch(*hosts, command_line(kShort, "-i", bridge + ",eth0", "--run-dir", "run"), 1, 1));
     INFO(end.output);
     CHECK(end.code == 0);
   }
 }
 
 TEST_CASE("dtrain kill ends one job and does not touch another on the same hosts", "[hosts]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   const auto first = start_endless(*hosts, dir, "first");
@@ -308,15 +285,14 @@ TEST_CASE("dtrain kill ends one job and does not touch another on the same hosts
 
 // The last launch has a directory that cannot be made.
 TEST_CASE("the program and files are copied to the hosts, and the logs come back", "[hosts]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   must(make_directories(dir.path("here/sub")));
   must(write_file_atomic(dir.path("here/sub/file"), "needed there"));
   must(write_file_atomic(dir.path("here/big"), "not needed there"));
   auto command = launch(
-      *hosts,
-      kShort + std::vector<std::string>{"--sync-dst-dir", "/tmp/a copy", "--exclude", "big", "--run-dir", "run"}, 2, 1);
+      *hosts, command_line(kShort, "--sync-dst-dir", std::string("/tmp/a copy"), "--exclude big --run-dir run"), 2, 1);
   ProcessOptions options = hosts->options(dir.path("here"));
   options.deadline_s = kJobSeconds;
   const Ended end = run(command, options);
@@ -339,7 +315,7 @@ TEST_CASE("the program and files are copied to the hosts, and the logs come back
 }
 
 TEST_CASE("a host without the executable is named", "[hosts]") {
-  const auto hosts = hosts_or_skip(1);
+  const auto hosts = make_or_skip<Hosts>(1);
   if (hosts == nullptr) return;
   const TempDir dir;
   // The hosts do not see this machine's /tmp.
@@ -356,11 +332,11 @@ TEST_CASE("a host without the executable is named", "[hosts]") {
 
 // A tracker starts the same command in every role and names the role in environment variables (DMLC_ROLE and others).
 TEST_CASE("processes that a tracker starts on the hosts find each other over their addresses", "[hosts]") {
-  const auto hosts = hosts_or_skip(3);
+  const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
-  std::vector<std::string> command = {dtrain_program(), "--run-dir", dir.path("run")};
-  for (const std::string& flag : endless_training(Heartbeats::kDefault) + kShort) command.push_back(flag);
+  const std::vector<std::string> command =
+      command_line(dtrain_program(), "--run-dir", dir.path("run"), endless_training(Heartbeats::kDefault), kShort);
   const auto start = [&](const std::string& role, int host) {
     const ProcessOptions options{.directory = dir.path(),
                                  .environment = {"DTRAIN_TOKEN=0123456789abcdef0123456789abcdef", "DMLC_ROLE=" + role,
@@ -385,42 +361,20 @@ TEST_CASE("processes that a tracker starts on the hosts find each other over the
 
 // The link loses 5 % of the frames and adds 10 ms, in each direction.
 TEST_CASE("loss and delay on the way to a host change no bit of the weights", "[hosts-slow]") {
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   std::vector<size_t> pictures(160);
   std::iota(pictures.begin(), pictures.end(), 0);
   write_mnist(dir.path("data"), pictures);
   const auto train = [&](const std::string& run_dir) {
-    const Ended end = run_launcher(*hosts, dir,
-                                   {dtrain_program(),
-                                    "-n",
-                                    "2",
-                                    "-s",
-                                    "1",
-                                    "-H",
-                                    hosts->host_file(),
-                                    "--network",
-                                    "lenet",
-                                    "--data-dir",
-                                    dir.path("data"),
-                                    "--batch-size",
-                                    "8",
-                                    "--lr",
-                                    "0.05",
-                                    "--num-epochs",
-                                    "1",
-                                    "--seed",
-                                    "5",
-                                    "--threads",
-                                    "1",
-                                    "--deterministic",
-                                    "1",
-                                    "--run-dir",
-                                    run_dir,
-                                    "--heartbeat-timeout",
-                                    "30"},
-                                   kSlowJobSeconds);
+    const Ended end = run_launcher(
+        *hosts, dir,
+        command_line(dtrain_program(), "-n 2 -s 1 -H", hosts->host_file(), "--network lenet --data-dir",
+                     dir.path("data"),
+                     "--batch-size 8 --lr 0.05 --num-epochs 1 --seed 5 --threads 1 --deterministic 1 --run-dir",
+                     run_dir, "--heartbeat-timeout 30"),
+        kSlowJobSeconds);
     INFO(end.output);
     REQUIRE(end.code == 0);
     CHECK(contains(end.output, "Resizing training data to 10 batches per machine"));
@@ -444,16 +398,14 @@ TEST_CASE("connections between hosts keep the system's congestion control", "[ho
     WARN("skipped: the system's own congestion control is cubic");
     return;
   }
-  const auto hosts = hosts_or_skip(2);
+  const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
   must(write_file_atomic(dir.path("hosts"),
                          hosts->address(0) + " role=server\n" + hosts->address(1) + " role=worker\n"));
   const auto command = launch(*hosts, {"-H", dir.path("hosts"), "--run-dir", "run"}, 1, 1);
   Process launcher(command, hosts->options(dir.path()));
-  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
-  INFO(launcher.output());
-  REQUIRE(started);
+  await_output(launcher, "Time cost=", kStartSeconds);
   const Ended sockets = run(hosts->on(1, {"ss", "-tinH"}), {});
   INFO(sockets.output);
   CHECK(contains(sockets.output, hosts->address(0)));

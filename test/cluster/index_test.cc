@@ -6,6 +6,7 @@
 
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -38,32 +39,11 @@ class Pictures {
 
 // Flags for one epoch of lenet. All processes must join within a few seconds.
 std::vector<std::string> training(const std::string& directory, const std::string& inject) {
-  return {"--network",
-          "lenet",
-          "--data-dir",
-          directory,
-          "--image-shape",
-          "3,28,28",
-          "--num-classes",
-          "10",
-          "--batch-size",
-          "20",
-          "--lr",
-          "0.01",
-          "--num-epochs",
-          "1",
-          "--kv-store",
-          "dist_sync",
-          "--threads",
-          "1",
-          "--start-timeout",
-          "8",
-          "--heartbeat-interval",
-          "1",
-          "--heartbeat-timeout",
-          "3",
-          "--inject",
-          inject};
+  return command_line("--network lenet --data-dir", directory,
+                      "--image-shape 3,28,28 --num-classes 10 --batch-size 20 --lr 0.01 --num-epochs 1 "
+                      "--kv-store dist_sync --threads 1 --start-timeout 8 --heartbeat-interval 1 "
+                      "--heartbeat-timeout 3 --inject",
+                      inject);
 }
 
 JobSetting setting_of(const std::vector<std::string>& flags) {
@@ -166,9 +146,8 @@ TEST_CASE("workers with different lists of labels end the job with an error that
   for (int id = 0; id < 100'000; id++) list += std::to_string(id) + "\t0\tx\n";
   std::ofstream(dir.path("zeros.lst")) << list;
   std::ofstream(dir.path("other.lst")) << list << "100000\t1\tx\n";
-  std::vector<std::string> flags = training(dir.path("data"), "none");
-  flags.insert(flags.end(), {"--path-imglist", dir.path("zeros.lst")});
-  LoopbackJob job(setting_of(flags));
+  LoopbackJob job(
+      setting_of(command_line(training(dir.path("data"), "none"), "--path-imglist", dir.path("zeros.lst"))));
   start_all(job, {"--path-imglist", dir.path("other.lst")});
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -20,12 +21,10 @@ constexpr double kStopSeconds = 15;  // in which a job that is told to stop must
 // One launcher with its own folder, which also holds the launcher's record of processes.
 class LaunchedJob {
  public:
-  explicit LaunchedJob(std::vector<std::string> flags, int workers = 2, int servers = 2,
-                       std::vector<std::string> command = {dtrain_program()}) {
-    command.insert(command.end(),
-                   {"-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir()});
-    command.insert(command.end(), flags.begin(), flags.end());
-    start(command);
+  explicit LaunchedJob(const std::vector<std::string>& flags, int workers = 2, int servers = 2,
+                       const std::vector<std::string>& command = {dtrain_program()}) {
+    start(command_line(command, "-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir(),
+                       flags));
   }
   // Resumes the run as a user would. The launcher must have ended.
   Process& resume() {
@@ -100,9 +99,7 @@ int64_t last_number_behind(const std::string& text, const std::string& words) {
 
 TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running", "[launcher]") {
   LaunchedJob job(endless_training());
-  const bool started = job.launcher().wait_for_output("Time cost=", kStartSeconds);
-  INFO(job.launcher().output());
-  REQUIRE(started);
+  await_output(job.launcher(), "Time cost=", kStartSeconds);
   const std::vector<pid_t> pids = job.processes();
   REQUIRE(pids.size() == 5);
   const std::string name = job.name();
@@ -130,9 +127,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
 
 TEST_CASE("all processes of a job end if its launcher is killed", "[launcher]") {
   LaunchedJob job(endless_training());
-  const bool started = job.launcher().wait_for_output("Time cost=", kStartSeconds);
-  INFO(job.launcher().output());
-  REQUIRE(started);
+  await_output(job.launcher(), "Time cost=", kStartSeconds);
   const std::vector<pid_t> pids = job.processes();
   REQUIRE(pids.size() == 5);
   job.launcher().signal(SIGKILL);
@@ -150,9 +145,7 @@ TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints l
   const Victim victim = GENERATE(Victim{"worker 1", 4, 5}, Victim{"server 0", 1, 5}, Victim{"scheduler", 0, 4});
   INFO("killed: " << victim.name);
   LaunchedJob job(endless_training());
-  const bool saved = job.launcher().wait_for_output("Saved checkpoint", kStartSeconds);
-  INFO(job.launcher().output());
-  REQUIRE(saved);
+  await_output(job.launcher(), "Saved checkpoint", kStartSeconds);
   const std::vector<pid_t> pids = job.processes();
   REQUIRE(pids.size() == 5);
   ::kill(pids[victim.position], SIGKILL);
@@ -174,17 +167,13 @@ TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints l
 
   CHECK(checkpoint_count(job.run_dir()) > 0);
   CHECK(broken_files(job.run_dir()).empty());
-  const bool resumed = job.resume().wait_for_output("Time cost=", kStartSeconds);
-  INFO("resumed:\n" << job.launcher().output());
-  REQUIRE(resumed);
+  await_output(job.resume(), "Time cost=", kStartSeconds);
   job.launcher().signal(SIGTERM);
   CHECK(job.launcher().wait(kStopSeconds).code == 75);
 }
 
 TEST_CASE("every role leaves its log and the job its summary in the run directory", "[launcher]") {
-  std::vector<std::string> flags = endless_training();
-  for (const char* word : {"--num-epochs", "1", "--num-batches", "5"}) flags.emplace_back(word);
-  LaunchedJob job(flags, 2, 1);
+  LaunchedJob job(command_line(endless_training(), "--num-epochs 1 --num-batches 5"), 2, 1);
   const Ended end = job.launcher().wait(kStartSeconds);
   INFO(end.output);
   REQUIRE(end.code == 0);
@@ -198,9 +187,7 @@ TEST_CASE("every role leaves its log and the job its summary in the run director
 TEST_CASE("a launched job that cannot start ends at once and prints the cause last", "[launcher]") {
   SECTION("the port is in use") {
     const LoopbackJob other({.workers = 1, .servers = 1, .start_all = false});
-    std::vector<std::string> flags = endless_training();
-    flags.insert(flags.end(), {"--port", std::to_string(port_of(other.address()))});
-    LaunchedJob job(flags);
+    LaunchedJob job(command_line(endless_training(), "--port", std::to_string(port_of(other.address()))));
     const Ended end = job.launcher().wait(kStopSeconds);
     INFO(end.output);
     CHECK(end.code == 3);

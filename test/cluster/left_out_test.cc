@@ -6,6 +6,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -34,35 +35,12 @@ std::vector<Picture> two_shares(const std::vector<size_t>& steps, std::optional<
 }
 
 // Dividing by the standard deviation turns a white pixel into 1e38.
-Ended train(const TempDir& dir, const std::string& data, std::vector<std::string> flags) {
-  std::vector<std::string> command = {dtrain_program(),
-                                      "-n",
-                                      "2",
-                                      "--network",
-                                      "mlp",
-                                      "--data-dir",
-                                      dir.path(data),
-                                      "--rgb-std",
-                                      "1e-38",
-                                      "--shuffle",
-                                      "0",
-                                      "--lr",
-                                      "0.05",
-                                      "--momentum",
-                                      "0.9",
-                                      "--wd",
-                                      "0.01",
-                                      "--num-epochs",
-                                      "1",
-                                      "--seed",
-                                      "5",
-                                      "--threads",
-                                      "1",
-                                      "--run-dir",
-                                      dir.path("run"),
-                                      "--batch-size",
-                                      std::to_string(kBatch)};
-  command.insert(command.end(), flags.begin(), flags.end());
+Ended train(const TempDir& dir, const std::string& data, const std::vector<std::string>& flags) {
+  const std::vector<std::string> command =
+      command_line(dtrain_program(), "-n 2 --network mlp --data-dir", dir.path(data),
+                   "--rgb-std 1e-38 --shuffle 0 --lr 0.05 --momentum 0.9 --wd 0.01 --num-epochs 1 --seed 5 "
+                   "--threads 1 --run-dir",
+                   dir.path("run"), "--batch-size", std::to_string(kBatch), flags);
   std::filesystem::remove_all(dir.path("run"));
   return run(command, {.deadline_s = 60, .directory = dir.path(), .environment = {}});
 }

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 namespace dtrain::test {
@@ -56,10 +57,9 @@ void write_mnist(const std::string& directory, const std::vector<Picture>& pictu
 std::vector<NamedArray> train_lenet(const TempDir& dir, const std::string& name, const std::vector<std::string>& more) {
   const std::string run_dir = dir.path(name + "/run");
   std::filesystem::remove_all(run_dir);
-  std::vector<std::string> command = {
-      dtrain_program(), "--network", "lenet",  "--data-dir", dir.path(name), "--shuffle", "0",         "--lr", "0.05",
-      "--num-epochs",   "1",         "--seed", "5",          "--threads",    "1",         "--run-dir", run_dir};
-  command.insert(command.end(), more.begin(), more.end());
+  const std::vector<std::string> command =
+      command_line(dtrain_program(), "--network lenet --data-dir", dir.path(name),
+                   "--shuffle 0 --lr 0.05 --num-epochs 1 --seed 5 --threads 1 --run-dir", run_dir, more);
   const Ended end = run(command, {.deadline_s = 60, .directory = dir.path(), .environment = {}});
   INFO(end.output);
   REQUIRE(end.code == 0);

@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "job/process/progress.h"
+#include "support/catch.h"
+#include "support/command_line.h"
 #include "tensor/ndarray_file.h"
 
 namespace dtrain::test {
@@ -54,15 +56,19 @@ void make_pictures(const std::string& directory) {
   if (end.code != 0) throw std::runtime_error("dtrain data synth failed:\n" + end.output);
 }
 
+void await_output(Process& process, const std::string& text, double seconds) {
+  const bool appeared = process.wait_for_output(text, seconds);
+  INFO(process.output());
+  REQUIRE(appeared);
+}
+
 std::vector<std::string> endless_training(Heartbeats heartbeats) {
-  std::vector<std::string> flags = {"--network",     "lenet",     "--benchmark",     "1",  "--num-batches", "20",
-                                    "--image-shape", "1,28,28",   "--num-classes",   "10", "--batch-size",  "8",
-                                    "--num-epochs",  "100000",    "--seed",          "1",  "--threads",     "1",
-                                    "--kv-store",    "dist_sync", "--start-timeout", "30", "--save-period", "3"};
+  std::vector<std::string> flags = command_line(
+      "--network lenet --benchmark 1 --num-batches 20 --image-shape 1,28,28 --num-classes 10 "
+      "--batch-size 8 --num-epochs 100000 --seed 1 --threads 1 --kv-store dist_sync "
+      "--start-timeout 30 --save-period 3");
   if (heartbeats == Heartbeats::kShort) {
-    for (const char* word : {"--heartbeat-interval", "1", "--heartbeat-timeout", "3", "--scheduler-grace", "2"}) {
-      flags.emplace_back(word);
-    }
+    add_words(flags, "--heartbeat-interval 1 --heartbeat-timeout 3 --scheduler-grace 2");
   }
   return flags;
 }
@@ -80,19 +86,10 @@ LoopbackJob::LoopbackJob(JobSetting setting) : setting_(std::move(setting)) {
 
 LoopbackJob::Member& LoopbackJob::start(const std::string& role, int rank, const std::vector<std::string>& flags,
                                         const std::string& token) {
-  std::vector<std::string> arguments = {dtrain_program(), "-n", std::to_string(setting_.workers), "-s",
-                                        std::to_string(setting_.servers)};
-  arguments.insert(arguments.end(), setting_.flags.begin(), setting_.flags.end());
-  for (const std::string& word :
-       {std::string("--role"), role, std::string("--rank"), std::to_string(rank), std::string("--run-dir"), run_dir(),
-        std::string("--advertise"), std::string("127.0.0.1")}) {
-    arguments.push_back(word);
-  }
-  if (role != "scheduler") {
-    arguments.emplace_back("--scheduler");
-    arguments.push_back(address_);
-  }
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const std::vector<std::string> arguments = command_line(
+      dtrain_program(), "-n", std::to_string(setting_.workers), "-s", std::to_string(setting_.servers), setting_.flags,
+      "--role", role, "--rank", std::to_string(rank), "--run-dir", run_dir(), "--advertise 127.0.0.1",
+      role == "scheduler" ? command_line() : command_line("--scheduler", address_), flags);
   const ProcessOptions options{.directory = dir_.path(),
                                .environment = {"DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token),
                                                "DTRAIN_LAUNCHED=1"}};  // await_step reads the scheduler's lines

@@ -23,6 +23,9 @@ uint16_t port_of(const std::string& address);
 // Makes a small set of labeled pictures in the folder, with `dtrain data synth`.
 void make_pictures(const std::string& directory);
 
+// REQUIREs that `text` appears in the output of the process within this time.
+void await_output(Process& process, const std::string& text, double seconds);
+
 enum class Heartbeats {
   kShort,    // interval 1 s, timeout 3 s, scheduler grace 2 s: short, so that a suite has time for many kills
   kDefault,  // the program's defaults: 2 s, 10 s, 30 s

@@ -10,6 +10,7 @@
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -58,12 +59,8 @@ ProcessOptions options(const Hosts& hosts, const TempDir& dir, const std::string
 }
 
 std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {dtrain_program(),  "-n",         "3",  "-s", "2", "-H",
-                                      hosts.host_file(), "--launcher", "mpi"};
-  for (const std::string& flag : endless_training(Heartbeats::kDefault)) command.push_back(flag);
-  command.insert(command.end(), {"--start-timeout", "90", "--run-dir", "run"});
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return command_line(dtrain_program(), "-n 3 -s 2 -H", hosts.host_file(), "--launcher mpi",
+                      endless_training(Heartbeats::kDefault), "--start-timeout 90 --run-dir run", more);
 }
 
 // The id of a process on the hosts whose command line contains `words`; 0 if there is none.
@@ -125,9 +122,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
-  INFO(launcher.output());
-  REQUIRE(started);
+  await_output(launcher, "Time cost=", kStartSeconds);
   int code = 75;
   std::string words;
   SECTION("Ctrl-C") {
@@ -166,9 +161,7 @@ TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") 
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  const bool started = launcher.wait_for_output("Time cost=", kStartSeconds);
-  INFO(launcher.output());
-  REQUIRE(started);
+  await_output(launcher, "Time cost=", kStartSeconds);
   hosts->cut_off(2);  // it has worker 0 alone
   const Ended end = launcher.wait(kJobSeconds);
   INFO(end.output);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -24,36 +25,12 @@ TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and --res
       run({dtrain_program(), "data", "synth", "--out", dir.path("data"), "--count", "60", "--size", "28"}, options);
   INFO(made.output);
   REQUIRE(made.code == 0);
-  std::vector<std::string> train = {dtrain_program(),
-                                    "-n",
-                                    "1",
-                                    "-s",
-                                    "1",
-                                    "--network",
-                                    "lenet",
-                                    "--image-shape",
-                                    "3,28,28",
-                                    "--data-dir",
-                                    dir.path("data"),
-                                    "--batch-size",
-                                    "20",
-                                    "--lr",
-                                    "0.01",
-                                    "--threads",
-                                    "1",
-                                    "--kv-store",
-                                    "dist_sync",
-                                    "--run-dir",
-                                    "run",
-                                    "--start-timeout",
-                                    "120",
-                                    "--heartbeat-timeout",
-                                    "60"};
+  const std::vector<std::string> train =
+      command_line(dtrain_program(), "-n 1 -s 1 --network lenet --image-shape 3,28,28 --data-dir", dir.path("data"),
+                   "--batch-size 20 --lr 0.01 --threads 1 --kv-store dist_sync --run-dir run "
+                   "--start-timeout 120 --heartbeat-timeout 60");
   const auto train_to_epoch = [&](const std::string& epochs, const std::vector<std::string>& more) {
-    std::vector<std::string> command = train;
-    command.insert(command.end(), {"--num-epochs", epochs});
-    command.insert(command.end(), more.begin(), more.end());
-    const Ended end = run(command, options);
+    const Ended end = run(command_line(train, "--num-epochs", epochs, more), options);
     INFO(end.output);
     CHECK(end.code == 0);
     CHECK_FALSE(contains(end.output, "Sanitizer"));

@@ -10,6 +10,7 @@
 #include "cluster/loopback_job.h"
 #include "images/make_jpeg.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -163,10 +164,10 @@ TEST_CASE("--sync-dst-dir takes the program to hosts without its libraries and w
     ProcessOptions options = hosts->options(here);
     options.deadline_s = kPackSeconds;
     return run(
-        {dtrain_program(), "-n",          "2",         "-s",           "1",         "-H",           hosts->host_file(),
-         "--sync-dst-dir", "/tmp/a copy", "--exclude", "big",          "--network", "lenet",        "--image-shape",
-         "3,28,28",        "--data-dir",  ".",         "--num-epochs", "1",         "--batch-size", "50",
-         "--threads",      "1",           "--run-dir", run_dir},
+        command_line(dtrain_program(), "-n 2 -s 1 -H", hosts->host_file(), "--sync-dst-dir", std::string("/tmp/a copy"),
+                     "--exclude big --network lenet --image-shape 3,28,28 --data-dir . --num-epochs 1 "
+                     "--batch-size 50 --threads 1 --run-dir",
+                     run_dir),
         options);
   };
   const Ended first = launch("first");

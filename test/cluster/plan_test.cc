@@ -8,6 +8,7 @@
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -17,14 +18,11 @@ using Catch::Matchers::Contains;
 namespace {
 
 // The command line of a job of four workers on the pictures in data/.
-std::vector<std::string> job_in(std::vector<std::string> begin, const std::vector<std::string>& end) {
-  begin.insert(begin.begin(), dtrain_program());
-  for (const char* word : {"-n", "4", "--network", "lenet", "--data-dir", "data", "--batch-size", "10", "--threads",
-                           "1", "--seed", "5", "--lr", "0.02", "--kv-store", "dist_gsync", "--data-allocator", "1"}) {
-    begin.emplace_back(word);
-  }
-  begin.insert(begin.end(), end.begin(), end.end());
-  return begin;
+std::vector<std::string> job_in(const std::vector<std::string>& begin, const std::vector<std::string>& end) {
+  return command_line(dtrain_program(), begin,
+                      "-n 4 --network lenet --data-dir data --batch-size 10 --threads 1 --seed 5 --lr 0.02 "
+                      "--kv-store dist_gsync --data-allocator 1",
+                      end);
 }
 
 Ended run_dtrain(const TempDir& dir, const std::vector<std::string>& begin, const std::vector<std::string>& end) {
@@ -73,30 +71,11 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
 TEST_CASE("a plan of a BSP run needs no flags, and its speeds are those of the workers' own steps", "[plan]") {
   const TempDir dir;
   make_data(dir);
-  const Ended job = run({dtrain_program(),
-                         "-n",
-                         "3",
-                         "-s",
-                         "1",
-                         "--network",
-                         "lenet",
-                         "--data-dir",
-                         "data",
-                         "--batch-size",
-                         "10",
-                         "--threads",
-                         "1",
-                         "--kv-store",
-                         "dist_sync",
-                         "--num-epochs",
-                         "1",
-                         "--num-examples",
-                         "300",
-                         "--run-dir",
-                         "run",
-                         "--inject",
-                         "step-ms=60,step-ms=300@worker:2"},
-                        {.deadline_s = 120, .directory = dir.path(), .environment = {}});
+  const Ended job =
+      run(command_line(dtrain_program(),
+                       "-n 3 -s 1 --network lenet --data-dir data --batch-size 10 --threads 1 --kv-store dist_sync "
+                       "--num-epochs 1 --num-examples 300 --run-dir run --inject step-ms=60,step-ms=300@worker:2"),
+          {.deadline_s = 120, .directory = dir.path(), .environment = {}});
   INFO(job.output);
   REQUIRE(job.code == 0);
   const Ended plan = run({dtrain_program(), "plan", "--from-log", "run", "--group-tolerance", "0.5"},

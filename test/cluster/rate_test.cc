@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -18,25 +19,8 @@ class RateJobs {
 
   [[nodiscard]] std::vector<std::string> command(const std::string& run_dir,
                                                  const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {dtrain_program(),
-                                    "--network",
-                                    "mlp",
-                                    "--data-dir",
-                                    "data",
-                                    "--seed",
-                                    "7",
-                                    "--threads",
-                                    "1",
-                                    "-n",
-                                    "2",
-                                    "-s",
-                                    "2",
-                                    "--run-dir",
-                                    run_dir,
-                                    "--batch-size",
-                                    "4"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return command_line(dtrain_program(), "--network mlp --data-dir data --seed 7 --threads 1 -n 2 -s 2 --run-dir",
+                        run_dir, "--batch-size 4", more);
   }
   [[nodiscard]] Ended run(const std::vector<std::string>& command) const {
     return test::run(command, {.deadline_s = kRateJobSeconds, .directory = dir_.path(), .environment = environment()});
@@ -58,11 +42,9 @@ class RateJobs {
 // At this rate the accuracy does not change, but the bits of the weights do.
 TEST_CASE("a plateau lowers the rate on all servers and workers, in the same bits wherever the update runs", "[rate]") {
   const RateJobs jobs;
-  const auto flags = [](const std::string& epochs, std::vector<std::string> more) {
-    std::vector<std::string> all = {"--deterministic",      "1",   "--lr",         "1e-5", "--lr-patience", "1",
-                                    "--lr-patience-factor", "0.5", "--num-epochs", epochs};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  const auto flags = [](const std::string& epochs, const std::vector<std::string>& more) {
+    return command_line("--deterministic 1 --lr 1e-5 --lr-patience 1 --lr-patience-factor 0.5 --num-epochs", epochs,
+                        more);
   };
   const auto trains = [&](const std::vector<std::string>& command) {
     const Ended end = jobs.run(command);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "tensor/ndarray_file.h"
 
@@ -28,32 +29,10 @@ class Runs {
 
   // Trains on JPEG pictures that are shuffled, cropped and mirrored, because the random streams must continue too.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {dtrain_program(),
-                                    "--network",
-                                    "lenet",
-                                    "--data-dir",
-                                    "data",
-                                    "--seed",
-                                    "7",
-                                    "--threads",
-                                    "1",
-                                    "--lr",
-                                    "0.01",
-                                    "--num-epochs",
-                                    std::to_string(kEpochs),
-                                    "--batch-size",
-                                    "4",
-                                    "--random-crop",
-                                    "1",
-                                    "--random-mirror",
-                                    "1",
-                                    "--pad-size",
-                                    "2",
-                                    "--disp-batches",
-                                    "2"};
-    all.insert(all.end(), processes_.begin(), processes_.end());
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return command_line(dtrain_program(), "--network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs",
+                        std::to_string(kEpochs),
+                        "--batch-size 4 --random-crop 1 --random-mirror 1 --pad-size 2 --disp-batches 2", processes_,
+                        more);
   }
   [[nodiscard]] Ended run(const std::vector<std::string>& command, const std::string& directory = "") const {
     return test::run(command,
@@ -129,17 +108,14 @@ TEST_CASE("a process stopped in mid-epoch and resumed ends with the bytes of an 
 }
 
 TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of an uninterrupted one", "[resume]") {
-  check_both_ways(Runs({"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"}));
+  check_both_ways(Runs(command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1")));
 }
 
 // adam's steps depend on the number of the update, and every step has a rate of its own.
 TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninterrupted run", "[resume]") {
-  const std::vector<std::string> one,
-      several = {"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"};
+  const std::vector<std::string> one, several = command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1");
   for (const std::vector<std::string>& processes : {one, several}) {
-    std::vector<std::string> flags = processes;
-    flags.insert(flags.end(), {"--optimizer", "adam", "--lr-scheduler", "cosine", "--lr-warmup-epochs", "1.5"});
-    const Runs runs(flags);
+    const Runs runs(command_line(processes, "--optimizer adam --lr-scheduler cosine --lr-warmup-epochs 1.5"));
     const Ended whole = runs.run(runs.command({"--run-dir", "whole"}));
     INFO(whole.output);
     REQUIRE(whole.code == 0);
@@ -155,8 +131,7 @@ TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninter
 
 // The file is the one that a run of dtrain's own network wrote.
 TEST_CASE("a symbol file trains to the bytes of the network that it describes, alone and with 2+2", "[resume]") {
-  const std::vector<std::string> one,
-      several = {"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"};
+  const std::vector<std::string> one, several = command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1");
   for (const std::vector<std::string>& processes : {one, several}) {
     const Runs runs(processes);
     const Ended own = runs.run(runs.command({"--run-dir", "own"}));

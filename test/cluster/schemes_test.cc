@@ -11,6 +11,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -79,11 +80,10 @@ TEST_CASE("every scheme learns, and its servers' events can be replayed", "[sche
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
     const std::string run_dir = dir.path(scheme.name);
-    std::vector<std::string> command = {
-        "-n",           "4", "-s",           "2",  "--network", "lenet", "--data-dir",     dir.path("data"),
-        "--threads",    "1", "--seed",       "5",  "--lr",      "0.02",  "--momentum",     "0",
-        "--num-epochs", "4", "--batch-size", "10", "--run-dir", run_dir, "--trace-events", dir.path("events")};
-    command.insert(command.end(), scheme.flags.begin(), scheme.flags.end());
+    const std::vector<std::string> command =
+        command_line("-n 4 -s 2 --network lenet --data-dir", dir.path("data"),
+                     "--threads 1 --seed 5 --lr 0.02 --momentum 0 --num-epochs 4 --batch-size 10 --run-dir", run_dir,
+                     "--trace-events", dir.path("events"), scheme.flags);
     const Ended end = run_dtrain(dir, command);
     INFO(end.output);
     REQUIRE(end.code == 0);
@@ -109,17 +109,14 @@ TEST_CASE("with one worker all schemes end with the weights of a single process"
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(320));
   must(write_file_atomic(dir.path("groups"), "#0\n"));
-  const auto train = [&](std::vector<std::string> flags) {
-    flags.insert(flags.end(), {"--batch-size", "32"});
-    return train_lenet(dir, "data", flags);
+  const auto train = [&](const std::vector<std::string>& flags) {
+    return train_lenet(dir, "data", command_line(flags, "--batch-size 32"));
   };
   const std::vector<NamedArray> alone = train({});
   for (const Scheme& scheme : schemes()) {
     if (scheme.name == "backup") continue;  // needs more than one worker
     INFO(scheme.name);
-    std::vector<std::string> flags = {"-n", "1", "-s", "2"};
-    flags.insert(flags.end(), scheme.flags.begin(), scheme.flags.end());
-    CHECK(same_bits(train(flags), alone));
+    CHECK(same_bits(train(command_line("-n 1 -s 2", scheme.flags)), alone));
   }
 }
 
@@ -129,34 +126,10 @@ TEST_CASE("regrouping joins workers of similar speed, and a job stops by its cur
   write_mnist(dir.path("data"), numbers(240));
   must(write_file_atomic(dir.path("groups"), "#0 #1\n#2\n"));
   const auto command = [&](const std::string& epochs, const std::string& run_dir) {
-    std::vector<std::string> words = {dtrain_program(),
-                                      "-n",
-                                      "3",
-                                      "-s",
-                                      "2",
-                                      "--network",
-                                      "lenet",
-                                      "--data-dir",
-                                      dir.path("data"),
-                                      "--threads",
-                                      "1",
-                                      "--lr",
-                                      "0.02",
-                                      "--batch-size",
-                                      "10",
-                                      "--kv-store",
-                                      "dist_gsync",
-                                      "--regroup-every",
-                                      "1",
-                                      "--inject",
-                                      "step-ms=20,step-ms=80@worker:1",
-                                      "--trace-events",
-                                      dir.path("events"),
-                                      "--num-epochs",
-                                      epochs,
-                                      "--run-dir",
-                                      run_dir};
-    return words;
+    return command_line(dtrain_program(), "-n 3 -s 2 --network lenet --data-dir", dir.path("data"),
+                        "--threads 1 --lr 0.02 --batch-size 10 --kv-store dist_gsync --regroup-every 1 "
+                        "--inject step-ms=20,step-ms=80@worker:1 --trace-events",
+                        dir.path("events"), "--num-epochs", epochs, "--run-dir", run_dir);
   };
   const Ended end = run(command("3", "run"), {.deadline_s = 120, .directory = dir.path(), .environment = {}});
   INFO(end.output);
@@ -182,35 +155,10 @@ TEST_CASE("regrouping joins workers of similar speed, and a job stops by its cur
 TEST_CASE("the lead of an ssp job reaches its bound, and the log names the slow worker", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
-  Process job({dtrain_program(),
-               "-n",
-               "4",
-               "-s",
-               "1",
-               "--network",
-               "lenet",
-               "--data-dir",
-               dir.path("data"),
-               "--threads",
-               "1",
-               "--lr",
-               "0.02",
-               "--batch-size",
-               "10",
-               "--kv-store",
-               "dist_ssync",
-               "--staleness",
-               "2",
-               "--ssp-warn",
-               "50ms",
-               "--inject",
-               "step-ms=100,step-ms=300@worker:1",
-               "--num-epochs",
-               "2",
-               "--trace-events",
-               dir.path("events"),
-               "--run-dir",
-               dir.path("run")},
+  Process job(command_line(dtrain_program(), "-n 4 -s 1 --network lenet --data-dir", dir.path("data"),
+                           "--threads 1 --lr 0.02 --batch-size 10 --kv-store dist_ssync --staleness 2 --ssp-warn 50ms "
+                           "--inject step-ms=100,step-ms=300@worker:1 --num-epochs 2 --trace-events",
+                           dir.path("events"), "--run-dir", dir.path("run")),
               {.directory = dir.path(), .environment = {}});
   const bool warned = job.wait_for_output("missing: worker 1", 60);
   job.signal(SIGUSR2);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -17,27 +18,10 @@ void check_takes_a_step(const std::string& script) {
   const TempDir dir;
   const std::string path = std::string(DTRAIN_SCRIPTS) + "/" + script;
   const Ended end =
-      run({path,
-           "--launcher",
-           "local",
-           "-n",
-           "1",
-           "-s",
-           "1",
-           "--benchmark",
-           "1",
-           "--cpus",
-           "1",
-           "--num-batches",
-           "1",
-           "--num-epochs",
-           "1",
-           "--batch-size",
-           "2",
-           "--save-period",
-           "0",
-           "--run-dir",
-           dir.path("run")},
+      run(command_line(path,
+                       "--launcher local -n 1 -s 1 --benchmark 1 --cpus 1 --num-batches 1 --num-epochs 1 "
+                       "--batch-size 2 --save-period 0 --run-dir",
+                       dir.path("run")),
           {.deadline_s = kJobSeconds, .directory = dir.path(), .environment = {"DTRAIN=" + dtrain_program()}});
   INFO(script << "\n" << end.output);
   REQUIRE(end.code == 0);

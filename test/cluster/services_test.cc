@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/held_port.h"
 #include "support/must.h"
 #include "support/text.h"
@@ -25,11 +26,6 @@ std::string double_program(const std::string& name) {
   return std::string(std::getenv("DTRAIN_DOUBLES")) + "/" + name;
 }
 
-std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 std::string text_of(const std::string& path) {
   return read_file(path).value_or("");
 }
@@ -38,7 +34,7 @@ std::string text_of(const std::string& path) {
 class Yarn {
  public:
   explicit Yarn(const std::vector<std::string>& flags = {})
-      : program_(joined({double_program("yarn"), dir_.path()}, flags)) {
+      : program_(command_line(double_program("yarn"), dir_.path(), flags)) {
     REQUIRE(program_.wait_for_output("\n", kServiceSeconds));
     port_ = std::stoi(program_.output().substr(5));
   }
@@ -46,13 +42,13 @@ class Yarn {
   [[nodiscard]] std::string requests() const { return text_of(dir_.path("requests")); }
   [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
   [[nodiscard]] std::vector<std::string> job(const std::string& scheme = "http") const {
-    return joined({dtrain_program(), "-n", "2", "-s", "1", "--launcher", "yarn", "--yarn-url",
-                   fmt::format("{}://localhost:{}", scheme, port_), "--run-dir", dir_.path("run")},
-                  endless_training());
+    return command_line(dtrain_program(), "-n 2 -s 1 --launcher yarn --yarn-url",
+                        fmt::format("{}://localhost:{}", scheme, port_), "--run-dir", dir_.path("run"),
+                        endless_training());
   }
   [[nodiscard]] Ended run_job(const std::vector<std::string>& more = kBrief, const std::string& scheme = "http",
                               const std::vector<std::string>& environment = {}) const {
-    return run(joined(job(scheme), more),
+    return run(command_line(job(scheme), more),
                {.deadline_s = kServiceSeconds, .directory = dir_.path(), .environment = environment});
   }
 
@@ -82,10 +78,8 @@ class Kubernetes {
            !std::filesystem::exists(dir_.path("state/secret"));
   }
   [[nodiscard]] static std::vector<std::string> job(const std::vector<std::string>& more) {
-    return joined(joined({dtrain_program(), "-n", "2", "-s", "1", "--launcher", "kubernetes", "--image", "dtrain:1",
-                          "--run-dir", "run"},
-                         endless_training()),
-                  more);
+    return command_line(dtrain_program(), "-n 2 -s 1 --launcher kubernetes --image dtrain:1 --run-dir run",
+                        endless_training(), more);
   }
   [[nodiscard]] ProcessOptions options(const std::string& path) const {
     return {.deadline_s = kServiceSeconds,

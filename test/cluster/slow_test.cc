@@ -11,6 +11,7 @@
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -50,33 +51,11 @@ std::string sentence_about(const std::string& process, const Hosts& hosts, const
   std::string lines = hosts.address(0) + " role=server\n";
   for (int i = 1; i < hosts.count(); i++) lines += hosts.address(i) + " role=worker\n";
   must(write_file_atomic(dir.path("hosts"), lines));
-  Process launcher({dtrain_program(),
-                    "-n",
-                    "3",
-                    "-s",
-                    "2",
-                    "-H",
-                    dir.path("hosts"),
-                    "--network",
-                    "3conv",
-                    "--data-train",
-                    dir.path("data/train.rec"),
-                    "--image-shape",
-                    "3,32,32",
-                    "--num-classes",
-                    "10",
-                    "--batch-size",
-                    "8",
-                    "--num-epochs",
-                    "100000",
-                    "--threads",
-                    "1",
-                    "--lr",
-                    "0.01",
-                    "--kv-store",
-                    "dist_sync",
-                    "--run-dir",
-                    dir.path("run")},
+  Process launcher(command_line(dtrain_program(), "-n 3 -s 2 -H", dir.path("hosts"), "--network 3conv --data-train",
+                                dir.path("data/train.rec"),
+                                "--image-shape 3,32,32 --num-classes 10 --batch-size 8 --num-epochs 100000 --threads 1 "
+                                "--lr 0.01 --kv-store dist_sync --run-dir",
+                                dir.path("run")),
                    hosts.options(dir.path()));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
   while (std::chrono::steady_clock::now() < deadline && launcher.running()) {

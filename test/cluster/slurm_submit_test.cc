@@ -7,6 +7,7 @@
 #include "cluster/loopback_job.h"
 #include "slurm.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -20,11 +21,6 @@ constexpr double kEndSeconds = 120;
 constexpr double kGoneSeconds = 15;  // in which all processes of an ended job must be gone
 
 using Words = std::vector<std::string>;
-
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 // A cluster, and a folder that this machine shares with its nodes.
 class Site {
@@ -41,13 +37,13 @@ class Site {
 
   // A job of 3 workers and 2 servers with small steps. The nodes cannot resolve each other's names.
   [[nodiscard]] static Words job(const Words& more) {
-    const Words flags = {
-        "-n",           "3", "-s",        "2", "--network", "lenet", "--benchmark",     "1", "--num-batches",  "10",
-        "--batch-size", "4", "--threads", "1", "--seed",    "7",     "--deterministic", "1", "--disp-batches", "1"};
-    return joined(joined({dtrain_program()}, flags), more);
+    return command_line(dtrain_program(),
+                        "-n 3 -s 2 --network lenet --benchmark 1 --num-batches 10 --batch-size 4 --threads 1 "
+                        "--seed 7 --deterministic 1 --disp-batches 1",
+                        more);
   }
   [[nodiscard]] static Words submitted(const Words& more) {
-    return job(joined({"--launcher", "slurm", "-i", "eth0", "--run-dir", "run"}, more));
+    return job(command_line("--launcher slurm -i eth0 --run-dir run", more));
   }
   [[nodiscard]] ProcessOptions options() const {
     ProcessOptions options = slurm_->options(dir_.path());
@@ -154,17 +150,15 @@ TEST_CASE("a job that is stopped at its time limit goes on to the bytes of an un
   const auto site = Site::make();
   if (site == nullptr) return;
   const Words flags = {"--num-epochs", "3", "--inject", "step-ms=100"};
-  const Ended whole = site->run(Site::job(joined({"--launcher", "local", "--run-dir", "whole"}, flags)));
+  const Ended whole = site->run(Site::job(command_line("--launcher local --run-dir whole", flags)));
   INFO(whole.output);
   REQUIRE(whole.code == 0);
 
   Process job(Site::submitted(flags), site->options());
   const auto again = [&](const Words& command, const std::string& expected) {
     const std::string number = site->number();
-    CHECK(site->run(joined(command, {number})).code == 0);
-    const bool queued = job.wait_for_output(expected, kBeginSeconds);
-    INFO(job.output());
-    REQUIRE(queued);
+    CHECK(site->run(command_line(command, number)).code == 0);
+    await_output(job, expected, kBeginSeconds);
     CHECK(site->run({"scontrol", "update", "JobId=" + number, "StartTime=now"}).code == 0);
   };
   REQUIRE(job.wait_for_output("Epoch[0] Batch [", kBeginSeconds));

@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "cluster/loopback_job.h"
+#include "cluster/make_or_skip.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -19,26 +21,13 @@ constexpr double kStartSeconds = 90;
 constexpr double kJobSeconds = 120;
 constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
 
-std::unique_ptr<Slurm> slurm_or_skip() {
-  std::string why_not;
-  std::unique_ptr<Slurm> slurm = Slurm::make(3, why_not);
-  if (slurm == nullptr) WARN("skipped: " << why_not);
-  return slurm;
-}
-
-std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // A job of 3 workers and 2 servers. The nodes' names mean nothing to this machine, so its address is given.
 std::vector<std::string> job_of(const Slurm& slurm) {
-  return std::vector<std::string>{dtrain_program(),       "-n", "3", "-s", "2", "--run-dir", "run", "--advertise",
-                                  slurm.hosts().gateway()} +
-         endless_training(Heartbeats::kDefault);
+  return command_line(dtrain_program(), "-n 3 -s 2 --run-dir run --advertise", slurm.hosts().gateway(),
+                      endless_training(Heartbeats::kDefault));
 }
 
-const std::vector<std::string> kShort = {"--num-epochs", "1", "--num-batches", "5"};
+const std::vector<std::string> kShort = command_line("--num-epochs 1 --num-batches 5");
 
 Ended run_job(const Slurm& slurm, const TempDir& dir, const std::vector<std::string>& command) {
   ProcessOptions options = slurm.options(dir.path());
@@ -49,10 +38,10 @@ Ended run_job(const Slurm& slurm, const TempDir& dir, const std::vector<std::str
 }  // namespace
 
 TEST_CASE("inside an allocation of Slurm, srun starts the agents of a job", "[slurm]") {
-  const auto slurm = slurm_or_skip();
+  const auto slurm = make_or_skip<Slurm>(3);
   if (slurm == nullptr) return;
   const TempDir dir;
-  const Ended end = run_job(*slurm, dir, std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm) + kShort);
+  const Ended end = run_job(*slurm, dir, command_line("salloc -N 3", job_of(*slurm), kShort));
   INFO(end.output);
   REQUIRE(end.code == 0);
   CHECK(contains(end.output, "of Slurm, on node[1-3]: --launcher slurm starts the processes there"));
@@ -64,13 +53,11 @@ TEST_CASE("inside an allocation of Slurm, srun starts the agents of a job", "[sl
 }
 
 TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slurm]") {
-  const auto slurm = slurm_or_skip();
+  const auto slurm = make_or_skip<Slurm>(3);
   if (slurm == nullptr) return;
   const TempDir dir;
-  Process job(std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm), slurm->options(dir.path()));
-  const bool started = job.wait_for_output("Time cost=", kStartSeconds);
-  INFO(job.output());
-  REQUIRE(started);
+  Process job(command_line("salloc -N 3", job_of(*slurm)), slurm->options(dir.path()));
+  await_output(job, "Time cost=", kStartSeconds);
   std::string words = "stopped; dtrain --resume run continues from the last checkpoint";
   SECTION("Ctrl-C") {
     job.signal_group(SIGINT);
@@ -87,7 +74,7 @@ TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slur
 }
 
 TEST_CASE("what is wrong with an allocation is said, and nothing is left in it", "[slurm]") {
-  const auto slurm = slurm_or_skip();
+  const auto slurm = make_or_skip<Slurm>(3);
   if (slurm == nullptr) return;
   const TempDir dir;
   const auto fails = [&](const std::vector<std::string>& command, int code, const std::string& words) {
@@ -97,16 +84,16 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
     CHECK(contains(end.output, words));
     CHECK(slurm->all_quiet(kQuietSeconds));
   };
-  const std::vector<std::string> job = job_of(*slurm) + kShort;
-  fails(std::vector<std::string>{"salloc", "-N", "2", "-n", "2"} + job, 3,
+  const std::vector<std::string> job = command_line(job_of(*slurm), kShort);
+  fails(command_line("salloc -N 2 -n 2", job), 3,
         "was asked for 2 tasks, and this job has 5 servers and workers: ask for -n 5");
   // A node that the allocation does not have.
-  fails(std::vector<std::string>{"salloc", "-N", "2", "env", "SLURM_JOB_NODELIST=node[1-3]"} + job, 3,
+  fails(command_line("salloc -N 2 env SLURM_JOB_NODELIST=node[1-3]", job), 3,
         "has no agent, because srun ended with code 1: srun: error: ");
 }
 
 TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names the command", "[slurm-munge]") {
-  const auto slurm = slurm_or_skip();
+  const auto slurm = make_or_skip<Slurm>(3);
   if (slurm == nullptr) return;
   const TempDir dir;
   Process allocation({"salloc", "-N", "2", "sleep", "1000"}, slurm->options(dir.path()));
@@ -116,7 +103,7 @@ TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names t
   options.environment.insert(options.environment.end(),
                              {"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=node[1-2]", "SLURM_JOB_NUM_NODES=2"});
   options.deadline_s = kJobSeconds;
-  const Ended end = run(job_of(*slurm) + kShort, options);
+  const Ended end = run(command_line(job_of(*slurm), kShort), options);
   INFO(end.output);
   CHECK(end.code == 3);
   CHECK(contains(end.output, "'scontrol show config' did not end within 30 s"));

@@ -10,6 +10,7 @@
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -113,11 +114,8 @@ std::vector<size_t> pictures(size_t count) {
 }
 
 std::vector<std::string> lenet_command(const TempDir& dir, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {
-      dtrain_program(), "--network", "lenet",        "--data-dir", dir.path("data"), "--threads",    "1",
-      "--batch-size",   "10",        "--num-epochs", "1",          "--run-dir",      dir.path("run")};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return command_line(dtrain_program(), "--network lenet --data-dir", dir.path("data"),
+                      "--threads 1 --batch-size 10 --num-epochs 1 --run-dir", dir.path("run"), more);
 }
 
 }  // namespace

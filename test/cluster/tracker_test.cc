@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/text.h"
 
@@ -18,40 +19,15 @@ namespace {
 constexpr double kJobSeconds = 60;
 constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
 
-const std::vector<std::string> kTraining = {"--network",
-                                            "mlp",
-                                            "--image-shape",
-                                            "1,28,28",
-                                            "--benchmark",
-                                            "1",
-                                            "--seed",
-                                            "7",
-                                            "--batch-size",
-                                            "8",
-                                            "--kv-store",
-                                            "dist_sync",
-                                            "--lr",
-                                            "0.01",
-                                            "--save-period",
-                                            "1",
-                                            "--num-epochs",
-                                            "1",
-                                            "--num-batches",
-                                            "10",
-                                            "--deterministic",
-                                            "--threads",
-                                            "1"};
+constexpr const char* kTraining =
+    "--network mlp --image-shape 1,28,28 --benchmark 1 --seed 7 --batch-size 8 --kv-store dist_sync "
+    "--lr 0.01 --save-period 1 --num-epochs 1 --num-batches 10 --deterministic --threads 1";
 
 // The double of the tracker with 2 workers and 2 servers.
 std::vector<std::string> tracker(const std::vector<std::string>& options, const std::vector<std::string>& flags) {
   const char* program = std::getenv("DTRAIN_TRACKER");
   if (program == nullptr) throw std::runtime_error("DTRAIN_TRACKER does not name the script; run this with meson test");
-  std::vector<std::string> command = {program, "-n", "2", "-s", "2"};
-  command.insert(command.end(), options.begin(), options.end());
-  command.push_back(dtrain_program());
-  command.insert(command.end(), kTraining.begin(), kTraining.end());
-  command.insert(command.end(), flags.begin(), flags.end());
-  return command;
+  return command_line(std::string(program), "-n 2 -s 2", options, dtrain_program(), kTraining, flags);
 }
 
 ProcessOptions in(const TempDir& dir, const std::vector<std::string>& more = {}) {
@@ -82,9 +58,7 @@ bool none_left(const std::string& word, double seconds) {
 
 // What dtrain's own launcher makes of the same flags.
 std::string expected_weights(const TempDir& dir) {
-  std::vector<std::string> command = {dtrain_program(), "-n", "2", "-s", "2", "--run-dir", dir.path("own")};
-  command.insert(command.end(), kTraining.begin(), kTraining.end());
-  const Ended end = run(command, in(dir));
+  const Ended end = run(command_line(dtrain_program(), "-n 2 -s 2 --run-dir", dir.path("own"), kTraining), in(dir));
   INFO(end.output);
   REQUIRE(end.code == 0);
   return read_file(dir.path("own/mlp-0001.params")).value();

@@ -5,6 +5,7 @@
 #include "data/make_images.h"
 #include "small_model.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 
 namespace dtrain {
 
@@ -54,18 +55,11 @@ void write_pictures(const test::TempDir& dir) {
 }
 
 std::vector<std::string> training(std::vector<std::string> more) {
-  std::vector<std::string> words = {"--network",     "two-symbol.json",
-                                    "--data-train",  "pictures.rec",
-                                    "--data-val",    "pictures.rec",
-                                    "--image-shape", "3,8,8",
-                                    "--batch-size",  "8",
-                                    "--num-epochs",  "3",
-                                    "--lr",          "0.01",
-                                    "--scale",       "0.01",
-                                    "--initializer", "zero",
-                                    "--seed",        "1"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return test::command_line(
+      "--network two-symbol.json --data-train pictures.rec --data-val pictures.rec "
+      "--image-shape 3,8,8 --batch-size 8 --num-epochs 3 --lr 0.01 --scale 0.01 "
+      "--initializer zero --seed 1",
+      more);
 }
 
 }  // namespace

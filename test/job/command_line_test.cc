@@ -6,6 +6,7 @@
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {
@@ -138,65 +139,22 @@ TEST_CASE("help is requested with --help or -h", "[job]") {
 
 // The flags of MXNet's common/fit.py and common/data.py, each with its default, as scripts pass them on.
 TEST_CASE("flags of MXNet's scripts are accepted with their default values", "[job]") {
-  const std::vector<std::string> defaults = {"--kv-store=device",
-                                             "--num-epochs=100",
-                                             "--lr=0.1",
-                                             "--lr-factor=0.1",
-                                             "--lr-step-epochs=30,60",
-                                             "--initializer=default",
-                                             "--optimizer=sgd",
-                                             "--mom=0.9",
-                                             "--wd=0.0001",
-                                             "--batch-size=128",
-                                             "--disp-batches=20",
-                                             "--save-period=1",
-                                             "--monitor=0",
-                                             "--top-k=0",
-                                             "--loss=",
-                                             "--test-io=0",
-                                             "--dtype=float32",
-                                             "--gc-type=none",
-                                             "--gc-threshold=0.5",
-                                             "--macrobatch-size=0",
-                                             "--warmup-epochs=5",
-                                             "--warmup-strategy=linear",
-                                             "--profile-worker-suffix=",
-                                             "--profile-server-suffix=",
-                                             "--use-imagenet-data-augmentation=0",
-                                             "--data-train-idx=",
-                                             "--data-val-idx=",
-                                             "--rgb-mean=123.68,116.779,103.939",
-                                             "--rgb-std=1,1,1",
-                                             "--pad-size=0",
-                                             "--fill-value=127",
-                                             "--image-shape=3,224,224",
-                                             "--num-classes=1000",
-                                             "--num-examples=1281167",
-                                             "--data-nthreads=4",
-                                             "--benchmark=0",
-                                             "--random-crop=0",
-                                             "--random-mirror=0",
-                                             "--max-random-h=0",
-                                             "--max-random-s=0",
-                                             "--max-random-l=0",
-                                             "--min-random-aspect-ratio=none",
-                                             "--max-random-aspect-ratio=0",
-                                             "--max-random-rotate-angle=0",
-                                             "--max-random-shear-ratio=0",
-                                             "--max-random-scale=1",
-                                             "--min-random-scale=1",
-                                             "--max-random-area=1",
-                                             "--min-random-area=1",
-                                             "--min-crop-size=-1",
-                                             "--max-crop-size=-1",
-                                             "--brightness=0",
-                                             "--contrast=0",
-                                             "--saturation=0",
-                                             "--pca-noise=0",
-                                             "--random-resized-crop=0",
-                                             "--layer-before-fullc=flatten0",
-                                             "--num-group=32",
-                                             "--batch-norm=0"};
+  const std::vector<std::string> defaults = test::command_line(
+      "--kv-store=device --num-epochs=100 --lr=0.1 --lr-factor=0.1 --lr-step-epochs=30,60 "
+      "--initializer=default --optimizer=sgd --mom=0.9 --wd=0.0001 --batch-size=128 "
+      "--disp-batches=20 --save-period=1 --monitor=0 --top-k=0 --loss= --test-io=0 "
+      "--dtype=float32 --gc-type=none --gc-threshold=0.5 --macrobatch-size=0 "
+      "--warmup-epochs=5 --warmup-strategy=linear --profile-worker-suffix= "
+      "--profile-server-suffix= --use-imagenet-data-augmentation=0 --data-train-idx= "
+      "--data-val-idx= --rgb-mean=123.68,116.779,103.939 --rgb-std=1,1,1 --pad-size=0 "
+      "--fill-value=127 --image-shape=3,224,224 --num-classes=1000 --num-examples=1281167 "
+      "--data-nthreads=4 --benchmark=0 --random-crop=0 --random-mirror=0 --max-random-h=0 "
+      "--max-random-s=0 --max-random-l=0 --min-random-aspect-ratio=none "
+      "--max-random-aspect-ratio=0 --max-random-rotate-angle=0 --max-random-shear-ratio=0 "
+      "--max-random-scale=1 --min-random-scale=1 --max-random-area=1 --min-random-area=1 "
+      "--min-crop-size=-1 --max-crop-size=-1 --brightness=0 --contrast=0 --saturation=0 "
+      "--pca-noise=0 --random-resized-crop=0 --layer-before-fullc=flatten0 --num-group=32 "
+      "--batch-norm=0");
   for (const std::string& flag : defaults) {
     INFO(flag);
     const size_t equals = flag.find('=');

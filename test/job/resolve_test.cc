@@ -6,6 +6,7 @@
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 namespace dtrain::job {
@@ -77,9 +78,8 @@ TEST_CASE("a process's address comes from --interface or --advertise, by precede
 }
 
 TEST_CASE("flags are removed from a command line with their values", "[job]") {
-  const std::vector<std::string> line = {
-      "-n", "2", "--env",     "A", "--env=B=1", "--dry-run", "0", "--lr=1", "--network=--env",
-      "-i", "x", "--shuffle", "1", "--shuffle", "-ix"};
+  const std::vector<std::string> line =
+      test::command_line("-n 2 --env A --env=B=1 --dry-run 0 --lr=1 --network=--env -i x --shuffle 1 --shuffle -ix");
   CHECK(without_flags(line, {"env", "dry-run", "interface"}) ==
         std::vector<std::string>{"-n", "2", "--lr=1", "--network=--env", "--shuffle", "1", "--shuffle"});
   CHECK(without_flags(line, {}) == line);

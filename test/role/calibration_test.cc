@@ -4,41 +4,19 @@
 #include "job/flags/store.h"
 #include "role/setup/threads.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
+using dtrain::test::command_line;
 using dtrain::test::must;
 
 TEST_CASE("a calibration keeps the job's workers, input and threads but no servers and checkpoints", "[role]") {
-  const std::vector<std::string> arguments = {"-n",
-                                              "3",
-                                              "-s",
-                                              "2",
-                                              "--network",
-                                              "lenet",
-                                              "--data-dir",
-                                              "d",
-                                              "--batch-size",
-                                              "16",
-                                              "--kv-store",
-                                              "dist_gsync",
-                                              "--data-allocator",
-                                              "1",
-                                              "--group-staleness",
-                                              "2",
-                                              "--resume",
-                                              "auto",
-                                              "--model-prefix",
-                                              "m",
-                                              "--log-format",
-                                              "legacy",
-                                              "--inject",
-                                              "step-ms=5@worker:1",
-                                              "--role",
-                                              "worker",
-                                              "--scheduler",
-                                              "h:1"};
+  const std::vector<std::string> arguments = command_line(
+      "-n 3 -s 2 --network lenet --data-dir d --batch-size 16 --kv-store dist_gsync "
+      "--data-allocator 1 --group-staleness 2 --resume auto --model-prefix m --log-format legacy "
+      "--inject step-ms=5@worker:1 --role worker --scheduler h:1");
   const job::Parsed parsed = must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; }));
   const job::Flags flags = calibration_flags(parsed.flags, {.batches = 40});
   CHECK(flags.job.num_workers == 3);

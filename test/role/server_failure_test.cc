@@ -18,6 +18,7 @@
 #include "rpc/data_client.h"
 #include "rpc/job.h"
 #include "support/catch.h"
+#include "support/command_line.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 
@@ -54,32 +55,11 @@ struct SmallJob {
     spec.placement = kvstore::to_text(placement);
   }
   [[nodiscard]] job::Flags flags(const std::string& role, const std::string& scheduler) const {
-    const std::vector<std::string> arguments = {"--role",
-                                                role,
-                                                "--scheduler",
-                                                scheduler,
-                                                "--rank",
-                                                "0",
-                                                "-n",
-                                                "1",
-                                                "-s",
-                                                "1",
-                                                "--network",
-                                                "mlp",
-                                                "--num-classes",
-                                                "10",
-                                                "--image-shape",
-                                                "1,28,28",
-                                                "--data-dir",
-                                                "mnist",
-                                                "--data-type",
-                                                "mnist",
-                                                "--run-dir",
-                                                dir.path("run"),
-                                                "--kv-store",
-                                                "dist_sync",
-                                                "--batch-size",
-                                                "100"};
+    const std::vector<std::string> arguments =
+        test::command_line("--role", role, "--scheduler", scheduler,
+                           "--rank 0 -n 1 -s 1 --network mlp --num-classes 10 --image-shape 1,28,28 --data-dir mnist "
+                           "--data-type mnist --run-dir",
+                           dir.path("run"), "--kv-store dist_sync --batch-size 100");
     return must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; })).flags;
   }
   // A scheduler that hands out the spec as it is.
