@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "exec/reference/loops.h"
+#include "graph/models/builder.h"
 #include "support/catch.h"
 
 using namespace dtrain::exec::reference;
@@ -46,15 +47,7 @@ Vector pool(const Pooling& op, int64_t out) {
 
 Pooling window_3_by_2(Pooling::Kind kind, int64_t pad, Pooling::Rounding rounding,
                       Pooling::Divisor divisor = Pooling::Divisor::kPadded) {
-  return {.kind = kind,
-          .kernel_h = 3,
-          .kernel_w = 3,
-          .stride_h = 2,
-          .stride_w = 2,
-          .pad_h = pad,
-          .pad_w = pad,
-          .rounding = rounding,
-          .divisor = divisor};
+  return pooling(kind, 3, 2, pad, rounding, divisor);
 }
 
 }  // namespace

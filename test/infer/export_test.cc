@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "exec/contract.h"
+#include "graph/models/builder.h"
 #include "infer/export_metadata.h"
 #include "infer/onnx_model.h"
 #include "infer/safetensors.h"
@@ -154,35 +155,26 @@ TEST_CASE("every operator has its node in ONNX", "[infer][export]") {
 
 // Pads at the end give dtrain's number of windows, whatever ONNX would round.
 TEST_CASE("poolings in ONNX have the windows and divisors of the network", "[infer][export]") {
-  const auto pooling = [](Pooling::Kind kind, int64_t size, int64_t pad, Pooling::Rounding rounding,
-                          Pooling::Divisor divisor) {
-    const Pooling op{.kind = kind,
-                     .kernel_h = 3,
-                     .kernel_w = 3,
-                     .stride_h = 2,
-                     .stride_w = 2,
-                     .pad_h = pad,
-                     .pad_w = pad,
-                     .rounding = rounding,
-                     .divisor = divisor};
-    return with(op, {4, size, size}).onnx();
+  const auto exported = [](Pooling::Kind kind, int64_t size, int64_t pad, Pooling::Rounding rounding,
+                           Pooling::Divisor divisor) {
+    return with(pooling(kind, 3, 2, pad, rounding, divisor), {4, size, size}).onnx();
   };
   using Kind = Pooling::Kind;
   using Rounding = Pooling::Rounding;
   using Divisor = Pooling::Divisor;
-  const auto full = pooling(Kind::kMax, 6, 0, Rounding::kFull, Divisor::kPadded);
+  const auto full = exported(Kind::kMax, 6, 0, Rounding::kFull, Divisor::kPadded);
   CHECK(numbers(node_of(full, "op"), "pads") == Windows{0, 0, 1, 1});
-  const auto valid = pooling(Kind::kAverage, 6, 1, Rounding::kValid, Divisor::kPadded);
+  const auto valid = exported(Kind::kAverage, 6, 1, Rounding::kValid, Divisor::kPadded);
   CHECK(numbers(node_of(valid, "op"), "pads") == Windows{1, 1, 0, 0});
   CHECK(number(node_of(valid, "op"), "count_include_pad") == 1);
-  const auto clipped = pooling(Kind::kAverage, 6, 1, Rounding::kFull, Divisor::kPadded);
+  const auto clipped = exported(Kind::kAverage, 6, 1, Rounding::kFull, Divisor::kPadded);
   CHECK(node_of(clipped, "op_padded").op_type() == "Pad");
   CHECK(node_of(clipped, "op").input(0) == "op_padded");
   CHECK(numbers(node_of(clipped, "op"), "pads") == Windows{0, 0, 1, 1});
   CHECK(number(node_of(clipped, "op"), "count_include_pad") == 0);
-  const auto real = pooling(Kind::kAverage, 6, 1, Rounding::kFull, Divisor::kReal);
+  const auto real = exported(Kind::kAverage, 6, 1, Rounding::kFull, Divisor::kReal);
   CHECK(number(node_of(real, "op"), "count_include_pad") == 0);
-  const auto whole = pooling(Kind::kAverage, 6, 0, Rounding::kV07, Divisor::kKernel);
+  const auto whole = exported(Kind::kAverage, 6, 0, Rounding::kV07, Divisor::kKernel);
   CHECK(number(node_of(whole, "op"), "count_include_pad") == 1);
   CHECK(numbers(node_of(whole, "op"), "pads") == Windows{0, 0, 1, 1});
 }

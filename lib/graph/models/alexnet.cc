@@ -25,11 +25,7 @@ class AlexUnits {
     convolutions_++;
     return activated(version_.named ? b_.add(fmt::format("conv{}", convolutions_), op, {x}) : b_.add(op, {x}));
   }
-  NodeId halve(NodeId x) {
-    Pooling op = pooling(Pooling::Kind::kMax, 3, 2);
-    op.rounding = version_.rounding;
-    return b_.add(op, {x});
-  }
+  NodeId halve(NodeId x) { return b_.add(pooling(Pooling::Kind::kMax, 3, 2, 0, version_.rounding), {x}); }
   NodeId halve_and_normalize(NodeId x) {
     return version_.response_after_pooling ? respond(halve(x)) : halve(respond(x));
   }

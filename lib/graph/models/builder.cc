@@ -63,14 +63,17 @@ Convolution convolution_no_bias(int64_t filters, int64_t kernel, int64_t stride,
   return op;
 }
 
-Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad) {
+Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad, Pooling::Rounding rounding,
+                Pooling::Divisor divisor) {
   return {.kind = kind,
           .kernel_h = kernel,
           .kernel_w = kernel,
           .stride_h = stride,
           .stride_w = stride,
           .pad_h = pad,
-          .pad_w = pad};
+          .pad_w = pad,
+          .rounding = rounding,
+          .divisor = divisor};
 }
 
 }  // namespace dtrain::graph

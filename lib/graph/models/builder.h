@@ -43,6 +43,8 @@ class Builder {
 // For square windows, which nearly all layers have.
 Convolution convolution(int64_t filters, int64_t kernel, int64_t stride = 1, int64_t pad = 0);
 Convolution convolution_no_bias(int64_t filters, int64_t kernel, int64_t stride = 1, int64_t pad = 0);
-Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride = 1, int64_t pad = 0);
+Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride = 1, int64_t pad = 0,
+                Pooling::Rounding rounding = Pooling::Rounding::kValid,
+                Pooling::Divisor divisor = Pooling::Divisor::kPadded);
 
 }  // namespace dtrain::graph

@@ -47,10 +47,7 @@ class InceptionUnits {
   }
 
   NodeId pool(const std::string& name, Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad, NodeId x) {
-    Pooling op = pooling(kind, kernel, stride, pad);
-    op.rounding = form_.rounding;
-    op.divisor = form_.divisor;
-    return add(name, op, {x});
+    return add(name, pooling(kind, kernel, stride, pad, form_.rounding, form_.divisor), {x});
   }
   // Halves the height and width.
   NodeId halve(const std::string& name, NodeId x) {
@@ -164,9 +161,7 @@ NodeId large_body(InceptionUnits& u, const StemNames& stem, NodeId x) {
 
 // One window, because the map has 7 x 7 pixels.
 Pooling last_pooling(const Form& form) {
-  Pooling op = pooling(Pooling::Kind::kAverage, 7);
-  op.rounding = form.rounding;
-  return op;
+  return pooling(Pooling::Kind::kAverage, 7, 1, 0, form.rounding);
 }
 
 Graph small_graph(const ModelOptions& options, const Form& form) {

@@ -36,9 +36,7 @@ NodeId vgg_stages(Builder& b, const VggPlan& plan, const VggVersion& version) {
       const bool misnamed = version.last_relu_misnamed && at == "5_2";
       x = b.add(misnamed ? "conv1_2" : "relu" + at, Activation{}, {x});
     }
-    Pooling halve = pooling(Pooling::Kind::kMax, 2, 2);
-    halve.rounding = version.rounding;
-    x = b.add(fmt::format("pool{}", stage + 1), halve, {x});
+    x = b.add(fmt::format("pool{}", stage + 1), pooling(Pooling::Kind::kMax, 2, 2, 0, version.rounding), {x});
   }
   return x;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "exec/reference/loops.h"
+#include "graph/models/builder.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {
@@ -40,15 +41,7 @@ std::vector<Pooling> all_poolings() {
         if (kind != Pooling::Kind::kAverage && divisor != Pooling::Divisor::kPadded) continue;
         for (const auto& [kernel, stride, pad] :
              {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 0}, {3, 2, 1}, {3, 1, 1}, {2, 3, 0}, {5, 3, 2}}) {
-          ops.push_back({.kind = kind,
-                         .kernel_h = kernel,
-                         .kernel_w = kernel,
-                         .stride_h = stride,
-                         .stride_w = stride,
-                         .pad_h = pad,
-                         .pad_w = pad,
-                         .rounding = rounding,
-                         .divisor = divisor});
+          ops.push_back(graph::pooling(kind, kernel, stride, pad, rounding, divisor));
         }
         ops.push_back({.kind = kind,
                        .kernel_h = 3,
@@ -126,14 +119,7 @@ TEST_CASE("pooling by every rule gives the reference's bits", "[cuda]") {
 
 TEST_CASE("pooling on the networks' own maps", "[cuda]") {
   const auto square = [](Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad) {
-    return Pooling{.kind = kind,
-                   .kernel_h = kernel,
-                   .kernel_w = kernel,
-                   .stride_h = stride,
-                   .stride_w = stride,
-                   .pad_h = pad,
-                   .pad_w = pad,
-                   .rounding = Pooling::Rounding::kFull};
+    return graph::pooling(kind, kernel, stride, pad, Pooling::Rounding::kFull);
   };
   for (const Type type : {Type::kFloat32, Type::kFloat16}) {
     check(square(Pooling::Kind::kMax, 3, 2, 1), {1, 64, 28, 28}, type, {}, true);

@@ -42,7 +42,7 @@ void chains(Table& t) {
   const NodeId c =
       conv.add("conv", Convolution{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1}, {conv.x()});
   const NodeId r = conv.add("relu", Activation{}, {c});
-  t.put("convolution, relu, pooling", image, conv.finish(conv.add("pool", window(kMax, 2, 2, 0), {r}))).smooth = false;
+  t.put("convolution, relu, pooling", image, conv.finish(conv.add("pool", pooling(kMax, 2, 2, 0), {r}))).smooth = false;
 
   Net normed(image);
   const NodeId nc = normed.add("conv", Convolution{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1},
@@ -72,7 +72,7 @@ void chains(Table& t) {
   Net fan(image);
   const NodeId e = fan.add("relu", Activation{}, {fan.x()});
   const NodeId x1 = fan.add("x1", conv1x1(8), {e}), x3 = fan.add("x3", conv3x3(8), {e});
-  const NodeId xp = fan.add("pool", window(kMax, 3, 1, 1), {e}), xr = fan.add("relu2", Activation{}, {x3});
+  const NodeId xp = fan.add("pool", pooling(kMax, 3, 1, 1), {e}), xr = fan.add("relu2", Activation{}, {x3});
   t.put("four branches of one relu", image, fan.finish(fan.add("op", Concat{}, {x1, xr, xp, e}))).smooth = false;
 }
 

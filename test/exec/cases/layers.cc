@@ -11,15 +11,7 @@ void convolutions(Table& t) {
   Convolution biased = conv3x3(24);
   biased.bias = true;
   t.first("first convolution 3x3, inception-28 conv1", {3, 12, 12}, biased);
-  t.first("first convolution 7x7 stride 2, resnet conv0", {3, 23, 21},
-          Convolution{.filters = 16,
-                      .kernel_h = 7,
-                      .kernel_w = 7,
-                      .stride_h = 2,
-                      .stride_w = 2,
-                      .pad_h = 3,
-                      .pad_w = 3,
-                      .bias = false});
+  t.first("first convolution 7x7 stride 2, resnet conv0", {3, 23, 21}, convolution_no_bias(16, 7, 2, 3));
   t.first("first convolution 5x5, lenet", {1, 28, 28}, Convolution{.filters = 20, .kernel_h = 5, .kernel_w = 5});
   t.one("convolution 5x5, lenet's second", {20, 12, 12}, Convolution{.filters = 50, .kernel_h = 5, .kernel_w = 5});
   t.one("convolution 5x5 pad 2, 3conv", {32, 7, 7},
@@ -108,17 +100,17 @@ void activations(Table& t) {
 }
 
 void max_poolings(Table& t) {
-  t.one("max pooling 2x2 stride 2, lenet", {20, 12, 12}, window(kMax, 2, 2, 0));
-  t.one("max pooling 2x2 stride 2 of odd size", {20, 7, 7}, window(kMax, 2, 2, 0));
-  t.one("max pooling 3x3 stride 2, 3conv", {16, 14, 14}, window(kMax, 3, 2, 0));
-  t.one("max pooling 3x3 stride 2 pad 1, even size", {16, 8, 8}, window(kMax, 3, 2, 1));
-  t.one("max pooling 3x3 stride 2 pad 1, odd size", {16, 7, 7}, window(kMax, 3, 2, 1));
-  t.one("max pooling 3x3 stride 1 pad 1", {16, 7, 7}, window(kMax, 3, 1, 1));
-  t.one("max pooling full", {16, 8, 8}, window(kMax, 3, 2, 0, kFull));
-  t.one("max pooling full pad 1", {5, 8, 8}, window(kMax, 3, 2, 1, kFull));
-  t.one("max pooling of v0.7, even size", {16, 8, 8}, window(kMax, 3, 2, 0, kV07));
-  t.one("max pooling of v0.7, odd size", {16, 7, 7}, window(kMax, 3, 2, 0, kV07));
-  t.one("max pooling of v0.7 pad 1", {5, 6, 6}, window(kMax, 3, 2, 1, kV07));
+  t.one("max pooling 2x2 stride 2, lenet", {20, 12, 12}, pooling(kMax, 2, 2, 0));
+  t.one("max pooling 2x2 stride 2 of odd size", {20, 7, 7}, pooling(kMax, 2, 2, 0));
+  t.one("max pooling 3x3 stride 2, 3conv", {16, 14, 14}, pooling(kMax, 3, 2, 0));
+  t.one("max pooling 3x3 stride 2 pad 1, even size", {16, 8, 8}, pooling(kMax, 3, 2, 1));
+  t.one("max pooling 3x3 stride 2 pad 1, odd size", {16, 7, 7}, pooling(kMax, 3, 2, 1));
+  t.one("max pooling 3x3 stride 1 pad 1", {16, 7, 7}, pooling(kMax, 3, 1, 1));
+  t.one("max pooling full", {16, 8, 8}, pooling(kMax, 3, 2, 0, kFull));
+  t.one("max pooling full pad 1", {5, 8, 8}, pooling(kMax, 3, 2, 1, kFull));
+  t.one("max pooling of v0.7, even size", {16, 8, 8}, pooling(kMax, 3, 2, 0, kV07));
+  t.one("max pooling of v0.7, odd size", {16, 7, 7}, pooling(kMax, 3, 2, 0, kV07));
+  t.one("max pooling of v0.7 pad 1", {5, 6, 6}, pooling(kMax, 3, 2, 1, kV07));
   t.one("max pooling with sides that differ", {5, 9, 11},
         Pooling{.kind = kMax, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1, .pad_w = 0});
   t.one("max pooling of everything", {16, 5, 5}, Pooling{.kind = kMax, .global = true});
@@ -128,17 +120,17 @@ void average_poolings(Table& t) {
   const auto inexact = [&](std::string name, const Shape& image, Pooling op) {
     t.one(std::move(name), image, op).exact = false;
   };
-  t.one("average pooling 2x2 stride 2", {16, 8, 8}, window(kAverage, 2, 2, 0));
-  t.one("average pooling 2x2 full, clipped", {16, 7, 7}, window(kAverage, 2, 2, 0, kFull));
-  t.one("average pooling 2x2 of v0.7, always by 4", {16, 7, 7}, window(kAverage, 2, 2, 0, kV07, kKernel));
-  inexact("average pooling 3x3 stride 1 pad 1, inception", {16, 7, 7}, window(kAverage, 3, 1, 1));
-  inexact("average pooling 3x3 stride 2, 3conv", {16, 13, 13}, window(kAverage, 3, 2, 0));
-  inexact("average pooling 3x3 stride 2 pad 1", {5, 8, 8}, window(kAverage, 3, 2, 1));
-  inexact("average pooling full, clipped", {16, 8, 8}, window(kAverage, 3, 2, 0, kFull));
-  inexact("average pooling full pad 1", {16, 8, 8}, window(kAverage, 3, 2, 1, kFull));
-  inexact("average pooling full pad 1, always by 9", {16, 8, 8}, window(kAverage, 3, 2, 1, kFull, kKernel));
-  inexact("average pooling of v0.7, always by 9", {16, 8, 8}, window(kAverage, 3, 2, 0, kV07, kKernel));
-  inexact("average pooling 7x7 of the whole map", {24, 7, 7}, window(kAverage, 7, 1, 0));
+  t.one("average pooling 2x2 stride 2", {16, 8, 8}, pooling(kAverage, 2, 2, 0));
+  t.one("average pooling 2x2 full, clipped", {16, 7, 7}, pooling(kAverage, 2, 2, 0, kFull));
+  t.one("average pooling 2x2 of v0.7, always by 4", {16, 7, 7}, pooling(kAverage, 2, 2, 0, kV07, kKernel));
+  inexact("average pooling 3x3 stride 1 pad 1, inception", {16, 7, 7}, pooling(kAverage, 3, 1, 1));
+  inexact("average pooling 3x3 stride 2, 3conv", {16, 13, 13}, pooling(kAverage, 3, 2, 0));
+  inexact("average pooling 3x3 stride 2 pad 1", {5, 8, 8}, pooling(kAverage, 3, 2, 1));
+  inexact("average pooling full, clipped", {16, 8, 8}, pooling(kAverage, 3, 2, 0, kFull));
+  inexact("average pooling full pad 1", {16, 8, 8}, pooling(kAverage, 3, 2, 1, kFull));
+  inexact("average pooling full pad 1, always by 9", {16, 8, 8}, pooling(kAverage, 3, 2, 1, kFull, kKernel));
+  inexact("average pooling of v0.7, always by 9", {16, 8, 8}, pooling(kAverage, 3, 2, 0, kV07, kKernel));
+  inexact("average pooling 7x7 of the whole map", {24, 7, 7}, pooling(kAverage, 7, 1, 0));
   inexact("average pooling of everything", {24, 7, 7}, Pooling{.kind = kAverage, .global = true});
   t.one("average pooling of everything, 4x4", {24, 4, 4}, Pooling{.kind = kAverage, .global = true});
   t.one("average pooling of a 1x1 map", {24, 1, 1}, Pooling{.kind = kAverage, .global = true});
@@ -152,8 +144,8 @@ void poolings_of_real_cells(Table& t) {
   const auto inexact = [&](std::string name, const Shape& image, Pooling op) {
     t.one(std::move(name), image, op).exact = false;
   };
-  inexact("average of real cells, 3x3 stride 1 pad 1", {16, 7, 7}, window(kAverage, 3, 1, 1, kValid, kReal));
-  inexact("average of real cells, full, pad 1", {5, 8, 8}, window(kAverage, 3, 2, 1, kFull, kReal));
+  inexact("average of real cells, 3x3 stride 1 pad 1", {16, 7, 7}, pooling(kAverage, 3, 1, 1, kValid, kReal));
+  inexact("average of real cells, full, pad 1", {5, 8, 8}, pooling(kAverage, 3, 2, 1, kFull, kReal));
   inexact("average of real cells, sides that differ", {16, 9, 11},
           Pooling{.kind = kAverage,
                   .kernel_h = 3,
@@ -166,9 +158,9 @@ void poolings_of_real_cells(Table& t) {
 }
 
 void sum_poolings(Table& t) {
-  t.one("sum pooling 2x2 stride 2", {16, 8, 8}, window(kSum, 2, 2, 0));
-  t.one("sum pooling 3x3 stride 1 pad 1", {16, 7, 7}, window(kSum, 3, 1, 1));
-  t.one("sum pooling full, clipped", {5, 8, 8}, window(kSum, 3, 2, 0, kFull));
+  t.one("sum pooling 2x2 stride 2", {16, 8, 8}, pooling(kSum, 2, 2, 0));
+  t.one("sum pooling 3x3 stride 1 pad 1", {16, 7, 7}, pooling(kSum, 3, 1, 1));
+  t.one("sum pooling full, clipped", {5, 8, 8}, pooling(kSum, 3, 2, 0, kFull));
   t.one("sum pooling of everything", {24, 4, 4}, Pooling{.kind = kSum, .global = true});
 }
 
@@ -203,7 +195,7 @@ void joins(Table& t) {
 
   Net pooled(image);
   const NodeId down = pooled.add("a", conv3x3(12, 2), {pooled.x()});
-  const NodeId pool = pooled.add("b", window(kMax, 3, 2, 1), {pooled.x()});
+  const NodeId pool = pooled.add("b", pooling(kMax, 3, 2, 1), {pooled.x()});
   t.put("concat of a convolution and a pooling of one input", image,
         pooled.finish(pooled.add("op", Concat{}, {down, pool})));
 

@@ -7,36 +7,17 @@
 #include <vector>
 
 #include "cases.h"
+#include "graph/models/builder.h"
 
 namespace dtrain::exec::test {
 
 inline constexpr int64_t kClasses = 4;
 
 inline graph::Convolution conv3x3(int64_t filters, int64_t stride = 1) {
-  return {.filters = filters,
-          .kernel_h = 3,
-          .kernel_w = 3,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = 1,
-          .pad_w = 1,
-          .bias = false};
+  return graph::convolution_no_bias(filters, 3, stride, 1);
 }
 inline graph::Convolution conv1x1(int64_t filters, int64_t stride = 1) {
-  return {.filters = filters, .stride_h = stride, .stride_w = stride, .bias = false};
-}
-inline graph::Pooling window(graph::Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad,
-                             graph::Pooling::Rounding rounding = graph::Pooling::Rounding::kValid,
-                             graph::Pooling::Divisor divisor = graph::Pooling::Divisor::kPadded) {
-  return {.kind = kind,
-          .kernel_h = kernel,
-          .kernel_w = kernel,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = pad,
-          .pad_w = pad,
-          .rounding = rounding,
-          .divisor = divisor};
+  return graph::convolution_no_bias(filters, 1, stride);
 }
 inline constexpr auto kMax = graph::Pooling::Kind::kMax;
 inline constexpr auto kAverage = graph::Pooling::Kind::kAverage;
