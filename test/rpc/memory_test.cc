@@ -2,9 +2,7 @@
 #include <memory>
 #include <new>
 
-#include "rpc/channel.h"
-#include "rpc/job.h"
-#include "rpc/scheduler_service.h"
+#include "rpc/one_worker_scheduler.h"
 #include "support/catch.h"
 
 namespace dtrain::rpc::test {
@@ -14,50 +12,29 @@ using Catch::Contains;
 
 enum class Lacks { kJoin, kBarrier, kStream, kMessage };
 
-// A scheduler for one worker that answers on gRPC's threads and runs out of memory in one of its reactions.
-class Exhausted final : public SchedulerCalls {
+// Runs out of memory in one of the reactions.
+class ExhaustedCalls : public OneWorkerCalls {
  public:
-  explicit Exhausted(Lacks lacks) : lacks_(lacks), service_(*this, security(), Log::silent()) {
-    listener_ = listen({}, security(), Traffic::kControl, Log::silent(), [this](grpc::ServerBuilder& builder) {
-                  service_.add_to(builder);
-                }).value();
-  }
-  ~Exhausted() override {
-    listener_.shutdown(std::chrono::system_clock::now());
-    CHECK(service_.wait_idle());
-  }
-  Exhausted(const Exhausted&) = delete;
-  Exhausted& operator=(const Exhausted&) = delete;
-  [[nodiscard]] uint16_t port() const { return listener_.port; }
+  explicit ExhaustedCalls(Lacks lacks) : lacks_(lacks) {}
 
  private:
   void need(Lacks what) const {
     if (what == lacks_) throw std::bad_alloc();
   }
-  void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string&) override {
+  void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string& address) override {
     need(Lacks::kJoin);
-    proto::JoinReply reply;
-    reply.set_scheduler(7);
-    proto::Node* worker = reply.add_nodes();
-    worker->set_role(request.role());
-    worker->set_incarnation(request.incarnation());
-    call->answer(reply);
+    OneWorkerCalls::on_join(call, request, address);
   }
-  void on_join_cancelled(Incarnation, uint64_t) override {}
-  void on_barrier(BarrierCall* call, const proto::BarrierRequest&) override {
+  void on_barrier(BarrierCall* call, const proto::BarrierRequest& request) override {
     need(Lacks::kBarrier);
-    call->answer({});
+    OneWorkerCalls::on_barrier(call, request);
   }
-  void on_barrier_cancelled(Incarnation, uint64_t) override {}
-  void on_done(DoneCall* call, const proto::DoneRequest&) override { call->answer({}); }
   void on_stream(const std::shared_ptr<ControlCall>&, const proto::Hello&) override { need(Lacks::kStream); }
   void on_up(const std::shared_ptr<ControlCall>&, Incarnation, const proto::Up&) override { need(Lacks::kMessage); }
-  void on_stream_end(Incarnation, const ControlCall*) override {}
 
   Lacks lacks_;
-  SchedulerService service_;
-  Listener listener_;
 };
+using Exhausted = Served<ExhaustedCalls>;
 
 void check_lack(const Error& error, const std::string& purpose) {
   CHECK(error.code == Code::kDevice);

@@ -2,9 +2,7 @@
 #include <atomic>
 #include <memory>
 
-#include "rpc/channel.h"
-#include "rpc/job.h"
-#include "rpc/scheduler_service.h"
+#include "rpc/one_worker_scheduler.h"
 #include "rpc/status.h"
 #include "support/catch.h"
 
@@ -13,42 +11,18 @@ namespace {
 
 const grpc::Status kBroken{grpc::StatusCode::INTERNAL, "Received RST_STREAM with error code 2"};
 
-// A scheduler for one worker. It answers on gRPC's threads, and the first calls and streams of each kind as if the
-// connection had broken.
-class Breaking final : public SchedulerCalls {
+// Answers the first calls and streams of each kind as if the connection had broken.
+class BreakingCalls : public OneWorkerCalls {
  public:
-  Breaking() : service_(*this, security(), Log::silent()) {
-    listener_ = listen({}, security(), Traffic::kControl, Log::silent(), [this](grpc::ServerBuilder& builder) {
-                  service_.add_to(builder);
-                }).value();
-  }
-  ~Breaking() override {
-    listener_.shutdown(std::chrono::system_clock::now());
-    CHECK(service_.wait_idle());
-  }
-  Breaking(const Breaking&) = delete;
-  Breaking& operator=(const Breaking&) = delete;
-  [[nodiscard]] uint16_t port() const { return listener_.port; }
-
   std::atomic<int> barriers = 0, dones = 0, streams = 0;                       // that have arrived
   std::atomic<int> broken_barriers = 0, broken_dones = 0, broken_streams = 0;  // so many of them break
   std::atomic<bool> ends_streams = false;                                      // with the words that the job is over
   std::promise<void> all_streams_broke;
 
  private:
-  void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string&) override {
-    proto::JoinReply reply;
-    reply.set_scheduler(7);
-    proto::Node* worker = reply.add_nodes();
-    worker->set_role(request.role());
-    worker->set_incarnation(request.incarnation());
-    call->answer(reply);
-  }
-  void on_join_cancelled(Incarnation, uint64_t) override {}
   void on_barrier(BarrierCall* call, const proto::BarrierRequest&) override {
     barriers++ < broken_barriers ? call->refuse(kBroken) : call->answer({});
   }
-  void on_barrier_cancelled(Incarnation, uint64_t) override {}
   void on_done(DoneCall* call, const proto::DoneRequest&) override {
     dones++ < broken_dones ? call->refuse(kBroken) : call->answer({});
   }
@@ -61,12 +35,8 @@ class Breaking final : public SchedulerCalls {
     stream->send(std::move(down));
     if (before == broken_streams) all_streams_broke.set_value();
   }
-  void on_up(const std::shared_ptr<ControlCall>&, Incarnation, const proto::Up&) override {}
-  void on_stream_end(Incarnation, const ControlCall*) override {}
-
-  SchedulerService service_;
-  Listener listener_;
 };
+using Breaking = Served<BreakingCalls>;
 
 }  // namespace
 
