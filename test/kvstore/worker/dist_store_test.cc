@@ -143,17 +143,25 @@ TEST_CASE("shared statistics are the workers' mean weighted by their samples", "
   }
 }
 
+namespace {
+
+ClusterOptions deterministic_cluster(uint32_t workers) {
+  return {.workers = workers,
+          .servers = 2,
+          .parameters = {{7}, {40, 30}, {5, 200}},
+          .bucket_begin = {0, 1},
+          .rule = sgd_rule(),
+          .deterministic = true,
+          .bigarray_bound = 1000};
+}
+
+}  // namespace
+
 // Sums of random floats depend on their order. Sums in rank order do not depend on the order of arrival. A bad network
 // changes the order of arrival, duplicates messages and breaks links, but the bits stay the same. This also holds if
 // the servers only sum and each worker updates by the same rule.
 TEST_CASE("a deterministic job has the same bits under network faults", "[kvstore]") {
-  const ClusterOptions calm{.workers = 4,
-                            .servers = 2,
-                            .parameters = {{7}, {40, 30}, {5, 200}},
-                            .bucket_begin = {0, 1},
-                            .rule = sgd_rule(),
-                            .deterministic = true,
-                            .bigarray_bound = 1000};
+  const ClusterOptions calm = deterministic_cluster(4);
   Cluster undisturbed(calm);
   const std::vector<float> expected = train_on_noise(undisturbed, 4, 3, 8);
   uint64_t duplicates = 0, breaks = 0, dropped = 0;
@@ -179,13 +187,7 @@ TEST_CASE("a deterministic job has the same bits under network faults", "[kvstor
 }
 
 TEST_CASE("messages that are damaged on their way are sent again and change no bit", "[kvstore]") {
-  const ClusterOptions calm{.workers = 3,
-                            .servers = 2,
-                            .parameters = {{7}, {40, 30}, {5, 200}},
-                            .bucket_begin = {0, 1},
-                            .rule = sgd_rule(),
-                            .deterministic = true,
-                            .bigarray_bound = 1000};
+  const ClusterOptions calm = deterministic_cluster(3);
   Cluster undisturbed(calm);
   const std::vector<float> expected = train_on_noise(undisturbed, 3, 3, 8);
   uint64_t corrupted = 0, refused = 0;
