@@ -15,7 +15,6 @@ from MXNet's than 1e-3, relative, and than MXNet's two are from each other, or i
 mxnet==1.9.1 and numpy==1.23.5.
 """
 import argparse
-import datetime
 import importlib.util
 import json
 import os
@@ -28,6 +27,8 @@ import tempfile
 import zlib
 
 import numpy as np
+
+import measuring
 
 np.bool = bool  # MXNet 1.9.1 uses the name that later numpy releases dropped
 import mxnet as mx
@@ -218,7 +219,7 @@ def compare(args, folder, name, version):
     return {"check": "mxnet networks", "network": name, "steps": args.steps, "cross_entropy": round(ours, 6),
             "mxnet": round(float(theirs), 6), "mxnet_without_onednn": round(without, 6),
             "weights_apart": float(f"{apart:.2g}"), "same_symbol_file": same_file,
-            "version": version, "date": str(datetime.date.today())}
+            "version": version, "date": measuring.today()}
 
 
 def main():
@@ -236,17 +237,14 @@ def main():
         return 0
     global EXAMPLES
     EXAMPLES = args.examples
-    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    version = measuring.version(args.dtrain)
     failed = False
     for name in args.networks or [name for name in NETWORKS if name not in EDGES or args.examples]:
         with tempfile.TemporaryDirectory() as folder:
             row = compare(args, pathlib.Path(folder), name, version)
         bound = max(1e-3 * row["mxnet"], abs(row["mxnet_without_onednn"] - row["mxnet"]))
         failed |= abs(row["cross_entropy"] - row["mxnet"]) > bound or not row["same_symbol_file"]
-        print(json.dumps(row), flush=True)
-        if args.results:
-            with open(args.results, "a") as results:
-                results.write(json.dumps(row) + "\n")
+        measuring.write_row(row, args.results)
     return 1 if failed else 0
 
 

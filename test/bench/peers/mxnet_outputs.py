@@ -11,8 +11,6 @@ is the difference of MXNet with oneDNN and without, for dtrain's checkpoint. End
 and above twice MXNet's own, or if a text differs. Needs PyPI's mxnet==1.9.1 and numpy==1.23.5.
 """
 import argparse
-import datetime
-import json
 import os
 import pathlib
 import subprocess
@@ -20,6 +18,8 @@ import sys
 import tempfile
 
 import numpy as np
+
+import measuring
 from mxnet_networks import mx, png, write_records
 
 PICTURES = 8
@@ -114,7 +114,7 @@ def compare(args, folder, network, shape, version):
             "from_dtrain": float(f"{of_ours:.2g}"), "from_mxnet": float(f"{of_theirs:.2g}"),
             "mxnets_own": float(f"{own:.2g}"),
             "spread": float(f"{min(np.ptp(p, axis=0).max() for p in (ours, theirs)):.2g}"), "version": version,
-            "date": str(datetime.date.today())}
+            "date": measuring.today()}
 
 
 def main():
@@ -127,16 +127,13 @@ def main():
     if args.mxnet_alone:
         mxnet_alone(args.mxnet_alone)
         return 0
-    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    version = measuring.version(args.dtrain)
     failed = False
     for network in args.networks or SHAPES:
         with tempfile.TemporaryDirectory() as folder:
             row = compare(args, pathlib.Path(folder), network, SHAPES[network], version)
         failed |= max(row["from_dtrain"], row["from_mxnet"]) > max(1e-5, 2 * row["mxnets_own"]) or not row["same_symbol"]
-        print(json.dumps(row), flush=True)
-        if args.results:
-            with open(args.results, "a") as results:
-                results.write(json.dumps(row) + "\n")
+        measuring.write_row(row, args.results)
     return 1 if failed else 0
 
 

@@ -13,8 +13,6 @@ An optimizer passes if dtrain is within 1e-5 of MXNet, or within 3 times the dis
 Ends with code 1 if one does not pass. Needs PyPI's mxnet==1.9.1 and numpy==1.23.5.
 """
 import argparse
-import datetime
-import json
 import os
 import pathlib
 import struct
@@ -23,6 +21,8 @@ import sys
 import tempfile
 
 import numpy as np
+
+import measuring
 
 np.bool = bool  # MXNet 1.9.1 uses the name that later numpy releases dropped
 import mxnet as mx
@@ -164,7 +164,7 @@ def main():
     if args.mxnet_alone:
         np.savez(args.mxnet_alone[1], **all_mxnet_weights(pathlib.Path(args.mxnet_alone[0])))
         return 0
-    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    version = measuring.version(args.dtrain)
     failed = False
     with tempfile.TemporaryDirectory() as name_of_folder:
         folder = pathlib.Path(name_of_folder)
@@ -183,11 +183,8 @@ def main():
                 own = difference(part(without, name, steps), expected)
                 failed |= apart > max(BOUND, OWN_NOISE_FACTOR * own)
                 row[f"steps{steps}"] = {"difference": float(f"{apart:.2g}"), "mxnet_itself": float(f"{own:.2g}")}
-            row.update(version=version, date=str(datetime.date.today()))
-            print(json.dumps(row), flush=True)
-            if args.results:
-                with open(args.results, "a") as results:
-                    results.write(json.dumps(row) + "\n")
+            row.update(version=version, date=measuring.today())
+            measuring.write_row(row, args.results)
     return 1 if failed else 0
 
 

@@ -10,8 +10,6 @@ probabilities of a class differ between the pictures, which shows that the outpu
 difference is above 1e-4. Needs PyPI's onnx, onnxruntime and safetensors.
 """
 import argparse
-import datetime
-import json
 import pathlib
 import struct
 import subprocess
@@ -23,6 +21,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import safetensors.numpy
+
+import measuring
 
 PICTURES = 4
 CLASSES = 10
@@ -99,18 +99,15 @@ def main():
     parser.add_argument("--networks", nargs="+", choices=SHAPES, help="by default all of them")
     parser.add_argument("--results", help="file to which a line of JSON is appended for each network")
     args = parser.parse_args()
-    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    version = measuring.version(args.dtrain)
     failed = False
     for network in args.networks or SHAPES:
         with tempfile.TemporaryDirectory() as folder:
             found = compare(args, pathlib.Path(folder), network, SHAPES[network])
         row = {"check": "onnx outputs", "network": network, **found, "onnxruntime": onnxruntime.__version__,
-               "version": version, "date": str(datetime.date.today())}
+               "version": version, "date": measuring.today()}
         failed |= not max(row["plain"], row["folded"]) <= LIMIT or not row["same_arrays"]
-        print(json.dumps(row), flush=True)
-        if args.results:
-            with open(args.results, "a") as results:
-                results.write(json.dumps(row) + "\n")
+        measuring.write_row(row, args.results)
     return 1 if failed else 0
 
 
