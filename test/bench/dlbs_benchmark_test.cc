@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "bench/dlbs/report.h"
+#include "bench/dlbs_log.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -13,6 +14,7 @@ using namespace dtrain;
 using namespace dtrain::bench;
 using Catch::Matchers::Contains;
 using dtrain::test::must;
+using dtrain::test::parsed_log;
 using dtrain::test::TempDir;
 
 namespace {
@@ -177,24 +179,6 @@ TEST_CASE("docker's command has the image, the log's folder and the given parame
                        Contains("-Pmxnet.data_dir=\"/home/me/data\"") && !Contains("-Pexp.docker"));
   CHECK_FALSE(docker_command(must(documented({"mxnet.rank=0", "exp.docker_image="})), "/"));
 }
-
-namespace {
-
-// What DLBS's log parser finds, by its regular expression; the last value of a name wins.
-std::map<std::string, nlohmann::json> parsed_log(const std::string& log) {
-  const std::regex pattern("[ \t]*__(.+?(?=__[ \t]*[=]))__[ \t]*=(.+)");
-  std::istringstream lines(log);
-  std::map<std::string, nlohmann::json> found;
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_search(line, match, pattern, std::regex_constants::match_continuous)) {
-      found[match[1]] = nlohmann::json::parse(match[2].str());
-    }
-  }
-  return found;
-}
-
-}  // namespace
 
 TEST_CASE("a log has every parameter and the results where DLBS's parser looks for them", "[bench][dlbs]") {
   const DlbsTimes times{.job = {.samples = 40, .seconds = 2, .batches_ms = {100, 400, 300, 200, 1000}},

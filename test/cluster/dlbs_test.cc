@@ -2,14 +2,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <regex>
 #include <sstream>
 
 #include "base/file.h"
+#include "bench/dlbs_log.h"
 #include "cluster/hosts.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
@@ -26,20 +25,6 @@ namespace {
 constexpr double kNodeSeconds = 90;
 constexpr double kAfterLossSeconds = 40;
 constexpr double kQuietSeconds = 15;  // in which all processes of an ended node must be gone
-
-// What DLBS's log parser finds, by its regular expression; the last value of a name wins.
-std::map<std::string, nlohmann::json> parsed_log(const std::string& path) {
-  const std::regex pattern("[ \t]*__(.+?(?=__[ \t]*[=]))__[ \t]*=(.+)");
-  std::istringstream lines(must(read_file(path)));
-  std::map<std::string, nlohmann::json> found;
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_search(line, match, pattern, std::regex_constants::match_continuous)) {
-      found[match[1]] = nlohmann::json::parse(match[2].str());
-    }
-  }
-  return found;
-}
 
 class Nodes {
  public:
@@ -106,7 +91,7 @@ TEST_CASE("two nodes run the documented configuration of DLBS, and each log has 
   std::vector<double> throughputs, times;
   double local_rates = 0;
   for (int rank = 0; rank < 2; rank++) {
-    auto log = parsed_log(nodes.log(rank));
+    auto log = parsed_log(must(read_file(nodes.log(rank))));
     CHECK(log["exp.model"] == "googlenet");
     CHECK(log["exp.num_nodes"] == 2);
     CHECK(log["mxnet.rank"] == rank);
@@ -142,7 +127,7 @@ TEST_CASE("when a node of DLBS is lost, the other ends with a code and says so",
   INFO(end.output);
   CHECK(end.code == (lost == 0 ? 4 : 5));
   CHECK(contains(end.output, lost == 0 ? "scheduler" : " 1 was lost: "));
-  auto log = parsed_log(nodes.log(1 - lost));
+  auto log = parsed_log(must(read_file(nodes.log(1 - lost))));
   CHECK(log["exp.status"] == "failure");
   CHECK(contains(log["exp.status_msg"].get<std::string>(), lost == 0 ? "scheduler lost" : "peer lost"));
   CHECK(nodes.hosts().all_quiet(kQuietSeconds));

@@ -11,6 +11,10 @@
 
 namespace dtrain::test {
 
+// Limits for jobs on hosts: until the first step, until the end of a short job, and until all processes of an ended job are
+// gone.
+constexpr double kHostsStartSeconds = 90, kHostsJobSeconds = 120, kHostsQuietSeconds = 15;
+
 class Hosts {
  public:
   // Returns null and sets `why_not` if hosts cannot be made on this machine.

@@ -23,10 +23,7 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr double kStartSeconds = 90;
-constexpr double kJobSeconds = 120;
 constexpr double kSlowJobSeconds = 300;
-constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
 
 // "dtrain -n W -s S -H FILE ... MORE". The hosts also see the directory that it runs in.
 std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::string>& more, int workers = 3,
@@ -38,7 +35,7 @@ std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::strin
 const std::vector<std::string> kShort = command_line("--num-epochs 1 --num-batches 5 --save-period 1");
 
 Ended run_launcher(const Hosts& hosts, const TempDir& dir, const std::vector<std::string>& command,
-                   double seconds = kJobSeconds, const std::vector<std::string>& environment = {}) {
+                   double seconds = kHostsJobSeconds, const std::vector<std::string>& environment = {}) {
   ProcessOptions options = hosts.options(dir.path());
   options.deadline_s = seconds;
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
@@ -54,7 +51,7 @@ std::string job_of(const std::string& output) {
 
 std::unique_ptr<Process> start_endless(const Hosts& hosts, const TempDir& dir, const std::string& run_dir) {
   auto launcher = std::make_unique<Process>(launch(hosts, {"--run-dir", run_dir}), hosts.options(dir.path()));
-  await_output(*launcher, "Time cost=", kStartSeconds);
+  await_output(*launcher, "Time cost=", kHostsStartSeconds);
   return launcher;
 }
 
@@ -97,7 +94,7 @@ TEST_CASE("servers and workers train on the hosts of the file, in the groups of 
   }
   CHECK(lines_with(read_file(dir.path("run/worker-1.log")).value(), "").size() ==
         lines_with(end.output, "[worker 1 ").size());  // all hosts share this file; each line is written once
-  CHECK(hosts->all_quiet(kQuietSeconds));
+  CHECK(hosts->all_quiet(kHostsQuietSeconds));
 }
 
 // Uses few pictures: the test is only about the way from the documented script to a trained network.
@@ -107,7 +104,7 @@ TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
   const TempDir dir;
   const Ended made =
       run({dtrain_program(), "data", "synth", "--out", dir.path("data/cifar10"), "--count", "120", "--size", "32"},
-          {.deadline_s = kJobSeconds, .directory = {}, .environment = {}});
+          {.deadline_s = kHostsJobSeconds, .directory = {}, .environment = {}});
   INFO(made.output);
   REQUIRE(made.code == 0);
   must(write_file_atomic(dir.path("hosts"), must(read_file(hosts->host_file()))));
@@ -139,7 +136,7 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
   const auto command =
       launch(*hosts, command_line(kShort, "--port 9123 --run-dir run --env", std::string("HUSH=secret word")), 2, 1);
   const std::vector<std::string> environment = {"DTRAIN_TOKEN=0123456789abcdef", "AWS_SECRET_ACCESS_KEY=s3cr3t"};
-  const Ended dry = run_launcher(*hosts, dir, command_line(command, "--dry-run"), kJobSeconds, environment);
+  const Ended dry = run_launcher(*hosts, dir, command_line(command, "--dry-run"), kHostsJobSeconds, environment);
   INFO(dry.output);
   REQUIRE(dry.code == 0);
   for (const char* secret : {"secret word", "0123456789abcdef", "s3cr3t"}) CHECK_FALSE(contains(dry.output, secret));
@@ -151,11 +148,12 @@ TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]")
   ProcessOptions options = hosts->options(dir.path());
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
   Process launcher(endless, options);
-  await_output(launcher, "Time cost=", kStartSeconds);
+  await_output(launcher, "Time cost=", kHostsStartSeconds);
   const std::string processes = hosts->processes();
   INFO(processes);
   for (const char* secret : {"secret word", "0123456789abcdef", "s3cr3t"}) CHECK_FALSE(contains(processes, secret));
-  const Ended dry_endless = run_launcher(*hosts, dir, command_line(endless, "--dry-run"), kJobSeconds, environment);
+  const Ended dry_endless =
+      run_launcher(*hosts, dir, command_line(endless, "--dry-run"), kHostsJobSeconds, environment);
   for (const char* role : {"0     server ", "0     worker ", "1     worker "}) {
     const std::vector<std::string> lines = lines_with(dry_endless.output, role);
     REQUIRE(lines.size() == 1);
@@ -176,10 +174,10 @@ TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") 
   const int signal = GENERATE(SIGKILL, SIGINT);
   INFO("signal " << signal);
   launcher->signal(signal);
-  const bool quiet = hosts->all_quiet(kQuietSeconds);
+  const bool quiet = hosts->all_quiet(kHostsQuietSeconds);
   INFO(hosts->processes());
   CHECK(quiet);
-  const Ended end = launcher->wait(kQuietSeconds);
+  const Ended end = launcher->wait(kHostsQuietSeconds);
   CHECK((signal == SIGKILL ? end.signal == SIGKILL : end.code == 75));
 }
 
@@ -191,10 +189,10 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
   const TempDir dir;
   const auto launcher = start_endless(*hosts, dir, "run");
   hosts->cut_off(1);
-  const Ended end = launcher->wait(kJobSeconds);
+  const Ended end = launcher->wait(kHostsJobSeconds);
   INFO(end.output);
   CHECK(end.code == 5);
-  const bool quiet = hosts->all_quiet(kJobSeconds);
+  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
   INFO(hosts->processes());
   CHECK(quiet);
 }
@@ -206,12 +204,12 @@ TEST_CASE("a cut between one worker and one server ends the job and names both",
   const TempDir dir;
   const auto launcher = start_endless(*hosts, dir, "run");
   hosts->cut_between(1, 2);  // server 1 and worker 0
-  const Ended end = launcher->wait(kJobSeconds);
+  const Ended end = launcher->wait(kHostsJobSeconds);
   INFO(end.output);
   CHECK(end.code == 5);
   CHECK_THAT(end.output, Catch::Contains("worker 0 on") &&
                              Catch::Contains("lost the connection to server 1 at " + hosts->address(1)));
-  const bool quiet = hosts->all_quiet(kJobSeconds);
+  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
   INFO(hosts->processes());
   CHECK(quiet);
 }
@@ -228,7 +226,7 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
     INFO(end.output);
     CHECK(end.code == 3);
     CHECK(contains(end.output, "error [start-up] " + nobody + " cannot be reached by ssh: ssh: connect to host"));
-    CHECK(hosts->all_quiet(kQuietSeconds));
+    CHECK(hosts->all_quiet(kHostsQuietSeconds));
   }
   SECTION("no such interface here") {
     const Ended end = run_launcher(*hosts, dir, launch(*hosts, command_line(kShort, "-i eth9 --run-dir run"), 1, 1));
@@ -276,7 +274,7 @@ TEST_CASE("dtrain kill ends one job and does not touch another on the same hosts
   INFO(after.output);
   CHECK(lines_with(after.output, job).empty());
   CHECK(lines_with(after.output, other).size() == 6);
-  CHECK(first->wait(kQuietSeconds).code == 75);
+  CHECK(first->wait(kHostsQuietSeconds).code == 75);
   CHECK(second->running());
   const Ended again = run_launcher(*hosts, dir, {dtrain_program(), "kill", job, "-H", hosts->host_file()});
   CHECK(again.code == 2);
@@ -294,7 +292,7 @@ TEST_CASE("the program and files are copied to the hosts, and the logs come back
   auto command = launch(
       *hosts, command_line(kShort, "--sync-dst-dir", std::string("/tmp/a copy"), "--exclude big --run-dir run"), 2, 1);
   ProcessOptions options = hosts->options(dir.path("here"));
-  options.deadline_s = kJobSeconds;
+  options.deadline_s = kHostsJobSeconds;
   const Ended end = run(command, options);
   INFO(end.output);
   REQUIRE(end.code == 0);
@@ -350,7 +348,7 @@ TEST_CASE("processes that a tracker starts on the hosts find each other over the
   processes.push_back(start("scheduler", 0));
   processes.push_back(start("worker", 2));
   for (const auto& process : processes) {
-    const Ended end = process->wait(kJobSeconds);
+    const Ended end = process->wait(kHostsJobSeconds);
     INFO(end.output);
     CHECK(end.code == 0);
   }
@@ -405,7 +403,7 @@ TEST_CASE("connections between hosts keep the system's congestion control", "[ho
                          hosts->address(0) + " role=server\n" + hosts->address(1) + " role=worker\n"));
   const auto command = launch(*hosts, {"-H", dir.path("hosts"), "--run-dir", "run"}, 1, 1);
   Process launcher(command, hosts->options(dir.path()));
-  await_output(launcher, "Time cost=", kStartSeconds);
+  await_output(launcher, "Time cost=", kHostsStartSeconds);
   const Ended sockets = run(hosts->on(1, {"ss", "-tinH"}), {});
   INFO(sockets.output);
   CHECK(contains(sockets.output, hosts->address(0)));

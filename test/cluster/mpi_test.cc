@@ -20,10 +20,6 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr double kStartSeconds = 90;
-constexpr double kJobSeconds = 120;
-constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
-
 // Null, with a warning that names the cause, if this machine has no such mpirun or cannot have hosts. `mpirun`: the
 // program's file.
 std::unique_ptr<Hosts> hosts_or_skip(const std::string& mpirun) {
@@ -54,7 +50,7 @@ ProcessOptions options(const Hosts& hosts, const TempDir& dir, const std::string
   // Open MPI refuses root without these.
   options.environment.insert(options.environment.end(),
                              {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
-  options.deadline_s = kJobSeconds;
+  options.deadline_s = kHostsJobSeconds;
   return options;
 }
 
@@ -88,7 +84,7 @@ pid_t find_mpirun(const TempDir& dir) {
 
 // Waits until that mpirun has ended, which it does after the last of its agents; returns false when the time is up.
 bool mpirun_has_ended(const TempDir& dir) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kQuietSeconds);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kHostsQuietSeconds);
   while (find_mpirun(dir) != 0) {
     if (std::chrono::steady_clock::now() > deadline) return false;
   }
@@ -113,7 +109,7 @@ TEST_CASE("mpirun starts the agents of a job, whatever the scheme", "[mpi]") {
   CHECK(contains(end.output, "join role=worker rank=0 host=node3 addr=" + hosts->address(2)));
   CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + hosts->address(1)));
   CHECK(std::filesystem::exists(dir.path("run/summary.json")));
-  CHECK(hosts->all_quiet(kQuietSeconds));
+  CHECK(hosts->all_quiet(kHostsQuietSeconds));
   CHECK(mpirun_has_ended(dir));
 }
 
@@ -122,7 +118,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  await_output(launcher, "Time cost=", kStartSeconds);
+  await_output(launcher, "Time cost=", kHostsStartSeconds);
   int code = 75;
   std::string words;
   SECTION("Ctrl-C") {
@@ -146,8 +142,8 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
     launcher.signal(SIGKILL);
     code = -1;
   }
-  CHECK(hosts->all_quiet(kQuietSeconds));
-  const Ended end = launcher.wait(kQuietSeconds);
+  CHECK(hosts->all_quiet(kHostsQuietSeconds));
+  const Ended end = launcher.wait(kHostsQuietSeconds);
   INFO(end.output);
   CHECK(end.code == code);
   CHECK(contains(end.output, words));
@@ -161,14 +157,14 @@ TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") 
   if (hosts == nullptr) return;
   const TempDir dir;
   Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
-  await_output(launcher, "Time cost=", kStartSeconds);
+  await_output(launcher, "Time cost=", kHostsStartSeconds);
   hosts->cut_off(2);  // it has worker 0 alone
-  const Ended end = launcher.wait(kJobSeconds);
+  const Ended end = launcher.wait(kHostsJobSeconds);
   INFO(end.output);
   CHECK(end.code == 5);
   CHECK(contains(end.output, "worker 0"));
   CHECK(contains(end.output, hosts->address(2)));
-  const bool quiet = hosts->all_quiet(kJobSeconds);
+  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
   INFO(hosts->processes());
   CHECK(quiet);
   CHECK(mpirun_has_ended(dir));
@@ -189,7 +185,7 @@ TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
     INFO(end.output);
     CHECK(end.code == code);
     CHECK(contains(end.output, words));
-    CHECK(hosts->all_quiet(kQuietSeconds));
+    CHECK(hosts->all_quiet(kHostsQuietSeconds));
   };
   must(write_file_atomic(dir.path("gone"), hosts->address(0) + "\n" + nobody + "\n"));
   must(write_file_atomic(dir.path("bad"), hosts->address(0) + "\n" + hosts->address(1) + " slots=0\n"));

@@ -17,10 +17,6 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr double kStartSeconds = 90;
-constexpr double kJobSeconds = 120;
-constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
-
 // A job of 3 workers and 2 servers. The nodes' names mean nothing to this machine, so its address is given.
 std::vector<std::string> job_of(const Slurm& slurm) {
   return command_line(dtrain_program(), "-n 3 -s 2 --run-dir run --advertise", slurm.hosts().gateway(),
@@ -31,7 +27,7 @@ const std::vector<std::string> kShort = command_line("--num-epochs 1 --num-batch
 
 Ended run_job(const Slurm& slurm, const TempDir& dir, const std::vector<std::string>& command) {
   ProcessOptions options = slurm.options(dir.path());
-  options.deadline_s = kJobSeconds;
+  options.deadline_s = kHostsJobSeconds;
   return run(command, options);
 }
 
@@ -49,7 +45,7 @@ TEST_CASE("inside an allocation of Slurm, srun starts the agents of a job", "[sl
   CHECK(contains(end.output, "join role=worker rank=0 host=node3 addr=" + slurm->hosts().address(2)));
   CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + slurm->hosts().address(1)));
   CHECK(std::filesystem::exists(dir.path("run/summary.json")));
-  CHECK(slurm->all_quiet(kQuietSeconds));
+  CHECK(slurm->all_quiet(kHostsQuietSeconds));
 }
 
 TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slurm]") {
@@ -57,7 +53,7 @@ TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slur
   if (slurm == nullptr) return;
   const TempDir dir;
   Process job(command_line("salloc -N 3", job_of(*slurm)), slurm->options(dir.path()));
-  await_output(job, "Time cost=", kStartSeconds);
+  await_output(job, "Time cost=", kHostsStartSeconds);
   std::string words = "stopped; dtrain --resume run continues from the last checkpoint";
   SECTION("Ctrl-C") {
     job.signal_group(SIGINT);
@@ -66,8 +62,8 @@ TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slur
     REQUIRE(run({"/usr/bin/scancel", "--user=root"}, slurm->options(dir.path())).code == 0);
     words = "[srun] ";
   }
-  CHECK(slurm->all_quiet(kQuietSeconds));
-  const Ended end = job.wait(kQuietSeconds);
+  CHECK(slurm->all_quiet(kHostsQuietSeconds));
+  const Ended end = job.wait(kHostsQuietSeconds);
   INFO(end.output);
   CHECK(end.code != 0);
   CHECK(contains(end.output, words));
@@ -82,7 +78,7 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
     INFO(end.output);
     CHECK(end.code == code);
     CHECK(contains(end.output, words));
-    CHECK(slurm->all_quiet(kQuietSeconds));
+    CHECK(slurm->all_quiet(kHostsQuietSeconds));
   };
   const std::vector<std::string> job = command_line(job_of(*slurm), kShort);
   fails(command_line("salloc -N 2 -n 2", job), 3,
@@ -97,12 +93,12 @@ TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names t
   if (slurm == nullptr) return;
   const TempDir dir;
   Process allocation({"salloc", "-N", "2", "sleep", "1000"}, slurm->options(dir.path()));
-  REQUIRE(allocation.wait_for_output("Granted job allocation", kStartSeconds));
+  REQUIRE(allocation.wait_for_output("Granted job allocation", kHostsStartSeconds));
   slurm->stop_munge();
   ProcessOptions options = slurm->options(dir.path());
   options.environment.insert(options.environment.end(),
                              {"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=node[1-2]", "SLURM_JOB_NUM_NODES=2"});
-  options.deadline_s = kJobSeconds;
+  options.deadline_s = kHostsJobSeconds;
   const Ended end = run(command_line(job_of(*slurm), kShort), options);
   INFO(end.output);
   CHECK(end.code == 3);
