@@ -136,6 +136,33 @@ void check_lengths(const Group& group) {
   }
 }
 
+void check_many_operations(const Group& group, uint64_t seed, const ManyOperations& many) {
+  INFO("seed " << seed);
+  const size_t size = group.size();
+  std::vector<int> wrong(size, 0);
+  const auto endings = on_all(size, [&](uint32_t rank) -> Result<> {
+    RandomStream shared(seed, Use::kTest, 0);
+    RandomStream own(seed, Use::kTest, 1, rank);
+    for (int operation = 0; operation < many.count; operation++) {
+      for (int64_t pause = own.below(many.pause_max); pause > 0; pause--) std::this_thread::yield();
+      Arrays arrays = random_numbers(size, static_cast<size_t>(shared.below(many.elements_max)), shared.next());
+      const std::vector<float> sum = many.sum_of(arrays);
+      std::vector<float>& values = arrays[rank];
+      const auto root = static_cast<uint32_t>(shared.below(static_cast<int64_t>(size)));
+      if (shared.below(2) == 0) {
+        DT_TRY_VOID(many.sum_all(*group[rank], values));
+      } else {
+        DT_TRY_VOID(group[rank]->reduce(values, root));
+        DT_TRY_VOID(group[rank]->broadcast(values, root));
+      }
+      if (!same_bits(values, sum)) wrong[rank]++;
+    }
+    return {};
+  });
+  for (const Ending& ending : endings) REQUIRE(ending.result.has_value());
+  CHECK(wrong == std::vector<int>(size, 0));
+}
+
 Group gloo_group(uint32_t ranks, double wait_limit_s) {
   std::signal(SIGPIPE, SIG_IGN);  // as dtrain does
   Board board(ranks);

@@ -42,6 +42,17 @@ void check_operations(const Group& group, const Arrays& arrays, const std::vecto
 // The same for whole numbers, with all typical lengths.
 void check_lengths(const Group& group);
 
+// Draws operations from the seed: on arrays of fewer than `elements_max`, either `sum_all` or reduce and broadcast. Each
+// rank pauses before each of them for up to `pause_max` turns of the scheduler, so that ranks arrive in any order. Checks
+// that every rank gets the sum each time.
+struct ManyOperations {
+  int count = 0;
+  int64_t pause_max = 0, elements_max = 0;
+  std::function<Result<>(Collective&, std::vector<float>&)> sum_all;
+  std::function<std::vector<float>(const Arrays&)> sum_of = ordered_sum_of;
+};
+void check_many_operations(const Group& group, uint64_t seed, const ManyOperations& many);
+
 // `ranks` processes, simulated by threads, each with its own gloo over 127.0.0.1.
 Group gloo_group(uint32_t ranks, double wait_limit_s);
 

@@ -2,7 +2,6 @@
 
 #include <thread>
 
-#include "base/random.h"
 #include "comm/shared_memory.h"
 #include "group.h"
 #include "support/catch.h"
@@ -54,32 +53,14 @@ TEST_CASE("devices of several processes are summed process by process, by every 
 // read yet.
 TEST_CASE("many operations of several devices in a row do not disturb each other", "[comm]") {
   const Group group = hierarchy(make_shared_memory_group(2, {}), 3);
-  const size_t size = group.size();
+  const auto sum_all = [](Collective& rank, std::vector<float>& values) -> Result<> {
+    DT_TRY_VOID(rank.reduce_scatter(values));
+    return rank.all_gather(values);
+  };
+  const auto sum_of = [](const Arrays& arrays) { return nested_sum_of(arrays, 3); };
   for (uint64_t seed = 1; seed <= 5; seed++) {
-    INFO("seed " << seed);
-    std::vector<int> wrong(size, 0);
-    const auto endings = on_all(size, [&](uint32_t rank) -> Result<> {
-      RandomStream shared(seed, Use::kTest, 0);
-      RandomStream own(seed, Use::kTest, 1, rank);
-      for (int operation = 0; operation < 100; operation++) {
-        for (int64_t yields = own.below(5); yields > 0; yields--) std::this_thread::yield();
-        Arrays arrays = random_numbers(size, static_cast<size_t>(shared.below(3000)), shared.next());
-        const std::vector<float> sum = nested_sum_of(arrays, 3);
-        std::vector<float>& values = arrays[rank];
-        const auto root = static_cast<uint32_t>(shared.below(static_cast<int64_t>(size)));
-        if (shared.below(2) == 0) {
-          DT_TRY_VOID(group[rank]->reduce_scatter(values));
-          DT_TRY_VOID(group[rank]->all_gather(values));
-        } else {
-          DT_TRY_VOID(group[rank]->reduce(values, root));
-          DT_TRY_VOID(group[rank]->broadcast(values, root));
-        }
-        if (!same_bits(values, sum)) wrong[rank]++;
-      }
-      return {};
-    });
-    for (const Ending& ending : endings) REQUIRE(ending.result.has_value());
-    CHECK(wrong == std::vector<int>(size, 0));
+    check_many_operations(group, seed,
+                          {.count = 100, .pause_max = 5, .elements_max = 3000, .sum_all = sum_all, .sum_of = sum_of});
   }
 }
 

@@ -25,35 +25,11 @@ TEST_CASE("devices are summed from left to right, with the same bits by every op
   }
 }
 
-// Ranks arrive early, late and in any order: each draws its own delays, and all draw the same operations.
 TEST_CASE("many operations in a row do not disturb each other, in any order of arrival", "[comm]") {
-  constexpr int kOperations = 200;
+  const auto sum_all = [](Collective& rank, std::vector<float>& values) { return rank.all_reduce(values); };
   for (uint64_t seed = 1; seed <= 10; seed++) {
-    INFO("seed " << seed);
-    const auto size = static_cast<uint32_t>(2 + seed % 4);
-    const Group group = make_shared_memory_group(size, {kLong});
-    std::vector<int> wrong(size, 0);
-    const auto endings = on_all(size, [&](uint32_t rank) -> Result<> {
-      RandomStream shared(seed, Use::kTest, 0);
-      RandomStream own(seed, Use::kTest, 1, rank);
-      for (int operation = 0; operation < kOperations; operation++) {
-        for (int64_t yields = own.below(20); yields > 0; yields--) std::this_thread::yield();
-        Arrays arrays = random_numbers(size, static_cast<size_t>(shared.below(200)), shared.next());
-        const std::vector<float> sum = ordered_sum_of(arrays);
-        std::vector<float>& values = arrays[rank];
-        const auto root = static_cast<uint32_t>(shared.below(size));
-        if (shared.below(2) == 0) {
-          DT_TRY_VOID(group[rank]->all_reduce(values));
-        } else {
-          DT_TRY_VOID(group[rank]->reduce(values, root));
-          DT_TRY_VOID(group[rank]->broadcast(values, root));
-        }
-        if (!same_bits(values, sum)) wrong[rank]++;
-      }
-      return {};
-    });
-    for (const Ending& ending : endings) REQUIRE(ending.result.has_value());
-    CHECK(wrong == std::vector<int>(size, 0));
+    check_many_operations(make_shared_memory_group(static_cast<uint32_t>(2 + seed % 4), {kLong}), seed,
+                          {.count = 200, .pause_max = 20, .elements_max = 200, .sum_all = sum_all});
   }
 }
 
