@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cuda/kernels/device.cuh"
+#include "cuda/kernels/tables.h"
 #include "cuda/kernels/tensor.h"
 #include "cuda/runtime/launch.h"
 
@@ -45,6 +46,17 @@ RowsOut<T> rows_of(const Out& out, int64_t channels) {
 
 inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+// One block for each chunk of the table.
+template <class Tensor>
+Launch launch_of(const char* name, const Table<Tensor>& table, cudaStream_t stream) {
+  DT_KERNEL_CHECK(table.chunk_count > 0, "a table of nothing");
+  return {.name = name,
+          .grid = {static_cast<uint32_t>(table.chunk_count)},
+          .block = {kBlockThreads},
+          .bytes = table.bytes,
+          .stream = stream};
 }
 
 // Decides whether 16 bytes can be moved at a time. Data that is absent (null) has no say.

@@ -98,15 +98,6 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   }
 }
 
-Launch launch_of(const char* name, const Table<WeightTensor>& table, cudaStream_t stream) {
-  DT_KERNEL_CHECK(table.chunk_count > 0, "a table of nothing");
-  return {.name = name,
-          .grid = {static_cast<uint32_t>(table.chunk_count)},
-          .block = {kBlockThreads},
-          .bytes = table.bytes,
-          .stream = stream};
-}
-
 template <class From, class To>
 void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStream_t stream) {
   DT_KERNEL_CHECK(a.count > 0 && a.rows > 0 && a.columns > 0, "a permutation of nothing");

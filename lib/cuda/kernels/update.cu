@@ -201,15 +201,6 @@ __global__ void adjust_loss_scale_kernel(const LossScaleRule rule, LossScale* lo
   *loss_scale = s;
 }
 
-Launch launch_of(const char* name, const Table<UpdateTensor>& table, cudaStream_t stream) {
-  DT_KERNEL_CHECK(table.chunk_count > 0, "a table of nothing");
-  return {.name = name,
-          .grid = {static_cast<uint32_t>(table.chunk_count)},
-          .block = {kBlockThreads},
-          .bytes = table.bytes,
-          .stream = stream};
-}
-
 }  // namespace
 
 void update(const Update& s, cudaStream_t stream) {
