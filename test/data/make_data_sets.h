@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fmt/core.h>
-#include <zlib.h>
 
 #include <filesystem>
 #include <initializer_list>
@@ -10,6 +9,7 @@
 
 #include "cifar_batch.h"
 #include "data/sources/locate.h"
+#include "make_gzip.h"
 #include "make_images.h"
 #include "support/temp_dir.h"
 
@@ -41,12 +41,6 @@ inline void write_idx(const std::string& directory, const std::string& prefix, u
                       uint32_t classes) {
   write_text(directory + "/" + prefix + "-images-idx3-ubyte", idx_images(count, edge, edge));
   write_text(directory + "/" + prefix + "-labels-idx1-ubyte", idx_labels(count, classes));
-}
-
-inline void write_gzip(const std::string& path, const std::string& text) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
-  gzclose(file);
 }
 
 // MNIST's four files, two of them compressed, of 20 and 5 images.

@@ -3,6 +3,7 @@
 #include <zlib.h>
 #include <algorithm>
 
+#include "make_gzip.h"
 #include "make_images.h"
 #include "make_tar.h"
 #include "support/catch.h"
@@ -27,12 +28,6 @@ Result<std::vector<TarMember>> list_text(const std::string& archive) {
         return {};
       },
       0, static_cast<int64_t>(archive.size()), "a.tar");
-}
-
-void write_gz(const std::string& path, const std::string& text) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
-  gzclose(file);
 }
 
 // What walk_tar_gz gives for each member: "NAME=CONTENT;".
@@ -78,7 +73,7 @@ TEST_CASE("long names of GNU and pax archives are read", "[data]") {
 TEST_CASE("a compressed archive is walked piece by piece, with and without gzip", "[data]") {
   const test::TempDir dir;
   const std::string archive = tar_member("a", "1") + tar_member("b", std::string(600, 'y')) + tar_end();
-  write_gz(dir.path("a.tar.gz"), archive);
+  test::write_gzip(dir.path("a.tar.gz"), archive);
   test::write_text(dir.path("a.tar"), archive);
   const std::string expected = "a=1;b=" + std::string(600, 'y') + ";";
   CHECK(must(walk_text(dir.path("a.tar.gz"))) == expected);

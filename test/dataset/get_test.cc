@@ -2,14 +2,13 @@
 // downloads over HTTP.
 #include "dataset/get.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
 #include "data/loading/open.h"
+#include "data/make_gzip.h"
 #include "data/make_tar.h"
 #include "data/records/record_file.h"
 #include "dataset/matlab_file.h"
@@ -32,12 +31,6 @@ namespace fs = std::filesystem;
 
 void put_file(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
-}
-
-void put_gzip(const std::string& path, const std::string& content) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
-  gzclose(file);
 }
 
 std::string hex_digest(net::DigestKind kind, const std::string& content) {
@@ -92,7 +85,7 @@ std::string cifar_archive() {
 
 TEST_CASE("a file is kept if its digest is right, whatever compressed it", "[dataset]") {
   const Folders folders;
-  put_gzip(folders.source + "/a.gz", "content");
+  test::write_gzip(folders.source + "/a.gz", "content");
   const PublishedSet set =
       one_file("a.gz", net::DigestKind::kSha256, hex_digest(net::DigestKind::kSha256, "content"), true);
   must(get_data(set, folders.options(), Log::silent()));
@@ -193,7 +186,7 @@ TEST_CASE("flags for pictures that are encoded are refused for the sets that kee
 // The archive also has a member that would leave the folder, under the name of a file that is wanted.
 TEST_CASE("CIFAR's archive becomes record files with the same pixels, and nothing else", "[dataset]") {
   const Folders folders;
-  put_gzip(folders.source + "/cifar-10-binary.tar.gz", cifar_archive());
+  test::write_gzip(folders.source + "/cifar-10-binary.tar.gz", cifar_archive());
   DataGetOptions options = folders.options();
   options.checks = false;
   const PublishedSet set = must(published_set("cifar10"));
@@ -223,7 +216,8 @@ TEST_CASE("a damaged archive of CIFAR is refused, and the next call begins anew"
   DataGetOptions options = folders.options();
   options.checks = false;
   const PublishedSet set = must(published_set("cifar10"));
-  put_gzip(folders.source + "/cifar-10-binary.tar.gz", tar_member("data_batch_1.bin", cifar_records(3)) + tar_end());
+  test::write_gzip(folders.source + "/cifar-10-binary.tar.gz",
+                   tar_member("data_batch_1.bin", cifar_records(3)) + tar_end());
   CHECK_THAT(get_data(set, options, Log::silent()).error().message, Contains("there is no data_batch_2.bin in it"));
   CHECK_FALSE(fs::exists(folders.out + "/train.rec"));
 }
@@ -298,10 +292,10 @@ void put_ilsvrc(const std::string& folder) {
   for (int i = 1; i <= 3; i++) val += tar_member(fmt::format("ILSVRC2012_val_{:08d}.JPEG", i), jpeg_of(2, 9));
   put_file(folder + "/ILSVRC2012_img_train.tar", train + tar_end());
   put_file(folder + "/ILSVRC2012_img_val.tar", val + tar_end());
-  put_gzip(folder + "/ILSVRC2012_devkit_t12.tar.gz",
-           tar_member("ILSVRC2012_devkit_t12/data/meta.mat", synset_table(kSynsets, true)) +
-               tar_member("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n1\n2\n") +
-               tar_end());
+  test::write_gzip(folder + "/ILSVRC2012_devkit_t12.tar.gz",
+                   tar_member("ILSVRC2012_devkit_t12/data/meta.mat", synset_table(kSynsets, true)) +
+                       tar_member("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n1\n2\n") +
+                       tar_end());
 }
 
 std::vector<float> labels_in(const data::Dataset& set) {
@@ -383,7 +377,7 @@ TEST_CASE("archives of ILSVRC12 that do not fit together are refused", "[dataset
   const auto refusal = [&](const std::string& name, const std::string& content, bool gzip) {
     const Folders folders;
     put_ilsvrc(folders.source);
-    (gzip ? put_gzip : put_file)(folders.source + "/" + name, content);
+    (gzip ? test::write_gzip : put_file)(folders.source + "/" + name, content);
     DataGetOptions options = folders.options();
     options.checks = false;
     return get_data(set, options, Log::silent()).error().message;
