@@ -170,4 +170,16 @@ Result<> make_directories(const std::string& path) {
   return {};
 }
 
+std::vector<std::string> split_paths(const std::string& list, const std::string& directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(directory) / list, ignored)) return {list};
+  std::vector<std::string> paths;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(';', begin), list.size());
+    if (end > begin) paths.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return paths;
+}
+
 }  // namespace dtrain

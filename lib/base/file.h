@@ -1,4 +1,4 @@
-// Reading whole files, and writing files atomically.
+// Reading whole files, writing files atomically, and lists of paths.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -63,5 +64,9 @@ Result<UniqueFd> open_for_lines(const std::string& path, int flags);
 Result<> write_file_atomic(const std::string& path, std::string_view content);
 // Creates the directory and its parents. Succeeds if it exists already.
 Result<> make_directories(const std::string& path);
+
+// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is the path of a file
+// is one path, also with ';' in it.
+std::vector<std::string> split_paths(const std::string& list, const std::string& directory = {});
 
 }  // namespace dtrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/file.h"
 #include "data/loading/open.h"
 #include "load_picture.h"
 #include "make_data_sets.h"
@@ -63,8 +64,8 @@ TEST_CASE("a name with a ';' that is itself a file's is one name", "[data]") {
   test::write_record_file(dir.path("a;b.rec"), 3, 8, 8, 3, 2);
   using Names = std::vector<std::string>;
   CHECK(must(list_record_files(dir.path("a;b.rec"))) == Names{dir.path("a;b.rec")});
-  CHECK(split_names("a;b.rec", dir.path()) == Names{"a;b.rec"});
-  CHECK(split_names("a;b.rec") == Names{"a", "b.rec"});
+  CHECK(split_paths("a;b.rec", dir.path()) == Names{"a;b.rec"});
+  CHECK(split_paths("a;b.rec") == Names{"a", "b.rec"});
 }
 
 TEST_CASE("an empty record file is an error", "[data]") {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "base/file.h"
 #include "base/file_kind.h"
 #include "base/missing_data.h"
 #include "data/sources/cifar_source.h"
@@ -38,7 +39,7 @@ std::string join(const std::string& directory, const std::string& name) {
 
 // The paths of a list "a.rec;b.rec" of names in the directory.
 std::vector<std::string> in_directory(const std::string& directory, const std::string& names) {
-  std::vector<std::string> paths = split_names(names, directory);
+  std::vector<std::string> paths = split_paths(names, directory);
   for (std::string& path : paths) path = join(directory, path);
   return paths;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file.h"
 #include "base/missing_data.h"
 #include "data/records/image_record.h"
 
@@ -157,21 +158,9 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
 
 }  // namespace
 
-std::vector<std::string> split_names(const std::string& list, const std::string& directory) {
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::path(directory) / list, ignored)) return {list};
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(';', begin), list.size());
-    if (end > begin) names.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
-}
-
 Result<std::vector<std::string>> list_record_files(const std::string& name) {
   std::vector<std::string> paths;
-  for (std::string& path : split_names(name)) {
+  for (std::string& path : split_paths(name)) {
     std::error_code unknown;
     if (std::filesystem::is_directory(path, unknown)) {
       DT_TRY(const std::vector<std::string> inside, record_files_in(path));

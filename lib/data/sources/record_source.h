@@ -26,10 +26,7 @@ struct RecordSourceOptions {
 // Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);
 
-// The names in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is the path of a file
-// is one name, also with ';' in it.
-std::vector<std::string> split_names(const std::string& list, const std::string& directory = {});
-// The files that a user's name for a data set stands for: one file, several as for split_names(), or all .rec files of a
+// The files that a user's name for a data set stands for: one file, several as for split_paths(), or all .rec files of a
 // directory, by name.
 Result<std::vector<std::string>> list_record_files(const std::string& name);
 

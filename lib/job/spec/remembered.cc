@@ -4,6 +4,8 @@
 #include <array>
 #include <filesystem>
 
+#include "base/file.h"
+#include "base/words.h"
 #include "job/flags/flags.h"
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
@@ -43,17 +45,10 @@ std::string absolute(const std::string& path, const std::string& directory) {
   return (std::filesystem::path(directory) / path).lexically_normal().string();
 }
 
-std::string absolute_list(std::string_view list, const std::string& directory) {
-  std::error_code ignored;
-  const std::string whole = absolute(std::string(list), directory);
-  if (!list.empty() && std::filesystem::exists(whole, ignored)) return whole;
-  std::string all;
-  while (!list.empty()) {
-    const size_t end = std::min(list.find(';'), list.size());
-    if (end > 0) all += (all.empty() ? "" : ";") + absolute(std::string(list.substr(0, end)), directory);
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return all;
+std::string absolute_list(const std::string& list, const std::string& directory) {
+  std::vector<std::string> paths = split_paths(list, directory);
+  for (std::string& path : paths) path = absolute(path, directory);
+  return joined(paths, ";");
 }
 
 // True if the scheduler reads the file of this flag from its default path.
