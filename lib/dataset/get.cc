@@ -314,8 +314,7 @@ Result<int64_t> write_records(const data::ImageSource& source, const std::string
   return source.size();
 }
 
-Result<> convert_cifar(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
-  const data::Cifar kind = set.name == "cifar100" ? data::Cifar::k100 : data::Cifar::k10;
+Result<> convert_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptions& options, const Log& log) {
   const data::CifarForm& files = data::cifar_forms(kind).front();
   const std::string archive = options.out + "/" + set.files[0].name, folder = options.out + "/unpacked.part";
   DT_TRY_VOID(make_directories(folder));
@@ -345,13 +344,13 @@ bool has_all(const std::string& folder, const std::vector<std::string>& names) {
   return std::ranges::all_of(names, [&](const std::string& name) { return fs::exists(folder + "/" + name, ignored); });
 }
 
-Result<> get_cifar(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
+Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptions& options, const Log& log) {
   if (has_all(options.out, {"train.rec", "train.idx", "test.rec", "test.idx"})) {
     log.info("'{}' has train.rec and test.rec already", options.out);
     return {};
   }
   DT_TRY_VOID(Fetch(set, set.files[0], options, log).run());
-  return convert_cifar(set, options, log);
+  return convert_cifar(set, kind, options, log);
 }
 
 // The other sets keep every pixel.
@@ -392,7 +391,7 @@ Result<> get_into_folder(const PublishedSet& set, const DataGetOptions& options,
     for (const PublishedFile& file : set.files) fs::remove(options.out + "/" + file.name + ".checked", absent);
     return {};
   }
-  if (set.name.starts_with("cifar")) return get_cifar(set, options, log);
+  if (const auto kind = data::cifar_named(set.name)) return get_cifar(set, *kind, options, log);
   for (const PublishedFile& file : set.files) DT_TRY_VOID(Fetch(set, file, options, log).run());
   if (set.name == "mnist" && !options.checks) DT_TRY_VOID(check_idx(options.out));
   return {};

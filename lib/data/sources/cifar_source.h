@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -16,6 +18,12 @@ namespace dtrain::data {
 enum class Cifar { k10, k100 };
 constexpr const char* name_of(Cifar kind) {  // as --data-type has it
   return kind == Cifar::k10 ? "cifar10" : "cifar100";
+}
+constexpr std::optional<Cifar> cifar_named(std::string_view name) {
+  for (const Cifar kind : {Cifar::k10, Cifar::k100}) {
+    if (name == name_of(kind)) return kind;
+  }
+  return std::nullopt;
 }
 constexpr size_t cifar_labels(Cifar kind) {
   return kind == Cifar::k10 ? 1 : 2;

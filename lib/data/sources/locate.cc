@@ -150,8 +150,8 @@ struct FoundCifar {
   const CifarForm& files;
   std::string directory;
 };
-std::optional<FoundCifar> find_cifar(const std::string& directory, const std::string& type) {
-  for (const CifarForm& files : cifar_forms(type == "cifar10" ? Cifar::k10 : Cifar::k100)) {
+std::optional<FoundCifar> find_cifar(const std::string& directory, Cifar kind) {
+  for (const CifarForm& files : cifar_forms(kind)) {
     for (const std::string& candidate : {directory, join(directory, files.directory)}) {
       if (is_file(join(candidate, files.train.front()))) return FoundCifar{files, candidate};
     }
@@ -193,8 +193,8 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   const std::string& directory = files.data_dir;
   if (type == "mnist" || type == "idx") return locate_idx(directory, type);
   if (type == "folder") return locate_folder(directory);
-  if (type == "cifar10" || type == "cifar100") {
-    const std::optional<FoundCifar> found = find_cifar(directory, type);
+  if (const std::optional<Cifar> kind = cifar_named(type)) {
+    const std::optional<FoundCifar> found = find_cifar(directory, *kind);
     if (found && !is_file(join(directory, "train.rec"))) return locate_cifar(*found, type);
   }
   return locate_records(files, type);
@@ -208,8 +208,8 @@ Result<std::string> type_by_names(const std::string& directory) {
   if (is_file(join(directory, "train.rec"))) {
     found.emplace_back("records");
   } else {
-    for (const char* type : {"cifar10", "cifar100"}) {
-      if (find_cifar(directory, type)) found.emplace_back(type);
+    for (const Cifar kind : {Cifar::k10, Cifar::k100}) {
+      if (find_cifar(directory, kind)) found.emplace_back(name_of(kind));
     }
   }
   if (found.size() > 1) {
@@ -256,10 +256,9 @@ Form form_of(const std::vector<std::string>& paths) {
 
 // Whether pictures of a data set of this type may be in files of this form.
 bool may_have(const std::string& type, Form form) {
-  const bool is_cifar = type == "cifar10" || type == "cifar100";
   switch (form) {
     case Form::kIdx: return type == "idx" || type == "mnist";
-    case Form::kCifar: return is_cifar;
+    case Form::kCifar: return cifar_named(type).has_value();
     case Form::kRecords: return type != "idx" && type != "folder";
     case Form::kFolder: return type != "idx" && type != "records";
   }
