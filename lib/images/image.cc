@@ -177,23 +177,26 @@ FirstResize first_resize(int resize, Interpolation method, const ImageSize& from
   return {to, reduces && method == Interpolation::kBilinear ? Interpolation::kArea : method};
 }
 
-Result<Image> resize_shorter_edge(Image image, int edge) {
-  if (std::min(image.height, image.width) == edge) return image;
-  const ImageSize size = size_of_shorter_edge({image.height, image.width}, edge);
-  Image out;
-  DT_TRY_VOID(resize_image(image, size.height, size.width, out));
-  return out;
+Window central_square(const ImageSize& size) {
+  const auto edge = std::min(size.height, size.width);
+  return {.y = static_cast<int>((size.height - edge) / 2),
+          .x = static_cast<int>((size.width - edge) / 2),
+          .height = static_cast<int>(edge),
+          .width = static_cast<int>(edge)};
 }
 
 Image central_square(const Image& image) {
-  const int edge = std::min(image.height, image.width);
   Image out;
-  out.resize(edge, edge, image.channels);
-  for (int y = 0; y < edge; y++) {
-    const uint8_t* from = image.at(y + (image.height - edge) / 2, (image.width - edge) / 2);
-    std::copy(from, from + static_cast<ptrdiff_t>(edge) * image.channels, out.at(y, 0));
-  }
+  cut(image, whole_picture(image.size()), central_square(image.size()), out);
   return out;
+}
+
+void cut(const Image& image, const Window& part, const Window& wanted, Image& out) {
+  out.resize(wanted.height, wanted.width, image.channels);
+  for (int y = 0; y < wanted.height; y++) {
+    const uint8_t* from = image.at(wanted.y - part.y + y, wanted.x - part.x);
+    std::copy(from, from + static_cast<ptrdiff_t>(wanted.width) * image.channels, out.at(y, 0));
+  }
 }
 
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality) {

@@ -111,10 +111,11 @@ struct FirstResize {
 // What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages of
 // areas where `method` is bilinear, because it often reduces a lot.
 FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
-// Resizes to that size, bilinear; enlarges too. Code::kData as resize_image.
-Result<Image> resize_shorter_edge(Image image, int edge);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
+Window central_square(const ImageSize& size);
 Image central_square(const Image& image);
+// The pixels of `wanted`, which lies in the part of a picture that `image` has.
+void cut(const Image& image, const Window& part, const Window& wanted, Image& out);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
 

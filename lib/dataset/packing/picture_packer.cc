@@ -89,28 +89,9 @@ images::Interpolation method_for(const PackOptions& options, images::ImageSize f
   return choose(static_cast<images::Interpolation>(options.inter_method), from, to, random);
 }
 
-// The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
-images::Window central_window(int64_t height, int64_t width) {
-  const auto edge = std::min(height, width);
-  return {.y = static_cast<int>((height - edge) / 2),
-          .x = static_cast<int>((width - edge) / 2),
-          .height = static_cast<int>(edge),
-          .width = static_cast<int>(edge)};
-}
-
-// The pixels of `wanted`, which is a part of what `image` has.
-void cut(const images::Image& image, const images::Window& part, const images::Window& wanted, images::Image& out) {
-  out.resize(wanted.height, wanted.width, image.channels);
-  for (int y = 0; y < wanted.height; y++) {
-    const uint8_t* from = image.at(wanted.y - part.y + y, wanted.x - part.x);
-    std::copy(from, from + static_cast<ptrdiff_t>(wanted.width) * image.channels, out.at(y, 0));
-  }
-}
-
 // What to do to a picture of this size.
 Result<images::PngChange> change_of(const PackOptions& options, images::ImageSize whole, size_t place) {
-  images::PngChange change{.cut = {.height = static_cast<int>(whole.height), .width = static_cast<int>(whole.width)}};
-  if (options.center_crop) change.cut = central_window(whole.height, whole.width);
+  images::PngChange change{.cut = options.center_crop ? images::central_square(whole) : images::whole_picture(whole)};
   change.size = {change.cut.height, change.cut.width};
   if (options.resize == 0 || std::min(change.cut.height, change.cut.width) == options.resize) return change;
   const images::ImageSize from = change.size;
@@ -194,9 +175,9 @@ Result<> PicturePacker::decode(Bytes file) {
   const int channels = options_.color == 0 ? 1 : 3;
   if (!options_.center_crop) return decoder_.decode(file, channels, image_);
   DT_TRY(const images::ImageSize size, decoder_.open(file, channels));
-  const images::Window wanted = central_window(size.height, size.width);
+  const images::Window wanted = images::central_square(size);
   DT_TRY(const images::Window part, decoder_.read(wanted, other_));
-  cut(other_, part, wanted, image_);
+  images::cut(other_, part, wanted, image_);
   return {};
 }
 
