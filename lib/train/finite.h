@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "exec/executor.h"
@@ -11,6 +12,8 @@
 #include "tensor/parameters.h"
 
 namespace dtrain::train {
+
+inline constexpr std::string_view kRemedyOfNotFinite = "train at a lower rate (--lr) or on smaller inputs (--scale)";
 
 // True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);

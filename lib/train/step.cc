@@ -75,12 +75,10 @@ std::string StepRunner::gradient_fault(const std::string& layer) const {
 }
 
 Error StepRunner::not_finite(const std::string& what, const std::string& layer) const {
-  return {
-      Code::kInternal,
-      fmt::format("step {}, rank {}: the {}, first in layer '{}'; train at a lower rate (--lr) or on smaller inputs "
-                  "(--scale), or leave such steps out with --on-nan skip",
-                  step_, parts_.rank, what, layer),
-      {}};
+  return {Code::kInternal,
+          fmt::format("step {}, rank {}: the {}, first in layer '{}'; {}, or leave such steps out with --on-nan skip",
+                      step_, parts_.rank, what, layer, kRemedyOfNotFinite),
+          {}};
 }
 
 Result<> StepRunner::push(size_t device, size_t bucket) {

@@ -8,6 +8,7 @@
 #include "job/flags/flags.h"
 #include "train/agreement.h"
 #include "train/epoch_clock.h"
+#include "train/finite.h"
 #include "train/monitor.h"
 #include "train/rate_control.h"
 #include "train/reporter.h"
@@ -421,7 +422,7 @@ Result<> Trainer::Impl::check_validation_loss() {
     parts_.log.warn("{}", text);
     return {};
   }
-  return fail(Code::kInternal, "{}; train at a lower rate (--lr) or on smaller inputs (--scale)", text);
+  return fail(Code::kInternal, "{}; {}", text, kRemedyOfNotFinite);
 }
 
 // Runs `write`, which writes a checkpoint, and counts its time.
