@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/median.h"
+#include "telemetry/record.h"
 
 namespace dtrain::observe {
 namespace {
@@ -21,7 +22,6 @@ constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
 constexpr double kUneven = 1.25;            // the slowest worker to the fastest
 constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
-constexpr double kAdviceSeconds = 30;       // of training, before advice: the first steps are not like the others
 constexpr double kPictureMs = 0.01;         // to read and decode it; of pictures in memory, about which no flag helps
 
 std::string ms(double seconds) {
@@ -248,7 +248,7 @@ std::string messages_remedy(const JobPeriod& period) {
 }
 
 std::string remedy(const JobPeriod& period, const JobForm& form) {
-  if (period.workers.empty() || period.seconds < kAdviceSeconds) return "";
+  if (period.workers.empty() || period.seconds < telemetry::kJudgedAfterSeconds) return "";
   const TimeShares shares = time_shares(period);
   if (shares.data_wait > kData && shares.data_wait > shares.pull_wait) {
     return data_remedy(period.workers, form);

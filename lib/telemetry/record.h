@@ -13,6 +13,9 @@
 
 namespace dtrain::telemetry {
 
+// Seconds of training after which its speed is judged: the first steps are not like the others.
+inline constexpr double kJudgedAfterSeconds = 30;
+
 struct Value {
   Metric metric;
   double value;

@@ -11,7 +11,6 @@ namespace {
 using job::DataStage;
 
 constexpr double kLimits = 0.1;        // waits of a larger share of the time are worth a user's attention
-constexpr double kJudged = 30;         // seconds of training; before, the steps are not like the later ones
 constexpr double kDecodersIdle = 0.6;  // decoders that are busy for less than this do not need help
 constexpr double kCoresBusy = 0.9;     // with this share of the cores busy, more threads only take turns
 
@@ -77,7 +76,7 @@ bool is_data_limit(double wait_share) {
 
 DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s) {
   DataLimit limit{.wait_share = share_of(period.wait_s, period.seconds), .stages = period.stages};
-  limit.is_judged = trained_s >= kJudged;
+  limit.is_judged = trained_s >= telemetry::kJudgedAfterSeconds;
   limit.is_limit = limit.is_judged && is_data_limit(limit.wait_share);
   limit.cores_busy = share_of(period.cpu_s, period.seconds * decoders.cores);
   const double all = period.stages.all();
