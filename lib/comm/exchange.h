@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,24 +34,17 @@ class Board {
   Exchange of(uint32_t rank) {
     return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
   }
-  // Code::kStartup: not all ranks arrived within the limit. After call_off(), the error that it was given.
+  // Code::kStartup: not all ranks arrived within the limit.
   Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     given_[rank] = std::move(mine);
     came_++;
     changed_.notify_all();
-    changed_.wait_for(mutex_, limit_, [this]() DT_REQUIRES(mutex_) { return came_ == given_.size() || off_; });
-    if (off_) return tl::unexpected(*off_);
+    changed_.wait_for(mutex_, limit_, [this]() DT_REQUIRES(mutex_) { return came_ == given_.size(); });
     if (came_ < given_.size()) {
       return fail(Code::kStartup, "{} of {} ranks came to the exchange", came_, given_.size());
     }
     return given_;
-  }
-  // Reports that a rank will not arrive: the others return `error`.
-  void call_off(Error error) {
-    const MutexLock lock(mutex_);
-    if (!off_) off_ = std::move(error);
-    changed_.notify_all();
   }
 
  private:
@@ -61,7 +53,6 @@ class Board {
   ConditionVariable changed_;
   std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // by rank
   size_t came_ DT_GUARDED_BY(mutex_) = 0;
-  std::optional<Error> off_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain::comm

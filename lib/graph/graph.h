@@ -129,8 +129,7 @@ struct Dropout {
 // the order of the operations, which decides between which cells a place is.
 // Source: Jaderberg et al., arXiv:1506.02025.
 struct SpatialTransformer {
-  static constexpr size_t kTransformation = 1;  // position of t among the arguments
-  int64_t height = 2, width = 2;                // of y, at least 2 each
+  int64_t height = 2, width = 2;  // of y, at least 2 each
 };
 
 // p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.

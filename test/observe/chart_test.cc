@@ -148,21 +148,6 @@ TEST_CASE("a log scale leaves out what has no logarithm", "[observe]") {
   CHECK_THAT(svg, !Contains("nan") && !Contains("inf"));
 }
 
-TEST_CASE("twenty series look different", "[observe]") {
-  Chart chart = chart_with({});
-  chart.series.clear();
-  for (int i = 0; i < 20; i++)
-    chart.series.push_back({.name = fmt::format("worker {}", i), .points = {{0, 1.0 * i}, {1, 2.0 * i}}});
-  give_colors(chart);
-  for (size_t i = 0; i < 20; i++) {
-    for (size_t j = 0; j < i; j++) {
-      CHECK((chart.series[i].color != chart.series[j].color || chart.series[i].dash != chart.series[j].dash));
-    }
-  }
-  const std::string svg = svg_of(chart, {.width = 460, .plot_height = 200}, false);
-  for (int i = 0; i < 20; i++) CHECK_THAT(svg, Contains(fmt::format(">worker {}</text>", i)));
-}
-
 TEST_CASE("marks are drawn as long as they can be told apart", "[observe]") {
   Chart chart = chart_with({{0, 0.5}, {1, 0.75}, {2, 0.8}});
   chart.series[0].has_markers = true;

@@ -1,10 +1,12 @@
 // Plots and reports of runs.
 #include "observe/report/report.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cmath>
 #include <regex>
 
+#include "observe/charts/draw.h"
 #include "observe/report/plots.h"
 #include "run_files.h"
 #include "support/catch.h"
@@ -66,6 +68,24 @@ TEST_CASE("a run of dtrain and a log of MXNet stand in one picture", "[observe]"
     CHECK(names_in(charts[0]) == Names{"a", "old.log"});
     CHECK(charts[0].series[1].points[0].y == 0.3);
     CHECK(charts[0].series[0].color != charts[0].series[1].color);
+  }
+}
+
+TEST_CASE("twenty runs look different", "[observe]") {
+  const TempDir dir;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 20; i++) {
+    paths.push_back(dir.path(fmt::format("run{}", i)));
+    test::write_run(paths.back());
+  }
+  const Chart chart = must(plots(must(read_runs(paths)), {.metrics = {"validation_accuracy"}}))[0];
+  REQUIRE(chart.series.size() == 20);
+  const std::string svg = svg_of(chart, {.width = 460, .plot_height = 200}, false);
+  for (size_t i = 0; i < 20; i++) {
+    CHECK_THAT(svg, Contains(fmt::format(">run{}</text>", i)));
+    for (size_t j = 0; j < i; j++) {
+      CHECK((chart.series[i].color != chart.series[j].color || chart.series[i].dash != chart.series[j].dash));
+    }
   }
 }
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "base/printable.h"
 #include "graph/symbol/attribute_reader.h"
 #include "graph/symbol/initializer_text.h"
@@ -236,13 +235,6 @@ class Reader {
 
 Result<Graph> read_symbol(SymbolFile file) {
   return Reader(upgraded(std::move(file))).run();
-}
-
-Result<Graph> load_symbol(const std::string& path) {
-  DT_TRY(const std::string text, read_file(path, SymbolLimits{}.bytes), "reading the symbol file {}", path);
-  DT_TRY(SymbolFile file, parse_symbol_file(text), "reading the symbol file {}", path);
-  DT_TRY(Graph graph, read_symbol(std::move(file)), "reading the symbol file {}", path);
-  return graph;
 }
 
 std::optional<Shape> stated_image(const Graph& graph) {

@@ -18,9 +18,6 @@ namespace dtrain::graph {
 // have. Code::kData: a file that no MXNet could use, for example with a learned tensor that is also a statistic.
 Result<Graph> read_symbol(SymbolFile file);
 
-// The same from a file. The messages name it.
-Result<Graph> load_symbol(const std::string& path);
-
 // The shape of the images, without the batch, if the file states it ("__shape__" of the input) and it is complete.
 std::optional<Shape> stated_image(const Graph& graph);
 

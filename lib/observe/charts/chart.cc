@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "observe/charts/palette.h"
 #include "observe/charts/ticks.h"
 
 namespace dtrain::observe {
@@ -33,13 +32,6 @@ std::string more_than(size_t all) {
 }
 
 }  // namespace
-
-void give_colors(Chart& chart) {
-  for (size_t i = 0; i < chart.series.size(); i++) {
-    chart.series[i].color = static_cast<int>(i % kSeriesColors);
-    chart.series[i].dash = static_cast<int>(i / kSeriesColors % kDashes);
-  }
-}
 
 std::string description_of(const Chart& chart) {
   std::string text = fmt::format("Line chart of {} over {}{}.", chart.y.title, chart.x.title,

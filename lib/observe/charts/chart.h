@@ -61,9 +61,6 @@ struct BarChart {
   std::vector<Bar> bars = {};
 };
 
-// Gives each series of a chart a color and a dash pattern of its own, in their order.
-void give_colors(Chart& chart);
-
 // One sentence for people who do not see the picture: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
 // to 0.1, last 0.12. ..." At most eight series are described.
 std::string description_of(const Chart& chart);
