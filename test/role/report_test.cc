@@ -28,16 +28,20 @@ job::JobSpec alone(int64_t epochs, int64_t batches) {
   return spec;
 }
 
+// A job of two workers that have these numbers of batches in an epoch.
+job::JobSpec of_two(const std::string& kv_store, int64_t epochs, const std::vector<int64_t>& batches) {
+  job::JobSpec spec = alone(epochs, batches[0]);
+  spec.flags.scheme.kv_store = kv_store;
+  spec.flags.num_workers = 2;
+  spec.shares.push_back({10 * batches[0], 10 * (batches[0] + batches[1])});
+  spec.batches = batches;
+  return spec;
+}
+
 }  // namespace
 
 TEST_CASE("a job's progress is the mean of the workers' progress, and its rate is their sum", "[role]") {
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "dist_sync";
-  spec.flags.num_workers = 2;
-  spec.flags.batch_size = 10;
-  spec.flags.num_epochs = 4;
-  spec.shares = {{0, 1000}, {1000, 2000}};
-  spec.batches = {100, 100};
+  const job::JobSpec spec = of_two("dist_sync", 4, {100, 100});
   job::TimeLeft left;
   const job::Progress progress = job_progress(
       spec.flags, job::plan_of(spec),
@@ -75,13 +79,7 @@ TEST_CASE("the stage that a job waits for is that of the worker that waits most 
 
 // As under ASP, where no worker waits: the fast worker has done most of the steps.
 TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
-  job::JobSpec spec;
-  spec.flags.scheme.kv_store = "dist_async";
-  spec.flags.num_workers = 2;
-  spec.flags.batch_size = 10;
-  spec.flags.num_epochs = 2;
-  spec.shares = {{0, 300}, {300, 400}};
-  spec.batches = {30, 10};
+  const job::JobSpec spec = of_two("dist_async", 2, {30, 10});
   job::TimeLeft left;
   const job::Progress progress =
       job_progress(spec.flags, job::plan_of(spec), {{.step = 70, .samples_per_s = 30}, {.step = 8}}, left);

@@ -38,15 +38,20 @@ class BreakingCalls : public OneWorkerCalls {
 };
 using Breaking = Served<BreakingCalls>;
 
+struct JoinedWorker : Process {
+  JoinedWorker(const Breaking& scheduler, std::chrono::seconds grace) : Process(scheduler.port(), Role::kWorker) {
+    options.scheduler_grace = grace;
+    create();
+    REQUIRE(within(join()).has_value());
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a control stream that breaks in the middle of a message is opened again", "[rpc]") {
   Breaking scheduler;
   scheduler.broken_streams = 2;
-  Process process(scheduler.port(), Role::kWorker);
-  process.options.scheduler_grace = 20s;
-  process.create();
-  REQUIRE(within(process.join()).has_value());
+  JoinedWorker process(scheduler, 20s);
   within(scheduler.all_streams_broke.get_future());
   CHECK(process.client->state().has_value());
   process.client->done({});
@@ -55,10 +60,7 @@ TEST_CASE("a control stream that breaks in the middle of a message is opened aga
 TEST_CASE("a barrier whose connection breaks is entered again", "[rpc]") {
   Breaking scheduler;
   scheduler.broken_barriers = 2;
-  Process process(scheduler.port(), Role::kWorker);
-  process.options.scheduler_grace = 20s;
-  process.create();
-  REQUIRE(within(process.join()).has_value());
+  JoinedWorker process(scheduler, 20s);
   CHECK(process.client->sum("step", {}).has_value());
   CHECK(scheduler.barriers == 3);
   process.client->done({});
@@ -79,10 +81,7 @@ TEST_CASE("a barrier that always fails ends with its error after the grace", "[r
 TEST_CASE("a process says goodbye until the scheduler has heard it", "[rpc]") {
   Breaking scheduler;
   scheduler.broken_dones = 3;
-  Process process(scheduler.port(), Role::kWorker);
-  process.options.scheduler_grace = 20s;
-  process.create();
-  REQUIRE(within(process.join()).has_value());
+  JoinedWorker process(scheduler, 20s);
   process.client->done({});
   CHECK(scheduler.dones == 4);
 }
@@ -91,10 +90,7 @@ TEST_CASE("a process does not wait for a scheduler that has said that the job is
   Breaking scheduler;
   scheduler.ends_streams = true;
   scheduler.broken_dones = 1'000'000;
-  Process process(scheduler.port(), Role::kWorker);
-  process.options.scheduler_grace = 60s;
-  process.create();
-  REQUIRE(within(process.join()).has_value());
+  JoinedWorker process(scheduler, 60s);
   auto done = std::async(std::launch::async, [&] { process.client->done({}); });
   within(std::move(done));
   CHECK(scheduler.dones > 1);
