@@ -94,7 +94,6 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   if (process.flags.loop.test_io) {
     return end(test_io({process, spec, network, data, coordinator}), {});
   }
-  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
   process.log.info("weights are updated {}", update_text(process.flags));
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.process = process,
@@ -102,11 +101,8 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                           .plan = plan,
                           .network = network,
                           .data = data,
-                          .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = coordinator,
-                          .waits = waits,
-                          .pacer = &pacer,
-                          .tracer = process.tracer.get()},
+                          .waits = waits},
                          [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(setup, devices, executors);
                          }));

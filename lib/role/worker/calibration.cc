@@ -139,24 +139,20 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
   const data::DataSets data{.train = joined.data.train, .validation = nullptr, .classes = joined.data.classes};
   DT_TRY(const Network network, build_network(spec.flags));
   Probe probe(*connection.control, setting, process.signals);
-  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, joined.reply.rank).step_ms),
-              connection.waits);
-  const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.process = process,
                           .spec = spec,
                           .plan = plan,
                           .network = network,
                           .data = data,
-                          .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = probe,
                           .waits = connection.waits,
-                          .pacer = &pacer,
                           .keeps_weights = false,
                           .host = host_share(joined.reply, rpc::Role::kWorker)},
                          [&](const auto&...) -> Result<std::unique_ptr<kvstore::Store>> {
                            return std::make_unique<NoStore>(spec.flags);
                          }));
+  const Listening listening(connection.failure, [&](const Error& error) { training->cancel(error); });
   DT_TRY_VOID(training->run(), "measuring the speed of worker {}", joined.reply.rank);
   if (process.signals.stop || !probe.is_complete()) return job::kExitPreempted;
   log_speeds(process, probe, setting.batches, spec.flags.batch_size);

@@ -35,17 +35,18 @@ std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
   DT_TRY_VOID(role::check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.host.workers));
+  std::vector<size_t> bucket_begin = plan_buckets(setup.process.flags, setup.network);
   DT_TRY(TrainingOptions options, training_options({.flags = setup.process.flags,
                                                     .spec = setup.spec,
                                                     .plan = setup.plan,
                                                     .network = setup.network,
                                                     .data = setup.data,
-                                                    .bucket_begin = setup.bucket_begin,
+                                                    .bucket_begin = bucket_begin,
                                                     .run_dir = setup.process.run_dir.path(),
                                                     .resumed = setup.process.resumed,
                                                     .rank = setup.coordinator.rank(),
                                                     .keeps_weights = setup.keeps_weights}));
-  std::unique_ptr<Training> training(new Training(std::move(setup), std::move(options)));
+  std::unique_ptr<Training> training(new Training(std::move(setup), std::move(bucket_begin), std::move(options)));
   DT_TRY_VOID(training->compile());
   DT_TRY_VOID(training->check_memory());
   DT_TRY_VOID(training->make_store(make_store));
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
       train::TrainParts{.graph = parts.network.graph,
                         .inputs = training->options_.training.inputs,
                         .training = *training->training_,
-                        .bucket_begin = parts.bucket_begin,
+                        .bucket_begin = training->bucket_begin_,
                         .training_data = *training->training_data_,
                         .data = parts.data.train.get(),
                         .inference = training->inference_.get(),
@@ -74,14 +75,27 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .validation_watch = training->class_report_.get(),
                         .store = *training->store_,
                         .coordinator = parts.coordinator,
-                        .pacer = parts.pacer,
+                        .pacer = &training->pacer_,
                         .kill = KillSwitch(training->options_.kill_at),
-                        .tracer = parts.tracer,
+                        .tracer = parts.process.tracer.get(),
                         .views = training->tensorboard_ ? training->tensorboard_->views() : train::Views{},
                         .registry = *parts.process.registry,
                         .sinks = training->sinks(),
                         .log = parts.process.log});
   return training;
+}
+
+Training::Training(TrainingSetup setup, std::vector<size_t> bucket_begin, TrainingOptions options)
+    : setup_(std::move(setup)),
+      bucket_begin_(std::move(bucket_begin)),
+      options_(std::move(options)),
+      pacer_(std::chrono::duration<double, std::milli>(
+                 own_faults(setup_.process.flags, setup_.coordinator.rank()).step_ms),
+             setup_.waits) {}
+
+void Training::cancel(const Error& error) {
+  store_->cancel(error);
+  pacer_.cancel(error);
 }
 
 void Training::open_tensorboard() {
@@ -158,7 +172,7 @@ Result<> Training::make_store(const MakeStore& make_store) {
   const StoreSetup setup{.flags = setup_.process.flags,
                          .spec = setup_.spec,
                          .plan = setup_.plan,
-                         .bucket_begin = setup_.bucket_begin,
+                         .bucket_begin = bucket_begin_,
                          .coordinator = setup_.coordinator,
                          .waits = setup_.waits,
                          .timeline = timeline()};

@@ -36,11 +36,8 @@ struct TrainingSetup {
   const job::JobPlan& plan;  // of the spec
   const Network& network;
   const data::DataSets& data;
-  std::vector<size_t> bucket_begin;
   job::Coordinator& coordinator;  // of all workers
   Waits& waits;
-  Pacer* pacer = nullptr;               // as in TrainParts
-  telemetry::Tracer* tracer = nullptr;  // as in TrainParts
   bool keeps_weights = true;     // false: starts from the initial weights even if a run is resumed, and saves none
   HostShare host{.workers = 1};  // the processes of the job that share the memory of this host
 };
@@ -58,13 +55,12 @@ class Training {
 
   // Trains to the end of the job. Called once.
   Result<train::TrainOutcome> run();
-  [[nodiscard]] kvstore::Store& store() const { return *store_; }
+  // Ends what run() waits for; it returns the error. Any thread.
+  void cancel(const Error& error);
 
  private:
-  Training(TrainingSetup setup, TrainingOptions options) : setup_(std::move(setup)), options_(std::move(options)) {}
-  [[nodiscard]] telemetry::Timeline* timeline() const {
-    return setup_.tracer == nullptr ? nullptr : &setup_.tracer->timeline();
-  }
+  Training(TrainingSetup setup, std::vector<size_t> bucket_begin, TrainingOptions options);
+  [[nodiscard]] telemetry::Timeline* timeline() const { return &setup_.process.tracer->timeline(); }
   Result<> compile();
   Result<> check_memory();
   Result<> make_store(const MakeStore& make_store);
@@ -76,7 +72,9 @@ class Training {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
 
   TrainingSetup setup_;
+  std::vector<size_t> bucket_begin_;
   TrainingOptions options_;
+  Pacer pacer_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training

@@ -36,17 +36,16 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
 }
 
 // The store over the servers; nullptr if the job has none.
-Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const Process& process, const JoinedJob& joined,
-                                                            const std::vector<size_t>& bucket_begin,
-                                                            Connection& connection) {
-  if (joined.spec.flags.num_servers == 0) return nullptr;
-  DT_TRY(kvstore::DistStoreOptions options, dist_store_options(process.flags, joined.spec, joined.plan));
+Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& setup, const Process& process,
+                                                            const Connection& connection) {
+  if (setup.spec.flags.num_servers == 0) return nullptr;
+  DT_TRY(kvstore::DistStoreOptions options, dist_store_options(setup.flags, setup.spec, setup.plan));
   options.log = process.log;
-  options.timeline = &process.tracer->timeline();
-  options.rank = joined.reply.rank;
+  options.timeline = setup.timeline;
+  options.rank = setup.coordinator.rank();
   options.incarnation = connection.incarnation;
-  options.bucket_begin = bucket_begin;
-  return kvstore::DistStore::create(std::move(options), connection.waits);
+  options.bucket_begin = setup.bucket_begin;
+  return kvstore::DistStore::create(std::move(options), setup.waits);
 }
 
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
@@ -172,32 +171,24 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   }
   DT_TRY(const Network network, build_network(spec.flags));
   if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
-  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
-  DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store, make_dist_store(process, joined, bucket_begin, connection));
-  kvstore::DistStore* const servers = dist_store.get();
-  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
-              connection.waits);
+  kvstore::DistStore* servers = nullptr;  // the store over the servers, if there are any
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.process = process,
                           .spec = spec,
                           .plan = plan,
                           .network = network,
                           .data = data,
-                          .bucket_begin = bucket_begin,
                           .coordinator = *connection.control,
                           .waits = connection.waits,
-                          .pacer = &pacer,
-                          .tracer = process.tracer.get(),
                           .host = host_share(reply, rpc::Role::kWorker)},
-                         [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
+                         [&](const StoreSetup& setup, const Devices& devices,
+                             exec::DeviceGroup& executors) -> Result<std::unique_ptr<kvstore::Store>> {
+                           DT_TRY(auto dist_store, make_dist_store(setup, process, connection));
+                           servers = dist_store.get();
                            return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
-  kvstore::Store& store = training->store();
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
-  const Listening listening(connection.failure, [&](const Error& error) {
-    store.cancel(error);
-    pacer.cancel(error);
-  });
+  const Listening listening(connection.failure, [&](const Error& error) { training->cancel(error); });
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   process.tracer->finish();
