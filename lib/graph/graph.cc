@@ -10,22 +10,7 @@
 namespace dtrain::graph {
 
 std::string_view op_name(const Op& op) {
-  return std::visit(Overloaded{[](const Input&) -> std::string_view { return "Input"; },
-                               [](const Convolution&) -> std::string_view { return "Convolution"; },
-                               [](const FullyConnected&) -> std::string_view { return "FullyConnected"; },
-                               [](const BatchNorm&) -> std::string_view { return "BatchNorm"; },
-                               [](const Activation&) -> std::string_view { return "Activation"; },
-                               [](const Pooling&) -> std::string_view { return "Pooling"; },
-                               [](const Concat&) -> std::string_view { return "Concat"; },
-                               [](const Add&) -> std::string_view { return "Add"; },
-                               [](const Flatten&) -> std::string_view { return "Flatten"; },
-                               [](const Identity&) -> std::string_view { return "Identity"; },
-                               [](const Scale&) -> std::string_view { return "Scale"; },
-                               [](const LocalResponseNorm&) -> std::string_view { return "LocalResponseNorm"; },
-                               [](const Dropout&) -> std::string_view { return "Dropout"; },
-                               [](const SpatialTransformer&) -> std::string_view { return "SpatialTransformer"; },
-                               [](const SoftmaxOutput&) -> std::string_view { return "SoftmaxOutput"; }},
-                    op);
+  return std::visit([](const auto& one) { return one.kNames.own; }, op);
 }
 
 namespace {

@@ -28,9 +28,17 @@
 
 namespace dtrain::graph {
 
+// What an operator is called in messages, and in symbol files.
+struct OpNames {
+  std::string_view own;
+  std::string_view in_files = own;  // MXNet's
+};
+
 // What a batch has for one variable of the role kInput, and called as that variable: images [n, c, h, w], or vectors
 // [n, c]. The networks of models/ have one, "data".
-struct Input {};
+struct Input {
+  static constexpr OpNames kNames{"Input", "null"};
+};
 
 // Cross-correlation, with the filter not flipped: y = x (*) w + b.
 //   x [n, c, h, w]    w [filters, c/groups, kernel_h, kernel_w]    b [filters], absent unless bias
@@ -39,6 +47,7 @@ struct Input {};
 // Both p and q must be at least 1, or shape inference fails.
 // Source: Dumoulin & Visin, arXiv:1603.07285, relationship 6.
 struct Convolution {
+  static constexpr OpNames kNames{"Convolution"};
   static constexpr size_t kWeight = 1, kBias = 2;  // positions of the arguments after x
   int64_t filters = 0, kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, groups = 1;
   bool bias = true;
@@ -51,6 +60,7 @@ struct Convolution {
 
 // y = x W' + b, with x flattened to [n, c*h*w] in that order. w [outputs, c*h*w], b [outputs], absent unless bias.
 struct FullyConnected {
+  static constexpr OpNames kNames{"FullyConnected"};
   static constexpr size_t kWeight = 1, kBias = 2;
   int64_t outputs = 0;
   bool bias = true;
@@ -64,6 +74,7 @@ struct FullyConnected {
 // gradient is 0, but the tensor exists. With global_statistics, training uses the moving statistics as inference does, and
 // does not change them. Gradients: docs/arithmetic.md, "Operators".
 struct BatchNorm {
+  static constexpr OpNames kNames{"BatchNorm"};
   static constexpr size_t kGamma = 1, kBeta = 2, kMean = 3, kVariance = 4;
   double epsilon = 1e-3;
   double momentum = 0.9;
@@ -74,6 +85,7 @@ struct BatchNorm {
 // Gradients in terms of the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y),
 // softrelu dy (1 - e^-y), softsign, which is x / (1 + |x|), dy (1 - |y|)^2.
 struct Activation {
+  static constexpr OpNames kNames{"Activation"};
   enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu, kSoftsign };
   Kind kind = Kind::kRelu;
 };
@@ -86,6 +98,7 @@ struct Activation {
 // Average: the divisor is the window's area clipped to the padded map (kPadded), clipped to the map itself (kReal), or
 // always kernel_h * kernel_w (kKernel). Sum: not divided.
 struct Pooling {
+  static constexpr OpNames kNames{"Pooling"};
   enum class Kind { kMax, kAverage, kSum };
   enum class Rounding { kValid, kFull, kV07 };
   enum class Divisor { kPadded, kKernel, kReal };
@@ -96,13 +109,22 @@ struct Pooling {
   Divisor divisor = Divisor::kPadded;
 };
 
-struct Concat {};    // along the channels, in the order of the inputs
-struct Add {};       // y = the sum of all inputs, which have the same shape
-struct Flatten {};   // [n, c, h, w] -> [n, c*h*w]
-struct Identity {};  // y = x; MXNet's node `id`
+struct Concat {  // along the channels, in the order of the inputs
+  static constexpr OpNames kNames{"Concat"};
+};
+struct Add {  // y = the sum of all inputs, which have the same shape
+  static constexpr OpNames kNames{"Add", "elemwise_add"};
+};
+struct Flatten {  // [n, c, h, w] -> [n, c*h*w]
+  static constexpr OpNames kNames{"Flatten"};
+};
+struct Identity {  // y = x; MXNet's node `id`
+  static constexpr OpNames kNames{"Identity", "_copy"};
+};
 
 // y = factor * x, with the factor rounded to float32. MXNet's `0.5 * a`.
 struct Scale {
+  static constexpr OpNames kNames{"Scale", "_mul_scalar"};
   double factor = 1;
 };
 
@@ -111,6 +133,7 @@ struct Scale {
 // Backward: dx = dy d^-beta - 2 beta alpha / size * x * (the sum of dy y / d over the same channels).
 // Source: Krizhevsky et al. 2012, section 3.3. MXNet's LRN.
 struct LocalResponseNorm {
+  static constexpr OpNames kNames{"LocalResponseNorm", "LRN"};
   int64_t size = 5;
   double alpha = 1e-4, beta = 0.75, k = 2;
 };
@@ -119,6 +142,7 @@ struct LocalResponseNorm {
 // Which elements are left out depends on the key of the image in the batch, the node's name and the element's position
 // in [c, h, w] (exec/dropout.h). Source: Srivastava et al. 2014.
 struct Dropout {
+  static constexpr OpNames kNames{"Dropout"};
   double rate = 0.5;  // from 0, below 1
 };
 
@@ -129,6 +153,7 @@ struct Dropout {
 // the order of the operations, which decides between which cells a place is.
 // Source: Jaderberg et al., arXiv:1506.02025.
 struct SpatialTransformer {
+  static constexpr OpNames kNames{"SpatialTransformer"};
   int64_t height = 2, width = 2;  // of y, at least 2 each
 };
 
@@ -137,6 +162,7 @@ struct SpatialTransformer {
 // With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
 // dx is multiplied by gradient_scale, and divided by the images of the device's batch if per_image.
 struct SoftmaxOutput {
+  static constexpr OpNames kNames{"SoftmaxOutput"};
   double smooth_alpha = 0;
   double gradient_scale = 1;
   bool per_image = false;
@@ -149,7 +175,7 @@ struct SoftmaxOutput {
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
                         Identity, Scale, LocalResponseNorm, Dropout, SpatialTransformer, SoftmaxOutput>;
 
-// "Convolution", "BatchNorm", ...: for messages. symbol.cc has MXNet's names for the operators.
+// "Convolution", "BatchNorm", ...: for messages.
 std::string_view op_name(const Op& op);
 
 // What an operator reads, in MXNet's order.

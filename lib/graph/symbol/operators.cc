@@ -356,22 +356,8 @@ std::string_view written_name(std::string_view name) {
 }
 
 std::string_view usual_name(const Op& op, size_t inputs) {
-  return std::visit(Overloaded{[](const Input&) -> std::string_view { return "null"; },
-                               [](const Convolution&) -> std::string_view { return "Convolution"; },
-                               [](const FullyConnected&) -> std::string_view { return "FullyConnected"; },
-                               [](const BatchNorm&) -> std::string_view { return "BatchNorm"; },
-                               [](const Activation&) -> std::string_view { return "Activation"; },
-                               [](const Pooling&) -> std::string_view { return "Pooling"; },
-                               [](const Concat&) -> std::string_view { return "Concat"; },
-                               [&](const Add&) -> std::string_view { return inputs == 2 ? "elemwise_add" : "add_n"; },
-                               [](const Flatten&) -> std::string_view { return "Flatten"; },
-                               [](const Identity&) -> std::string_view { return "_copy"; },
-                               [](const Scale&) -> std::string_view { return "_mul_scalar"; },
-                               [](const LocalResponseNorm&) -> std::string_view { return "LRN"; },
-                               [](const Dropout&) -> std::string_view { return "Dropout"; },
-                               [](const SpatialTransformer&) -> std::string_view { return "SpatialTransformer"; },
-                               [](const SoftmaxOutput&) -> std::string_view { return "SoftmaxOutput"; }},
-                    op);
+  if (std::holds_alternative<Add>(op) && inputs != 2) return "add_n";
+  return std::visit([](const auto& one) { return one.kNames.in_files; }, op);
 }
 
 Result<Op> read_operator(std::string_view name, const Attributes& attributes, size_t inputs) {
