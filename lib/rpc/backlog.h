@@ -1,4 +1,4 @@
-// What waits on a stream for a peer that may not read it.
+// The bytes that wait on a stream because its peer does not read, and the limit on them.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,8 @@
 
 namespace dtrain::rpc {
 
-// Counts the bytes that wait, and says when reading from the peer pauses and when it goes on. Thread-safe.
+// Counts the bytes that wait to be sent to a peer. Says when to stop reading from that peer, and when to read again.
+// Thread-safe.
 class Backlog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,14 +22,14 @@ class Backlog {
     const MutexLock lock(mutex_);
     bytes_ += bytes;
   }
-  // After a message has been read. True: do not read the next one yet; a call of take() will say when.
+  // Call it after a message has been read. True: do not read the next one yet; take() will say when to read on.
   [[nodiscard]] bool pauses_reading() {
     const MutexLock lock(mutex_);
     if (bytes_ <= bytes_max_) return false;
     paused_since_ = Clock::now();
     return true;
   }
-  // The network has taken a message. True: reading must go on.
+  // Call it when the network has taken a message. True: reading had paused and must go on now.
   [[nodiscard]] bool take(uint64_t bytes) {
     const MutexLock lock(mutex_);
     bytes_ -= bytes;
@@ -38,7 +39,8 @@ class Backlog {
     paused_since_.reset();
     return true;
   }
-  // The bytes that wait if reading has paused since `since` or longer and the network has taken nothing meanwhile.
+  // The bytes that wait, if reading paused at `since` or before and the network has taken nothing since then. Otherwise
+  // nullopt.
   [[nodiscard]] std::optional<uint64_t> stuck_since(Clock::time_point since) const {
     const MutexLock lock(mutex_);
     if (!paused_since_ || *paused_since_ > since) return std::nullopt;
@@ -49,7 +51,8 @@ class Backlog {
   const uint64_t bytes_max_;
   mutable Mutex mutex_;
   uint64_t bytes_ DT_GUARDED_BY(mutex_) = 0;
-  std::optional<Clock::time_point> paused_since_ DT_GUARDED_BY(mutex_);  // or since when nothing was taken
+  std::optional<Clock::time_point> paused_since_
+      DT_GUARDED_BY(mutex_);  // when reading paused, or when the network last took a message
 };
 
 }  // namespace dtrain::rpc

@@ -140,8 +140,8 @@ std::optional<std::string> refusal_with(const Tls& tls, const net::Endpoint& pee
   const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
   if (!shaken) return std::nullopt;
   if (*shaken == 0) return handshake_failure(connection.get(), to_text(peer));
-  // A server that accepts the client's certificate begins to speak HTTP/2. One that refuses it says so or, as gRPC's does, only
-  // closes the connection.
+  // A server that accepts the client's certificate begins to speak HTTP/2. One that refuses it says so or, as gRPC's
+  // does, only closes the connection.
   char first = 0;
   const auto got = complete(connection.get(), deadline, [&] { return SSL_read(connection.get(), &first, 1); });
   if (got != 0) return std::nullopt;

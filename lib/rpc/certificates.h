@@ -1,4 +1,4 @@
-// Says what is wrong with certificates, of which gRPC tells a caller only that there is no connection.
+// Finds out what is wrong with certificates. gRPC itself tells a caller only that there is no connection.
 #pragma once
 
 #include <chrono>
@@ -11,16 +11,17 @@
 
 namespace dtrain::rpc {
 
-// Code::kUsage, naming the flag, if these cannot be used: a text is not in PEM form, the certificate does not belong to the
-// key, is not valid today, or was not signed by the authority.
+// Code::kUsage, naming the flag, if these cannot be used: a text is not in PEM form, the certificate does not belong to
+// the key, is not valid today, or was not signed by the authority.
 Result<> check_certificates(const Tls& tls);
 
-// How long a connection may be missing before its peer is asked for the reason with tls_refusal(), and how often it is asked.
+// How long a connection may be missing before its peer is asked for the reason with tls_refusal(), and how often it is
+// asked.
 inline constexpr std::chrono::milliseconds kLookAtTls{1'000};
 
-// Connects, and tells why a connection to this address can never be made: somebody listens there, but one of the two
-// certificates is refused, or only one side speaks TLS. Nullopt if one can be made, or if nobody answers within `limit`.
-// Without `tls` this process does not speak it. The process must ignore SIGPIPE.
+// Connects, and returns why no connection to this address can ever be made: a process listens there, but one of the two
+// certificates is refused, or only one side speaks TLS. Nullopt if a connection can be made, or if there is no answer
+// within `limit`. Without `tls` this process does not use TLS. The process must ignore SIGPIPE.
 std::optional<std::string> tls_refusal(const net::Endpoint& peer, const std::optional<Tls>& tls,
                                        std::chrono::milliseconds limit);
 

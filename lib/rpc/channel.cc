@@ -37,8 +37,8 @@ constexpr int kKeepaliveMs = 20'000;
 // it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of a
 // job has a call open all the time. gRPC's own limits are two minutes for the handshake and none for idle connections.
 constexpr int kSilenceMs = 5'000;
-// gRPC looks once in this time whether there was a call since it last looked, so a connection lives for up to twice as long
-// after its last call.
+// gRPC looks once in this time whether there was a call since it last looked, so a connection lives for up to twice as
+// long after its last call.
 constexpr int kIdleMs = 2'000;
 
 // Calls at once over one connection. A member has a control stream and one or two calls, or one data stream and perhaps
@@ -70,8 +70,8 @@ grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
   if (traffic == Traffic::kData && this_host) arguments.SetSocketMutator(loopback_mutator());
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, traffic == Traffic::kData ? kDataMessageMax : kControlReplyMax);
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // What breaks is tried again here. With gRPC 1.51's own repetition of calls, about one stream in several thousand that
-  // lost its connection never ended, so nobody opened another.
+  // What breaks is tried again here. With gRPC 1.51's own repetition of calls, about one stream in several thousand
+  // that lost its connection never ended, so nobody opened another.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
@@ -225,8 +225,8 @@ Result<Listener> listen(const net::Listen& where, const Security& security, Traf
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
-  // gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when accept
-  // fails, as it does in a process that has no descriptor left.
+  // gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when
+  // accept fails, as it does in a process that has no descriptor left.
   const auto take = [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); };
   listener.acceptor = std::make_unique<net::AcceptorThread>(
       std::move(opened->sockets), net::AcceptorLimits::of_process(), log, [take](UniqueFd connection) {

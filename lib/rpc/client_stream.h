@@ -1,4 +1,4 @@
-// The caller's end of a bidirectional stream, over gRPC's callback API.
+// The calling end of a bidirectional stream, over gRPC's callback API.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -80,7 +80,8 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     act(queue_.written());
   }
   void OnDone(const grpc::Status& status) override {
-    // If the owner no longer waits, the stream is never destroyed, because it may hold the last reference to the channel.
+    // If the owner no longer waits, the stream is never destroyed, because it may hold the last reference to the
+    // channel.
     std::shared_ptr<ClientStream> last;
     token_.run([&] {
       last = std::move(self_);

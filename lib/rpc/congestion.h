@@ -1,16 +1,16 @@
-// TCP's congestion control on connections within one machine.
+// The congestion control of TCP on connections within one host.
 #pragma once
 
 struct grpc_socket_mutator;
 
 namespace dtrain::rpc {
 
-// Sets `cubic` on an accepted connection whose peer is this machine, whatever the kernel's default: bbr, made for paths
-// with loss and delay, halves what loopback carries.
+// Sets `cubic` on an accepted connection whose peer is this host. Some kernels use bbr by default, which is made for
+// paths with loss and delay and halves the throughput of loopback.
 void tune_loopback(int connection);
 
-// The same on the caller's side, for channels whose peer is this machine: for ChannelArguments::SetSocketMutator, which
-// takes it over. Null if this gRPC is not the release whose ABI is known here.
+// Does the same for a channel to this host: an argument of ChannelArguments::SetSocketMutator, which takes ownership.
+// Null if this release of gRPC is not the one whose ABI is known here.
 grpc_socket_mutator* loopback_mutator();
 
 }  // namespace dtrain::rpc

@@ -1,4 +1,4 @@
-// The messages of an all-gather as they travel, and back.
+// Converts the contributions to an all-gather to protobuf messages, and back.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 namespace dtrain::rpc {
 
 proto::Contribution to_proto(const job::Contribution& contribution);
-// nullopt: an empty message, or one of another build.
+// Nullopt if the message is empty or comes from another build.
 std::optional<job::Contribution> from_proto(const proto::Contribution& message);
-// Names the kind of the message: "run_start". Empty for an empty message.
+// The name of the kind of message, such as "run_start"; empty for an empty message.
 std::string kind_of(const proto::Contribution& message);
 
 }  // namespace dtrain::rpc

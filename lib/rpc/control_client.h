@@ -1,5 +1,5 @@
-// A worker's or server's line to the scheduler: joins, beats, agrees with the others, hears that the job is over. The
-// protocol: proto/scheduler.proto.
+// The client of the scheduler in a worker or server: joins the job, sends heartbeats, takes part in barriers and sums,
+// and learns when the job is over. The protocol is in proto/scheduler.proto.
 #pragma once
 
 #include <chrono>
@@ -27,26 +27,27 @@ struct ControlOptions {
   std::chrono::milliseconds heartbeat_interval{2'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::chrono::milliseconds scheduler_grace{30'000};
-  telemetry::Tracer* tracer = nullptr;  // hears of traces, and of the scheduler's clock; null: nobody does
-  std::chrono::milliseconds barrier_timeout{3'600'000};  // a barrier that nobody's loss ended by then is a bug
-  // The heartbeats carry its metrics. Must outlive the client. Null: they carry none.
+  telemetry::Tracer* tracer = nullptr;                   // is told of traces and of the scheduler's clock; may be null
+  std::chrono::milliseconds barrier_timeout{3'600'000};  // no barrier takes so long: a lost process ends it earlier
+  // Heartbeats carry the metrics of this registry, which must outlive the client. Null: they carry none.
   telemetry::Registry* registry = nullptr;
 };
 
-// Heartbeats have a thread of their own. Of Coordinator's methods one thread is the caller; the others: any thread.
+// Heartbeats are sent by a thread of this object. The methods of Coordinator are called by one thread, the others by
+// any.
 class ControlClient : public job::Coordinator {
  public:
   // Does not connect yet. `waits` must outlive it.
   static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);
 
-  // Called at most once, by join, if a worker of the job lacks an index. By then everybody has joined, rank() and
-  // workers() are known, and the workers may call sum() and all_gather(); start_timeout does not count any more. Null: nothing to do, as
-  // for servers.
+  // Called at most once, by join, if a worker of the job lacks an index of its record files. At that time all processes
+  // have joined, rank() and workers() are known, the workers may call sum() and all_gather(), and start_timeout no
+  // longer applies. Null for processes that have nothing to do then, such as servers.
   using Prepare = std::function<Result<Records>()>;
 
-  // Returns when everybody has joined and is prepared. Tries again while the scheduler cannot be reached, until
-  // start_timeout (Code::kStartup). kUsage: other flags, rank taken. kDenied: token, build. kPreempted: after
-  // request_stop.
+  // Returns when all processes have joined and are prepared. While the scheduler cannot be reached, it tries again,
+  // until start_timeout (Code::kStartup). kUsage: the flags differ, or the rank is taken. kDenied: the token or the
+  // build is wrong. kPreempted: request_stop was called.
   virtual Result<JoinReply> join(const JoinRequest& request, const Prepare& prepare) = 0;
   Result<JoinReply> join(const JoinRequest& request) { return join(request, nullptr); }
 
@@ -55,8 +56,8 @@ class ControlClient : public job::Coordinator {
   // it before join; it must be short.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
 
-  // A signal asked this process to stop. Before the join has returned: it returns kPreempted. After: the workers stop,
-  // as may_begin says, and the servers with them.
+  // Call it when a signal asks this process to stop. If join has not returned yet, it returns kPreempted. Otherwise all
+  // workers stop, as may_begin tells them, and the servers stop with them.
   virtual void request_stop() = 0;
 
   // Asks the scheduler for a trace of the next steps of all processes; see rpc::Scheduler::request_trace.
@@ -66,12 +67,13 @@ class ControlClient : public job::Coordinator {
   // before. Any thread may call it. done() then tells the scheduler why, and with it the other processes.
   virtual void fail_with(const Error& error) = 0;
 
-  // Servers: until all workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
+  // For servers: returns when all workers are done. kPreempted if the job was asked to stop; the job's error if it
+  // failed.
   virtual Result<> wait_finish() = 0;
 
-  // The process ends: nothing or why. Tells the scheduler again and again until it has acknowledged that, for
-  // scheduler_grace at most, and for 2 s once the scheduler has said that the job is over: it may be gone. Then ends the
-  // heartbeats.
+  // Tells the scheduler that this process ends, and with which error, if any. Repeats that until the scheduler has
+  // acknowledged it, for at most scheduler_grace; once the scheduler has said that the job is over, for at most 2 s,
+  // because the scheduler may have ended. Then ends the heartbeats.
   virtual void done(const Result<>& outcome) = 0;
 
   // The job's error, if there is one.

@@ -1,4 +1,4 @@
-// The form on the network of the control messages between workers and servers (kvstore/wire/control.h).
+// How the control messages between workers and servers (kvstore/wire/control.h) are encoded on the network.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 namespace dtrain::rpc {
 
 inline constexpr uint32_t kControlMagic = 0x31435444;  // "DTC1"
-// The magic number and the size of the protobuf that follows.
+// The size of the prefix: the magic number, and the size of the protobuf that follows.
 struct ControlPrefix {
   uint32_t magic = kControlMagic;
   uint32_t size = 0;
 };
-// Larger ones are refused before they are read. Enough for the groups of 100,000 workers.
+// A larger protobuf is refused before it is read. This is enough for the groups of 100,000 workers.
 inline constexpr uint32_t kControlBytesMax = 1 << 20;
 
-// The prefix and the protobuf. `head` is not a Header.
+// Returns the prefix and the protobuf. `head` is not a Header.
 std::string to_control_bytes(const kvstore::Head& head);
-// Reads the protobuf. nullopt: not a valid control message.
+// Reads the protobuf. Nullopt if it is not a valid control message.
 std::optional<kvstore::Head> parse_control(std::span<const std::byte> protobuf);
 
 }  // namespace dtrain::rpc

@@ -1,4 +1,5 @@
-// The standing stream between one process and the scheduler: heartbeats out on a thread of their own, notices in.
+// The stream between one process and the scheduler that stays open during the job. A thread of this object sends
+// heartbeats on it; the scheduler sends notices.
 #pragma once
 
 #include <chrono>
@@ -20,20 +21,20 @@ namespace dtrain::rpc {
 // Any thread may call it.
 class ControlLine {
  public:
-  // What it is given must outlive it. `on_failure`: as ControlClient's.
+  // The arguments must outlive this object. `on_failure`: see ControlClient.
   ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
               std::function<void(const Error&)> on_failure);
   ~ControlLine();
 
   void start(Incarnation scheduler);
-  // No heartbeat and no callback comes any more.
+  // After it returns, no heartbeat is sent and no callback is called.
   void end();
 
   void request_stop();
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
-  // What this process reports now.
+  // Sets what the next heartbeats report.
   [[nodiscard]] proto::Heartbeat heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
   // Whether the scheduler has said that the job has failed or is done, so that it ends soon.
@@ -58,7 +59,7 @@ class ControlLine {
   [[nodiscard]] std::shared_ptr<Stream> stream() const DT_EXCLUDES(mutex_);
   void nudge() DT_REQUIRES(mutex_);
 
-  // From gRPC's threads, about the stream with this number.
+  // Called by gRPC's threads about the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
   void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
   void on_end(uint64_t id, const grpc::Status& status);

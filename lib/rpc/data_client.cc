@@ -30,7 +30,8 @@ using OutgoingStream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 constexpr milliseconds kLetGo{5'000};
 constexpr std::chrono::minutes kBetweenLines{1};  // of the log, about one server's broken connections
 
-// Whether gRPC may end a stream with this status because its connection broke, rather than because the server refuses it.
+// Whether gRPC may end a stream with this status because its connection broke, rather than because the server refuses
+// it.
 bool may_be_broken(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::INTERNAL:

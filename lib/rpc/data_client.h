@@ -24,10 +24,10 @@ struct DataClientOptions {
   // Connections to each server. One is served by one thread at a time at each end. ResNet-50 there and back on loopback
   // takes 1.25 times as long with 1 and 1.05 times with 2 (`bench kv`, 2 cores).
   int lanes = 4;
-  // A connection that breaks is opened again after 0.1 s, then after twice as long each time until the server has sent a
-  // message. The log names the server and the reason, at most once a minute. The scheduler decides whether the server is
-  // dead; a server that lives, but that this worker has not reached again for `reopen_limit`, is a failure of the worker,
-  // on_failure with kPeerLost.
+  // A connection that breaks is opened again after 0.1 s, then after twice as long each time until the server has sent
+  // a message. The log names the server and the reason, at most once a minute. The scheduler decides whether the server
+  // is dead; a server that lives, but that this worker has not reached again for `reopen_limit`, is a failure of the
+  // worker, on_failure with kPeerLost.
   std::chrono::milliseconds retry_first{100};
   std::chrono::milliseconds retry_last{5'000};
   std::chrono::milliseconds reopen_limit{std::chrono::hours(1)};
@@ -47,8 +47,8 @@ class DataClient {
   virtual Result<> connect(std::chrono::milliseconds limit) = 0;
   // The job has failed: connect() returns `why`, and no connection is opened again. Any thread.
   virtual void cancel(const Error& why) = 0;
-  // Called at most once, from a thread of the transport, when a server refuses this worker for good or cannot be reached
-  // again, or a reaction threw. Set it before connect; it must be short.
+  // Called at most once, from a thread of the transport, when a server refuses this worker for good or cannot be
+  // reached again, or a reaction threw. Set it before connect; it must be short.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
   // Ends connect() and every stream; nothing comes any more. Any thread, but not inside an event.
   virtual void close() = 0;

@@ -1,5 +1,5 @@
-// Messages of kvstore/wire/message.h as gRPC carries them: the header in the first slice, the payload as it lies in
-// memory in the second. No copy is made of a payload on either side.
+// The messages of kvstore/wire/message.h in the form that gRPC carries: the first slice is the header, the second is
+// the payload in place. Neither side copies a payload.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -18,21 +18,21 @@
 
 namespace dtrain::rpc {
 
-// The largest message between a worker and a server: the payload of the largest slice, and what comes before it. A data
-// message has a header of 64 bytes, and a control message with values a protobuf of less than 100. Only a Regroup, which
-// has no values, has a longer one, of at most kControlBytesMax. gRPC ends the stream of a peer that sends more.
+// The largest message between a worker and a server: the payload of the largest slice after a header of 64 bytes, or
+// after a protobuf of less than 100 bytes for a control message with values. Only a Regroup, which has no values, has a
+// longer protobuf, of at most kControlBytesMax. gRPC ends the stream of a peer that sends a larger message.
 inline constexpr size_t kHeadBytesMax = 256;
 inline constexpr size_t kDataMessageBytesMax = kvstore::kPayloadBytesMax + kHeadBytesMax;
 static_assert(sizeof(kvstore::Header) <= kHeadBytesMax);
 static_assert(sizeof(ControlPrefix) + kControlBytesMax <= kDataMessageBytesMax);
 
-// The payloads that gRPC holds. A stream's end does not mean that its connection has let go of them: whoever owns the
-// memory waits for this.
+// Counts the payloads to which gRPC still refers. Its connection may refer to them after their stream has ended, so the
+// owner of their memory waits until there are none.
 class Outstanding {
  public:
   void add();
   void remove();
-  // False: some are still held after `limit`. `whose` names the other end in the list of open waits.
+  // Returns false if gRPC still refers to some after `limit`. `whose` names the peer in the list of open waits.
   [[nodiscard]] bool wait_none(Waits& waits, const std::string& whose, std::chrono::milliseconds limit);
 
  private:
@@ -43,15 +43,15 @@ class Outstanding {
 
 grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding);
 
-// Reads messages one after the other; its memory is used again for each.
+// Reads one message after the other and reuses its memory.
 class MessageReader {
  public:
-  // nullopt: not a message of ours. The pieces are valid until the next call.
+  // Nullopt if this is no valid message. The pieces of payload() are valid until the next call.
   std::optional<kvstore::Head> read(const grpc::ByteBuffer& buffer);
   [[nodiscard]] kvstore::Pieces payload() const { return std::span(pieces_).subspan(first_); }
 
  private:
-  // Copies the next bytes of the message; false if it has fewer.
+  // Copies the next bytes of the message. Returns false if fewer are left.
   bool take(std::span<std::byte> out);
   std::optional<kvstore::Head> read_header(const ControlPrefix& first_bytes);
   std::optional<kvstore::Head> read_control(uint32_t size);

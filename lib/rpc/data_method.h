@@ -1,4 +1,4 @@
-// The names of proto/data.proto, for the two ends.
+// The names that both ends of proto/data.proto use.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ inline constexpr const char* kRankKey = "dtrain-rank";
 inline constexpr const char* kIncarnationKey = "dtrain-incarnation";
 inline constexpr const char* kLaneKey = "dtrain-lane";
 
-// In the answer's initial metadata: the stream stands. gRPC hands out empty metadata with a refusal, too.
+// The server puts this key into its initial metadata when it accepts a stream. It is needed because gRPC also delivers
+// initial metadata, which is empty, when a stream is refused.
 inline constexpr const char* kAcceptedKey = "dtrain-accepted";
 
 inline std::string exchange_method() {

@@ -235,7 +235,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     return "workers" + ranks;
   }
 
-  // Ends the streams of workers that have not read for too long. Their threads cannot: nothing happens on such a stream.
+  // Ends the streams of workers that have not read for too long. Their threads cannot: nothing happens on such a
+  // stream.
   void watch() {
     name_thread("unread");
     const Result<> outcome = catching(

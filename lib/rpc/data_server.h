@@ -1,4 +1,5 @@
-// A server's end of the workers' pipes: kvstore/wire/transport.h over gRPC streams. The protocol: proto/data.proto.
+// The server's end of the pipes to the workers: implements kvstore/wire/transport.h over gRPC streams. The protocol is
+// in proto/data.proto.
 #pragma once
 
 #include <chrono>
@@ -19,8 +20,9 @@ namespace dtrain::rpc {
 struct DataServerOptions {
   net::Listen listen;
   Security security;
-  // A worker that does not read its answers is not read from while more than `unread_max` bytes wait on one of its
-  // streams. If it then takes nothing for `unread_limit`, the stream is ended and the log says so.
+  // While more than `unread_max` bytes of answers wait on a stream because the worker does not read them, nothing is
+  // read from that stream. If the worker then takes nothing for `unread_limit`, the stream is ended and the log says
+  // so.
   uint64_t unread_max = 64 << 20;
   std::chrono::milliseconds unread_limit{20'000};
 };
@@ -28,9 +30,8 @@ struct DataServerOptions {
 // Any thread may call it.
 class DataServer {
  public:
-  // Listens at once, so that the port is known before the join, and refuses workers until it is told who they are and
-  // what to do with their messages. Code::kStartup as rpc::listen.
-  // `waits` must outlive the server.
+  // Listens at once, so that the port is known before the join, and refuses workers until serve() is called. `waits`
+  // must outlive the server. Code::kStartup: see rpc::listen.
   static Result<std::unique_ptr<DataServer>> start(DataServerOptions options, Waits& waits, Log log);
   virtual ~DataServer() = default;  // closes
 
@@ -40,9 +41,9 @@ class DataServer {
   // process must end, because a message is lost. on_failure must be short and must not close the server.
   virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
                      std::function<void(const Error&)> on_failure) = 0;
-  // Ends all streams and the listener; no event comes any more.
+  // Ends all streams and the listener. After it returns, there are no more events.
   virtual void close() = 0;
-  // Cuts the worker's streams, as a network would: tests.
+  // For tests: breaks the worker's streams as a network failure would.
   virtual void cut(uint32_t worker) = 0;
 };
 

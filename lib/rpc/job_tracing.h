@@ -1,4 +1,4 @@
-// The traces of a job, as the scheduler keeps them: which steps the next one is of, and who has written it.
+// The scheduler's record of the traces of a job: which steps each trace covers, and which workers have written it.
 #pragma once
 
 #include <chrono>
@@ -19,33 +19,33 @@ class JobTracing {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr uint64_t kStepsMax = 1'000;
-  // Between the beginnings of two traces. A signal to a launcher reaches all processes, which all ask for a trace, but
-  // not at the same moment.
+  // The least time between the starts of two traces. When a signal to a launcher asks for a trace, all processes pass
+  // the request on, at slightly different moments.
   static constexpr std::chrono::seconds kPause{5};
-  // A trace does not wait for a worker that has made no step for so long, nor for five of its usual steps.
+  // A trace does not wait for a worker that has made no step for this time and for five times its usual step.
   static constexpr std::chrono::seconds kIdleMax{120};
 
   // `tracer`: of the scheduler's process, whose --trace is trace 1 of all processes; null: its own work is not traced.
   JobTracing(uint32_t workers, telemetry::Tracer* tracer, Log log);
 
-  // The scheduler begins at `now`, where its clock is 0.
+  // `now` becomes 0 on the scheduler's clock.
   void begin(Clock::time_point now);
-  // By worker, the number of its group: workers of one group make the same steps, and trace the same ones. Empty: all
-  // are in one group.
+  // By worker, the number of its group. The workers of a group make the same steps and trace the same ones. Empty: all
+  // workers are in one group.
   void set_groups(std::vector<uint32_t> group_of) { group_of_ = std::move(group_of); }
-  // A worker's heartbeat: the steps that it has made, and the number of the last trace that it has written.
+  // Takes from a worker's heartbeat the steps that it has made and the number of the last trace that it has written.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
-  // The new trace, of steps that no worker has begun when it hears of it, as far as their speed tells.
-  // Code::kUnavailable says why there is none now.
+  // Starts a trace of steps that, judging by their speed, no worker will have begun when it is told of the trace.
+  // Code::kUnavailable: there can be none now, and why.
   Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
-  // Ends a trace that only waits for workers which make no steps. Call it now and then.
+  // Ends a trace that only waits for workers that make no steps. To be called from time to time.
   void give_up_idle(Clock::time_point now);
 
-  // The newest trace, if the processes have to be told of it.
+  // The newest trace, if there are processes that must be told of it.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
-  // The trace with this number and those before it are over: all workers have written them, or were given up.
+  // The number of the last trace that is over, as are all before it: each worker has written it or was given up.
   [[nodiscard]] uint64_t traced() const { return traced_; }
-  // Of the scheduler's process, if what it does now is about a step that some worker traces, else null.
+  // The timeline of the scheduler's own process if it works now on a step that some worker traces, else null.
   [[nodiscard]] telemetry::Timeline* timeline() const;
 
  private:

@@ -1,4 +1,4 @@
-// What the scheduler and the members of a job tell each other, as values.
+// The messages between the scheduler and the other processes of a job, as values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Node {
   Member member;
   Incarnation incarnation = 0;
   std::string address;    // servers: "host:port" of their data service; workers: where they are, without a port
-  std::string host = {};  // its name for itself, told to the scheduler alone
+  std::string host = {};  // its own host name, which only the scheduler learns
 };
 
 struct JoinRequest {
@@ -28,13 +28,13 @@ struct JoinRequest {
   std::optional<uint32_t> want_rank = {};
   std::string host = {};
   std::string address = {};    // servers: "host:port" where workers reach them; workers: where they are
-  std::string job_text = {};   // own flags, lines "key = value"; the value "auto" agrees with anything
+  std::string job_text = {};   // its own flags, as lines "key = value"; the value "auto" agrees with every other
   uint64_t records_train = 0;  // workers: of their data set
   uint64_t records_val = 0;
   bool lacks_index = false;  // workers: a record file has no index, so the numbers of records are not known yet
 };
 
-// What a worker says of its data when it is prepared.
+// What a worker reports about its data when it is prepared.
 struct Records {
   uint64_t train = 0;
   uint64_t val = 0;

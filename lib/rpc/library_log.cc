@@ -19,8 +19,8 @@ struct LimitedLog {
   net::OncePerSecond limit;  // a stranger who connects again and again decides how many lines there are
 };
 
-// gRPC takes a function without an argument of ours, so this is global. It is never destroyed, because gRPC's threads may
-// write until the process ends.
+// gRPC takes a function without an argument of ours, so this is global. It is never destroyed, because gRPC's threads
+// may write until the process ends.
 struct Current {
   Mutex mutex;
   std::shared_ptr<LimitedLog> log DT_GUARDED_BY(mutex);  // null: lines go nowhere

@@ -1,13 +1,13 @@
-// What gRPC itself writes to stderr.
+// The log lines of the gRPC library.
 #pragma once
 
 #include "base/log.h"
 
 namespace dtrain::rpc {
 
-// While this object lives, gRPC's own lines ("... Handshake failed with fatal error ...") go to the files of `log` instead of
-// to stderr, at most one a second; after it, they go nowhere. What a user must know of them comes as an Error with an address
-// and a cause. A process has one, which it makes before it uses gRPC.
+// While this object exists, gRPC's own log lines ("... Handshake failed with fatal error ...") are written to the files
+// of `log` instead of stderr, at most one a second; afterwards they are dropped. What a user must know about them is
+// reported as an Error with an address and a cause. A process makes one such object before it uses gRPC.
 class LibraryLines {
  public:
   explicit LibraryLines(Log log);

@@ -1,6 +1,6 @@
-// The connection of a worker to one server, as a pure state machine in the time of its caller (data_client.cc does what it
-// says). A connection is several streams that stand and fall together: if one ends, all do, so that what was not answered is
-// sent again as a whole. When the last one has ended, all are opened again after a delay.
+// The connection of a worker to one server, as a pure state machine in the time of its caller (data_client.cc does what
+// it says). A connection is several streams that stand and fall together: if one ends, all do, so that what was not
+// answered is sent again as a whole. When the last one has ended, all are opened again after a delay.
 #pragma once
 
 #include <chrono>
@@ -38,8 +38,8 @@ class LinkState {
   void distrust() { is_trusted_ = false; }
   // All streams are told to end.
   void break_off();
-  // A stream has ended. `has_answered`: the server has sent a message on any of the present ones. If it was the last one:
-  // the delay before the next attempt, which doubles until the server has answered.
+  // A stream has ended. `has_answered`: the server has sent a message on any of the present ones. If it was the last
+  // one: the delay before the next attempt, which doubles until the server has answered.
   std::optional<std::chrono::milliseconds> end(Time now, bool has_answered);
   void close() { phase_ = Phase::kClosed; }
 

@@ -41,8 +41,8 @@ void OpenBarrier::repeat(Incarnation to) {
   calls_.erase(it);
 }
 
-// Takes the contributions out of `requests`. Sums are added in the order of ranks, so that they do not depend on the order
-// of arrival.
+// Takes the contributions out of `requests`. Sums are added in the order of ranks, so that they do not depend on the
+// order of arrival.
 proto::BarrierReply OpenBarrier::make_reply(std::map<uint32_t, proto::BarrierRequest>&& requests) const {
   proto::BarrierReply reply;
   for (auto& [rank, request] : requests) {

@@ -1,5 +1,5 @@
-// The calls of workers that wait in the scheduler's open barrier, what they have brought, and the answer of the last
-// barrier. Who may enter and when the barrier is complete is decided by sync/membership.h. One thread uses it.
+// The workers' calls that wait in the scheduler's open barrier, their contributions, and the answer of the last
+// barrier. sync/membership.h decides who may enter and when the barrier is complete. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@ class OpenBarrier {
  public:
   explicit OpenBarrier(uint32_t workers) : workers_(workers) {}
 
-  // A call of the worker with this rank (nullopt: unknown); an earlier call of the same process is dead, and refused.
+  // Adds a call of the worker with this rank (nullopt: unknown). An earlier call of the same process is refused,
+  // because its caller has given it up.
   void enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank);
-  // Nothing happens if the process waits in no call.
+  // Has no effect if no call of this process waits.
   void refuse(Incarnation incarnation, const grpc::Status& status);
   void refuse_all(const grpc::Status& status);
   void cancel(Incarnation incarnation, uint64_t call);
 
-  // All have entered: answers every call. The next barrier is number seq + 1.
+  // Answers every call when all workers have entered. The next barrier has the number seq + 1.
   void release(uint64_t seq);
-  // Answers a call for the last barrier.
+  // Answers a repeated call for the last barrier.
   void repeat(Incarnation to);
 
  private:

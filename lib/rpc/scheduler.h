@@ -1,5 +1,5 @@
-// The scheduler of a job: brings the processes together, hears their hearts, lets them agree, and ends the job.
-// Decisions are sync/membership.h; this carries them out over gRPC. The protocol: proto/scheduler.proto.
+// The scheduler of a job: lets the processes join, receives their heartbeats, runs their barriers, and ends the job.
+// sync/membership.h makes the decisions, and this carries them out over gRPC. The protocol is in proto/scheduler.proto.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@
 
 namespace dtrain::rpc {
 
-// Everybody has joined.
+// The job when all processes have joined.
 struct Joined {
   std::vector<Node> nodes;  // workers by rank, then servers by rank
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
 
-// And what follows from it.
+// What the role that owns the scheduler derives from it.
 struct CompleteJob {
   std::string text;
   std::vector<uint32_t> stop_set_of = {};  // sync::membership::Ready
@@ -36,17 +36,17 @@ struct SchedulerOptions {
   Security security;
   sync::membership::Settings membership;
   telemetry::Tracer* tracer = nullptr;  // of this process; must outlive the scheduler. Null: its own work is not traced
-  // Completes the job (placement, shares, batches an epoch) before the answers go out. Called once, on the scheduler's
-  // thread. An error ends the start for all.
+  // Completes the job (placement, shares, batches of an epoch) before the joins are answered. Called once, by the
+  // scheduler's thread. An error ends the start of all processes.
   std::function<Result<CompleteJob>(const Joined&)> finish_job;
 };
 
 struct MemberPulse {
   Member member;
-  std::string host;  // its name for itself
+  std::string host;  // its own host name
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
-  bool is_lost = false;  // it ended without a word
+  bool is_lost = false;  // it ended without saying why
 };
 
 // Any thread may call it.
@@ -57,9 +57,10 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   [[nodiscard]] virtual uint16_t port() const = 0;
-  // nullopt: the job has not ended within `limit`. Else how it ended: the first error, or success.
+  // Waits for the end of the job, for at most `limit`; nullopt if it has not ended by then. Otherwise the first error,
+  // or success.
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
-  // A signal asked this process to stop: the job stops.
+  // Call it when a signal asks this process to stop: the job stops.
   virtual void request_stop() = 0;
   using TraceAnswer = std::function<void(const Result<telemetry::TraceRequest>&)>;
   // Asks for a trace of `steps` steps of all processes, which write it into their run directories (telemetry/tracer.h);
@@ -67,7 +68,7 @@ class Scheduler {
   // `answer`, which may be null, is called by the scheduler's thread with the trace, or with why there is none; not at
   // all after the end.
   virtual void request_trace(uint64_t steps, TraceAnswer answer) = 0;
-  // What each process reported last: servers and workers by rank; empty before the start.
+  // The last report of each process: servers and workers, by rank; empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };
 

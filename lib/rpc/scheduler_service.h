@@ -1,4 +1,4 @@
-// The scheduler's side of proto/scheduler.proto: checks callers and messages, and hands what is in order to one owner.
+// The scheduler's side of proto/scheduler.proto: checks callers and messages, and passes valid ones on to one owner.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -24,8 +24,8 @@ using BarrierCall = PendingCall<proto::BarrierRequest, proto::BarrierReply>;
 using DoneCall = PendingCall<proto::DoneRequest, proto::DoneReply>;
 using ControlCall = ServerStream<proto::Down, proto::Up>;
 
-// What came in. All methods are called from gRPC's threads: the owner posts them to its own and returns. Each call gets
-// one answer there.
+// The owner's interface. All methods are called by gRPC's threads; the owner posts the work to its own thread, which
+// answers each call once, and returns.
 class SchedulerCalls {
  public:
   virtual ~SchedulerCalls() = default;
@@ -39,8 +39,8 @@ class SchedulerCalls {
   virtual void on_stream_end(Incarnation incarnation, const ControlCall* stream) = 0;
 };
 
-// The generated service takes only the stream. The other methods are marked generic, because gRPC would read their
-// requests before it asks for a reaction.
+// The generated service handles only the stream. The other methods are marked generic, because gRPC would otherwise
+// read their requests before it asks for a reactor.
 using ControlService = proto::Scheduler::WithGenericMethod_Join<proto::Scheduler::WithGenericMethod_Barrier<
     proto::Scheduler::WithGenericMethod_Done<proto::Scheduler::WithCallbackMethod_Control<proto::Scheduler::Service>>>>;
 
@@ -52,10 +52,10 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   void add_to(grpc::ServerBuilder& builder);
 
-  // From now on every new call is refused with job_is_over() (rpc/status.h).
+  // Refuses every new call with job_is_over() (rpc/status.h) from now on.
   void close() { closed_ = true; }
-  // After the server's shutdown: returns true when no call is left. False: gRPC did not end all of them within
-  // Tracker::kLimit; they do nothing more.
+  // To be called after the server's shutdown. Returns true when no call is left, or false if gRPC has not ended all of
+  // them within Tracker::kLimit; the others have no effect any more.
   [[nodiscard]] bool wait_idle() { return tracker_.wait_idle(); }
 
  private:

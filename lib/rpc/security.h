@@ -1,5 +1,5 @@
-// What a peer must prove: the job's token, the build id, the protocol version, and certificates. Checked on every call
-// and every stream.
+// What a peer must show on every call and stream: the job's token, the build id, the protocol version, and, with TLS, a
+// certificate.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace dtrain::rpc {
 
-// Changes when a message or its meaning does (proto/, kvstore/wire).
+// To be increased when a message or its meaning changes (proto/, kvstore/wire).
 inline constexpr uint32_t kProtocolVersion = 5;
 
-// PEM texts. Both sides show a certificate, and accept one that the authority has signed.
+// PEM texts. Both sides present a certificate and accept one that the authority has signed.
 struct Tls {
   std::string certificate;
   std::string key;
   std::string authority;
 };
-// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there. Whether the
-// certificates can be used, certificates.h tells.
+// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there. certificates.h
+// checks whether the certificates can be used.
 Result<Tls> read_tls(const std::string& certificate_file, const std::string& key_file,
                      const std::string& authority_file);
 
-// The same on all sides of a job. Whether it may do without a token is the caller's decision.
+// The same in all processes of a job. The caller decides whether the token may be empty.
 struct Security {
   std::string token;  // empty: none
   std::string build_id;
@@ -32,7 +32,8 @@ struct Security {
   std::optional<Tls> tls;
 };
 
-// 64 random bits from the system, not 0: which start of which process a message comes from.
+// 64 random bits from the system, not 0. They identify the process that a message comes from, also among processes that
+// have had the same rank one after the other.
 uint64_t make_incarnation();
 
 }  // namespace dtrain::rpc

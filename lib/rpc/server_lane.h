@@ -1,4 +1,4 @@
-// The messages of one lane of a worker, over all the streams that carry it one after the other.
+// One lane of a worker: its messages over all the streams that carry the lane one after the other.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 
 namespace dtrain::rpc {
 
-// A worker that has given up a stream opens another, and asks again for everything that has no answer. Messages of the
-// old stream may still be on their way to the receiver. They are dropped: if one of them came after its repetition, the
-// answer would be sent on the stream that is gone. Thread-safe.
+// A worker that has given up a stream opens another one and repeats all requests that have no answer. Messages of the
+// old stream may still be on their way to the receiver. They are dropped, because if one came after its repetition, its
+// answer would be sent on the old stream. Thread-safe.
 class ServerLane {
  public:
   explicit ServerLane(kvstore::ServerEvents& receiver) : receiver_(&receiver) {}

@@ -21,8 +21,8 @@ namespace dtrain::rpc {
 // Messages go out in the order of sending, from any thread. It keeps itself alive until gRPC is done with it; who holds
 // it longer may still call it, to no effect.
 //
-// A caller that does not read is not read from: while more than `unread_max` bytes wait for it, its messages stay in the
-// network. So no caller can make its process queue more than that and the answers to what it had sent before.
+// A caller that does not read is not read from: while more than `unread_max` bytes wait for it, its messages stay in
+// the network. So no caller can make its process queue more than that and the answers to what it had sent before.
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:

@@ -9,16 +9,17 @@
 namespace dtrain::rpc {
 
 proto::Failure to_failure(const Error& error);
-// A code that does not exist becomes kInternal.
+// A code that dtrain does not have becomes kInternal.
 Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);
-// Whether the same call may succeed later. Our own errors come with details, and of these only Code::kUnavailable says
-// so. Without details the status is gRPC's: a connection that breaks yields UNAVAILABLE, but also INTERNAL, UNKNOWN and
-// others, depending on where it broke. A fault that stays yields these, too, so the caller needs a limit.
+// Whether the same call may succeed later. A status with details is an error of dtrain, of which only
+// Code::kUnavailable may pass. A status without details is gRPC's own: a broken connection gives UNAVAILABLE, but also
+// INTERNAL, UNKNOWN and others, depending on where it broke. Permanent faults give these too, so the caller needs a
+// time limit.
 bool is_worth_retrying(const grpc::Status& status);
 
-// How the scheduler ends the calls and streams that are open when it ends itself.
+// The status with which the scheduler ends the calls and streams that are open when it ends.
 grpc::Status job_is_over();
 bool is_job_over(const grpc::Status& status);
 

@@ -1,5 +1,5 @@
-// Where the training thread asks before each step, and where the control thread can hold it: the workers of a job that
-// is asked to stop end each before a step that sync/membership.h says.
+// Asked by the training thread before each step, and closed by the control thread: when a job is asked to stop, each
+// worker stops before a step that sync/membership.h chooses.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,14 @@ class StepGate {
  public:
   explicit StepGate(Waits& waits) : waits_(waits) {}
 
-  // Training thread: true: begin `step`. false: end before it. Waits while held. The job's error once there is one.
+  // For the training thread: true if it may begin `step`, false if it must end before it. Waits while the gate is held.
+  // Returns the job's error once there is one.
   Result<bool> may_begin(uint64_t step);
 
-  // Control thread: from now on no step begins that has not begun. Returns how many have.
+  // For the control thread: holds the gate, so that no further step begins. Returns the number of steps that have
+  // begun.
   uint64_t hold();
-  // Steps 0 .. steps - 1 are to be done, none later.
+  // Opens the gate for the steps 0 .. steps - 1, and for none after them.
   void stop_after(uint64_t steps);
   void fail(Error error);
   [[nodiscard]] uint64_t steps_begun() const;

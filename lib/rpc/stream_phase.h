@@ -1,5 +1,6 @@
-// How the called end of a stream ends, as a pure state machine (server_stream.h does what it says). gRPC wants Finish to be
-// called once, when nothing is written any more, and the context, by which a stream is cut, lives only until then.
+// How the called end of a stream ends, as a pure state machine (server_stream.h does what it says). gRPC wants Finish
+// to be called once, when nothing is written any more, and the context, by which a stream is cut, lives only until
+// then.
 #pragma once
 
 #include <array>

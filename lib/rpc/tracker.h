@@ -1,4 +1,4 @@
-// Waits for the users of an object that is about to be destroyed.
+// Lets an object that is about to be destroyed wait for the calls that still use it.
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,12 @@
 
 namespace dtrain::rpc {
 
-// Counts the calls that gRPC still holds, so that the destructor of their owner can wait for the last one. gRPC finishes
-// every cancelled call, and every call of a server that shuts down; a limit covers the case that it does not. The
-// counters are shared by the tracker and its tokens, so a token may outlive both the tracker and the owner.
+// Counts the calls that gRPC still holds, so that the destructor of their owner can wait for the last one. gRPC
+// finishes every cancelled call, and every call of a server that shuts down; a limit covers the case that it does not.
+// The counters are shared by the tracker and its tokens, so a token may outlive both the tracker and the owner.
 class Tracker {
  public:
-  // More than gRPC ever needs to cancel a call.
+  // Longer than gRPC ever takes to cancel a call.
   static constexpr std::chrono::seconds kLimit{60};
 
  private:
@@ -51,7 +51,7 @@ class Tracker {
     Mutex mutex_;
     ConditionVariable changed_;
     int tokens_ DT_GUARDED_BY(mutex_) = 0;
-    int reactions_ DT_GUARDED_BY(mutex_) = 0;  // that run now
+    int reactions_ DT_GUARDED_BY(mutex_) = 0;  // that are running now
     bool abandoned_ DT_GUARDED_BY(mutex_) = false;
   };
 
@@ -63,7 +63,8 @@ class Tracker {
     Token(const Token&) = delete;
     Token& operator=(const Token&) = delete;
 
-    // Runs a reaction that uses the owner, unless the owner has stopped waiting and may be gone. Returns whether it ran.
+    // Runs a reaction that uses the owner, unless the owner has stopped waiting and may not exist any more. Returns
+    // whether it ran.
     template <class Reaction>
     bool run(Reaction&& reaction) {
       if (!state_->enter()) return false;

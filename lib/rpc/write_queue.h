@@ -1,6 +1,6 @@
-// The messages that wait to be sent on one stream. gRPC allows one write at a time, from any thread. It may call back
-// before the call that starts a write has returned, so gRPC must not be called under the lock. Therefore the queue
-// returns what the caller has to do.
+// The messages that wait to be sent on one stream. gRPC allows one write at a time, from any thread, and may call back
+// before the call that starts a write has returned. So gRPC must not be called under the lock, and the queue returns
+// what its caller has to do.
 #pragma once
 
 #include <cstddef>
