@@ -25,7 +25,6 @@ std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
        .default_text = "the validation data in --data-dir, or those of the run"},
       training_row("data-val-idx", DT_FIELD(ScoreOptions, model.flags.data.data_val_idx), "next to the .rec file"),
       training_row("label-width", DT_FIELD(ScoreOptions, model.flags.job.augment.label_width), kOfModel),
-      training_row("label-names", DT_FIELD(ScoreOptions, model.flags.job.augment.label_names), kOfModel),
   };
 }
 

@@ -100,7 +100,6 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   DT_TRY_VOID(consumer.take(options.num_warmup_batches));
 
   const images::Stages before = data.train->stages();
-  const data::CacheUse cache_before = data.train->cache_use();
   const double cpu_before = cpu_seconds();
   const Clock::time_point begin = Clock::now();
   // Batches are read ahead whenever this thread has no core, so a short measurement could find all of its batches ready. They
@@ -115,9 +114,7 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
                           .seconds = seconds,
                           .cpu_seconds = cpu_seconds() - cpu_before,
                           .bad_records = loader.bad_records(),
-                          .stages = data.train->stages() - before,
-                          .cache = data.train->cache_use(),
-                          .cache_hit_share = data.train->cache_use().hit_share(cache_before)};
+                          .stages = data.train->stages() - before};
 }
 
 const char* BenchInputResult::form() const {
@@ -140,24 +137,18 @@ std::string BenchInputResult::json() const {
                             {"decode", each(stages.decode)},
                             {"color", each(stages.color)},
                             {"resize_and_store", each(stages.rows)}};
-  if (cache.any()) object["data_cache"] = {{"hit_share", cache_hit_share}, {"bytes", cache.bytes}};
   return json_text(object);
 }
 
 std::string BenchInputResult::text() const {
   const auto each = [&](double time) { return ms_each(time, stages.pictures); };
   const double per_second = static_cast<double>(images) / seconds;
-  std::string text = fmt::format(
+  return fmt::format(
       "{}: {} images, as {}, in {:.2f} s by {} thread{}: {:.0f} images/s, {:.0f} per thread, {:.0f} per CPU second\n"
       "ms per image: read {:.3f}, header {:.3f}, decode {:.3f}, colors {:.3f}, resize and store {:.3f}\n",
       source, images, form(), seconds, threads, threads == 1 ? "" : "s", per_second, per_second / threads,
       static_cast<double>(images) / cpu_seconds, each(stages.read), each(stages.header), each(stages.decode),
       each(stages.color), each(stages.rows));
-  if (cache.any()) {
-    text += fmt::format("{:.0f} % of the images were in the data cache, which has {} in {} MiB\n",
-                        100 * cache_hit_share, cache.pictures, cache.bytes >> 20);
-  }
-  return text;
 }
 
 }  // namespace dtrain::bench

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/loading/loader.h"
-#include "data/sources/cache_use.h"
 #include "images/augmentation/stages.h"
 
 namespace dtrain::job {
@@ -34,8 +33,6 @@ struct BenchInputResult {
   double cpu_seconds = 0;  // of all threads of the process
   int64_t bad_records = 0;
   images::Stages stages;
-  data::CacheUse cache = {};   // at the end
-  double cache_hit_share = 0;  // of the images that were measured
 
   [[nodiscard]] const char* form() const;  // "pixels" or "numbers"
   [[nodiscard]] std::string json() const;  // one line

@@ -25,7 +25,7 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
   return {.share = {0, images.size()},
           .batch_size = batch,
           .batches = (count + batch - 1) / batch,
-          .labels = {{.name = "label", .position = 0, .classes = 0}},  // only shown, so any is allowed
+          .labels = {{.name = "label", .classes = 0}},  // only shown, so any is allowed
           .shuffle = flags.job.augment.shuffle,
           .shuffle_chunk_bytes = flags.job.augment.shuffle_chunk << 20,
           .seed = flags.job.seed.value_or(0),

@@ -11,7 +11,7 @@ std::optional<BaselineHeader> baseline_header(const jpeg_decompress_struct& info
   const bool is_baseline = info.progressive_mode == 0 && info.arith_code == 0 && info.data_precision == 8 &&
                            info.Ss == 0 && info.Se == DCTSIZE2 - 1 && info.Ah == 0 && info.Al == 0;
   const bool is_known = info.jpeg_color_space == (info.num_components == 1 ? JCS_GRAYSCALE : JCS_YCbCr);
-  const bool is_whole = info.comps_in_scan == info.num_components && info.scale_denom == 1;
+  const bool is_whole = info.comps_in_scan == info.num_components;
   if (!is_baseline || !is_known || !is_whole) return std::nullopt;
   BaselineHeader header{.height = static_cast<int>(info.image_height),
                         .width = static_cast<int>(info.image_width),

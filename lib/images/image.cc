@@ -61,11 +61,6 @@ Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
   return state.size;
 }
 
-ImageSize ImageDecoder::shrink(int divisor) {
-  if (is_jpeg(state_->file)) state_->size = state_->orientation.turned(state_->jpeg.shrink(divisor));
-  return state_->size;
-}
-
 Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   const Orientation& orientation = state_->orientation;
   if (!orientation.turns()) return read_stored(wanted, out);
@@ -124,13 +119,6 @@ Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomS
   if (to.height > from.height && to.width > from.width) return Interpolation::kCubic;
   if (to.height < from.height && to.width < from.width) return Interpolation::kArea;
   return Interpolation::kBilinear;
-}
-
-int divisor_before_resize(const ImageSize& from, const ImageSize& to) {
-  for (const int divisor : {8, 4, 2}) {
-    if (from.height >= divisor * to.height && from.width >= divisor * to.width) return divisor;
-  }
-  return 1;
 }
 
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out, Interpolation method) {

@@ -70,10 +70,6 @@ class ImageDecoder {
   // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels
   // that decode() gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
-  // Between the two: has read() decode a JPEG with edges that are `divisor` (2, 4 or 8) times shorter, rounded up,
-  // which is faster than decoding and resizing it, and returns this size. Other pictures, and JPEGs
-  // with sampling factors above 2, keep their size.
-  ImageSize shrink(int divisor);
   Result<Window> read(const Window& wanted, Image& out);
 
  private:
@@ -88,10 +84,6 @@ enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto 
 // The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
 // one of OpenCV's five, drawn.
 Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random);
-
-// By how much a picture of size `from` may be shrunk (ImageDecoder::shrink) before it is resized to `to`, so that the
-// resize enlarges neither edge: 2, 4 or 8; 1: not at all.
-int divisor_before_resize(const ImageSize& from, const ImageSize& to);
 
 // Resizes as cv::resize does; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
 // many.

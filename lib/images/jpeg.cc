@@ -130,22 +130,6 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   return ImageSize{info->image_height, info->image_width};
 }
 
-// The inverse cosine transform of a block then gives fewer pixels. JPEGs with sampling factors above 2 keep their size:
-// libjpeg-turbo transforms their chroma blocks to twice or four times the edge of their luma blocks, but not to the size
-// of the picture, and jpeg_crop_scanline computes the width of the chroma as if it did not do so. With factors up to 2,
-// chroma that is transformed to a larger edge has the size of the picture, and that width is not used.
-ImageSize JpegDecoder::shrink(int divisor) {
-  jpeg_decompress_struct* info = &state_->decompress;
-  constexpr int kFactorMax = 2;
-  if (std::max(info->max_h_samp_factor, info->max_v_samp_factor) > kFactorMax) {
-    return {info->image_height, info->image_width};
-  }
-  info->scale_num = 1;
-  info->scale_denom = static_cast<unsigned>(divisor);
-  const auto shrunk = [divisor](int64_t edge) { return (edge + divisor - 1) / divisor; };
-  return {shrunk(info->image_height), shrunk(info->image_width)};
-}
-
 namespace {
 
 // After the decompression has started.

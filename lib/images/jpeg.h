@@ -22,7 +22,6 @@ class JpegDecoder {
   // As in ImageDecoder. `channels` is 1, 3, or 0 for the channels as stored (3 for CMYK). CMYK and YCCK are converted
   // with OpenCV's formula.
   Result<ImageSize> open(Bytes file, int channels);
-  ImageSize shrink(int divisor);
   Result<Window> read(const Window& wanted, Image& out);
 
  private:

@@ -17,9 +17,6 @@ class OpenPicture {
   virtual ~OpenPicture() = default;
   [[nodiscard]] virtual ImageSize size() const = 0;
   [[nodiscard]] virtual int channels() const = 0;
-  // Called before pixels(): makes the edges `divisor` (2, 4 or 8) times shorter, rounded up, if that saves decoding,
-  // and returns whether it has. The pixels are then averages.
-  virtual bool shrink(int /*divisor*/) { return false; }
   // Returns at least the part `wanted`, which lies in the picture. It stays valid as long as the picture. May be called
   // once. Code::kData: the file is damaged.
   virtual Result<PicturePart> pixels(const Window& wanted) = 0;

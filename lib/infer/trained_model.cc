@@ -143,7 +143,6 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   prefer(augment.rgb_std, {}, run_augment.rgb_std);
   prefer(augment.scale, {}, run_augment.scale);
   prefer(augment.label_width, int64_t{1}, run_augment.label_width);
-  prefer(augment.label_names, {}, run_augment.label_names);
   run_augment.benchmark = false;
   return job::resolve_network_file(flags);
 }
@@ -161,7 +160,6 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   }
   TrainedModel model{.params = {}, .flags = choice.flags};
   DT_TRY(model.params, role::params_of({choice.flag, choice.model, choice.epoch}));
-  DT_TRY_VOID(job::resolve_labels(model.flags.job.augment));
   DT_TRY_VOID(complete_flags(choice, model));
   if (choice.val_resize) model.flags.job.augment.val_resize = *choice.val_resize;
   DT_TRY_VOID(complete_classes(choice, model.flags.job.network));

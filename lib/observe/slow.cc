@@ -202,18 +202,16 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
 std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
   if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kPictureMs) return "";
-  const char* const cache = form.has_data_cache ? "a larger --data-cache" : "--data-cache";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
-        "{}, or smaller pictures (dtrain im2rec --resize), because reading a picture takes {:.3g} ms and decoding it "
-        "{:.3g} (disk {})",
-        cache, worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
+        "smaller images (dtrain im2rec --resize), because reading an image takes {:.3g} ms and decoding it {:.3g} "
+        "(disk {})",
+        worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
   const bool lacks_cores = worker.cores_missing > kCoresMissing;
   if (lacks_cores || form.decoders_are_tuned) {
     return fmt::format(
-        "smaller pictures (dtrain im2rec --resize) or {}, because decoding takes {:.3g} ms a picture{}", cache,
-        worker.decode_ms,
+        "smaller images (dtrain im2rec --resize), because decoding takes {:.3g} ms an image{}", worker.decode_ms,
         lacks_cores ? fmt::format(" and the process lacks cores ({:.1f} threads wait for one)", worker.cores_missing)
                     : fmt::format(", and --data-nthreads auto found no faster number of threads than {:.0f}",
                                   worker.decode_threads));

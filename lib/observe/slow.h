@@ -43,7 +43,6 @@ struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
   bool decoders_are_tuned = false;  // --data-nthreads auto
-  bool has_data_cache = false;      // --data-cache
   std::string run_dir;
 };
 std::string advice(const JobPeriod& period, const JobForm& form);

@@ -84,10 +84,6 @@ constexpr std::array kCatalogue = {
                "Bytes that this process has read from disks, as the kernel counts them; files in its cache cost none."},
     MetricInfo{kBadRecords, "bad_records", kCounter, Unit::kNone, kOnWorker, "",
                "Training records that were skipped because they are broken."},
-    MetricInfo{kCacheHitShare, "cache_hit_share", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the epoch's pictures that were in the cache of decoded pictures (--data-cache)."},
-    MetricInfo{kCacheBytes, "cache_bytes", kGauge, Unit::kBytes, kOnWorker, "",
-               "Memory of the cache of decoded pictures."},
     MetricInfo{
         kReadyBatches, "ready_batches", kGauge, Unit::kNone, kOnWorker, "",
         "Complete training batches that wait for the step loop; 0 again and again means that reading is the limit."},

@@ -58,8 +58,6 @@ enum class Metric : uint16_t {
   kRowsMs,
   kReadBytes,
   kBadRecords,
-  kCacheHitShare,
-  kCacheBytes,
   kReadyBatches,
   // Between workers and servers
   kSentBytes,

@@ -134,15 +134,13 @@ Result<std::optional<BestAccuracy>> parse_best(const Json& header) {
 }
 
 // Absent unless the run has changed its learning rate.
-Result<RateState> parse_rate(const Json& header) {
+Result<double> parse_rate_factor(const Json& header) {
   const auto object = header.find("rate");
-  if (object == header.end()) return RateState{};
+  if (object == header.end()) return 1;
   if (!object->is_object()) return wrong("rate", "an object");
-  RateState rate;
-  DT_TRY(rate.factor, real_number(*object, "factor"), "reading 'rate' of the header");
-  DT_TRY(rate.changed_epoch, counter(*object, "epoch"), "reading 'rate' of the header");
-  if (!kvstore::is_rate_factor(rate.factor)) return wrong("rate", "a factor above 0");
-  return rate;
+  DT_TRY(const double factor, real_number(*object, "factor"), "reading 'rate' of the header");
+  if (!kvstore::is_rate_factor(factor)) return wrong("rate", "a factor above 0");
+  return factor;
 }
 
 Result<std::vector<int64_t>> parse_kept_epochs(const Json& header) {
@@ -197,7 +195,7 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
   if (!header.loss_scales.empty()) json["loss_scale"] = loss_scales_json(header.loss_scales);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   if (header.best) json["best"] = {{"epoch", header.best->epoch}, {"accuracy", header.best->accuracy}};
-  if (header.rate.changed_epoch) json["rate"] = {{"factor", header.rate.factor}, {"epoch", *header.rate.changed_epoch}};
+  if (header.rate_factor != 1) json["rate"] = {{"factor", header.rate_factor}};
   if (!header.kept_epochs.empty()) json["kept_epochs"] = header.kept_epochs;
   json[kOwnChecksum] = checksum(json);
   return json_text(json);
@@ -225,7 +223,7 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.loss_scales, parse_loss_scales(json));
   DT_TRY(header.worker_steps, parse_worker_steps(json));
   DT_TRY(header.best, parse_best(json));
-  DT_TRY(header.rate, parse_rate(json));
+  DT_TRY(header.rate_factor, parse_rate_factor(json));
   DT_TRY(header.kept_epochs, parse_kept_epochs(json));
   DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));
   header.params_crc = static_cast<uint32_t>(params_crc);

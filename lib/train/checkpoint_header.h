@@ -29,13 +29,6 @@ struct BestAccuracy {
   bool operator==(const BestAccuracy&) const = default;
 };
 
-// How a run has changed its learning rate besides the schedule.
-struct RateState {
-  double factor = 1;                          // of the schedule's rate
-  std::optional<int64_t> changed_epoch = {};  // the epoch in or after which the factor changed last; nullopt: never
-  bool operator==(const RateState&) const = default;
-};
-
 struct CheckpointHeader {
   std::string job_hash;  // hash of the JobSpec of the run that wrote the checkpoint
   std::string job_text;
@@ -51,9 +44,9 @@ struct CheckpointHeader {
   std::vector<LossScale::State> loss_scales = {};
   // Steps of each worker since the start of the run, by rank; empty if all have made the same number.
   std::vector<uint64_t> worker_steps = {};
-  // Of the run so far, if it keeps the best checkpoint or has a limit of epochs without a better one.
+  // Of the run so far, if it has validated.
   std::optional<BestAccuracy> best = {};
-  RateState rate = {};
+  double rate_factor = 1;  // by which the run has changed the schedule's rate
   // Epochs of the checkpoints that the run has written and not removed, if it removes any.
   std::vector<int64_t> kept_epochs = {};
   uint32_t params_crc = 0;  // CRC-32C of the .params file that these states belong to

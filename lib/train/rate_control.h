@@ -1,5 +1,5 @@
-// Changes of the learning rate that are decided while a run trains: on a plateau of the validation accuracy
-// (--lr-patience), or by a person (dtrain set-rate). They multiply what the schedule gives by a factor.
+// Changes of the learning rate that a person asks for while a run trains (dtrain set-rate). They multiply what the
+// schedule gives by a factor.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
-#include "train/checkpoint_header.h"
 #include "train/epoch_clock.h"
 #include "train/rate_request.h"
 #include "train/train_spec.h"
@@ -32,28 +31,25 @@ class RateControl {
  public:
   explicit RateControl(RateControlParts parts) : parts_(std::move(parts)) {}
 
-  // Call when metrics.jsonl exists, with the state that rank 0 has read from a checkpoint.
-  void begin(const RateState& start);
+  // Call when metrics.jsonl exists, with the factor that a run begins with.
+  void begin(double factor);
 
-  // All workers call it when they have the newest weights, with no gradient under way. `best`: of the run so far, if
-  // an epoch ends here; else only requests count.
-  Result<> meet(const std::optional<BestAccuracy>& best);
+  // All workers call it when they have the newest weights, with no gradient under way.
+  Result<> meet();
 
-  // Only rank 0 knows it completely.
-  [[nodiscard]] const RateState& state() const { return state_; }
+  // By which the run has changed the rate of the schedule so far.
+  [[nodiscard]] const double& factor() const { return factor_; }
 
  private:
   struct Change {
     double factor = 1;
     std::string reason;
   };
-  [[nodiscard]] bool is_on() const;
   std::optional<Change> requested();
-  [[nodiscard]] std::optional<Change> on_plateau(const BestAccuracy& best) const;
   void apply(const Change& change);
 
   RateControlParts parts_;
-  RateState state_;
+  double factor_ = 1;
   RateRequests requests_;  // of rank 0
 };
 

@@ -95,10 +95,6 @@ DataUse Reporter::data_use() const {
           .cpu_s = telemetry::process_use().cpu_s};
 }
 
-data::CacheUse Reporter::cache_use() const {
-  return parts_.data == nullptr ? data::CacheUse{} : parts_.data->cache_use();
-}
-
 void Reporter::begin_epoch() {
   if (parts_.clock.position().step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
@@ -106,7 +102,6 @@ void Reporter::begin_epoch() {
   speedometer_ = Speedometer(parts_.spec.disp_batches, parts_.spec.batch_size);
   at_epoch_ = at_window_ = pace_.totals();
   data_at_epoch_ = data_use();
-  cache_at_epoch_ = cache_use();
   epoch_began_ = std::chrono::steady_clock::now();
   batch_times_.begin_epoch(epoch_began_);
 }
@@ -231,10 +226,6 @@ Result<> Reporter::end_epoch() {
   parts_.log.info("{}", time_line(epoch, pace_.totals().seconds - at_epoch_.seconds));
   const DataLimit data = data_limit(data_use() - data_at_epoch_, decoders_, data_use().seconds);
   parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, decoders_));
-  if (const data::CacheUse cache = cache_use(); cache.any()) {
-    parts_.log.info("Epoch[{}] {:.0f} % of the pictures were in the data cache, which has {} of them in {} MiB", epoch,
-                    100 * cache.hit_share(cache_at_epoch_), cache.pictures, cache.bytes >> 20);
-  }
   warn_if_at_chance();
   parts_.registry.set(Metric::kRunTrainAccuracy, training_metrics_.epoch_accuracy());
   DT_TRY_VOID(report_epoch(data));
@@ -254,10 +245,6 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
                                {Metric::kDecodeThreads, static_cast<double>(decoders_.threads)}});
   if (data.decoders_busy) values.push_back({Metric::kDecodersBusyShare, *data.decoders_busy});
   for (Value& stage : stage_values(data.stages)) values.push_back(std::move(stage));
-  if (const data::CacheUse cache = cache_use(); cache.any()) {
-    values.push_back({Metric::kCacheHitShare, cache.hit_share(cache_at_epoch_)});
-    values.push_back({Metric::kCacheBytes, static_cast<double>(cache.bytes)});
-  }
   for (Value& phase : phases_.values()) values.push_back(std::move(phase));
   add_use(values);
   return write_metrics(std::move(values));

@@ -101,7 +101,6 @@ class Reporter {
   Result<> report_epoch(const DataLimit& data);
   void take_validation();
   Result<> report_validation();
-  [[nodiscard]] data::CacheUse cache_use() const;
   void warn_if_at_chance();
   Result<> note_accuracy(DataSet of, double accuracy);
   void add_use(std::vector<telemetry::Value>& to);
@@ -124,7 +123,6 @@ class Reporter {
   PaceTotals at_epoch_;                // pace_'s totals when the epoch began
   Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
-  data::CacheUse cache_at_epoch_;
   std::optional<double> best_validation_accuracy_;
   std::optional<job::Quality> validation_;  // the last one
   SteadyTime epoch_began_;

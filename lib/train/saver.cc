@@ -127,7 +127,7 @@ Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates
                                 .loss_scales = std::move(states.loss_scales),
                                 .worker_steps = parts_.clock.worker_steps(),
                                 .best = best_,
-                                .rate = parts_.rate,
+                                .rate_factor = parts_.rate_factor,
                                 .kept_epochs = parts_.spec.keep > 0 ? kept_epochs_ : std::vector<int64_t>()};
   DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
   const std::string symbol = graph::symbol_text(parts_.graph);

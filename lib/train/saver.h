@@ -33,7 +33,7 @@ struct SaverParts {
   const graph::Graph& graph;
   exec::DeviceGroup& training;
   kvstore::Store& store;
-  const RateState& rate;
+  const double& rate_factor;
   job::Coordinator& coordinator;
   Log log;
 };
@@ -74,8 +74,6 @@ class Saver {
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
   // The longest time that this worker has taken to write a checkpoint; 0 if it has written none.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
-  // Tells the other workers what rank 0 knows.
-  void set_best(const std::optional<BestAccuracy>& best) { best_ = best; }
 
  private:
   [[nodiscard]] bool writes() const { return parts_.coordinator.rank() == 0 && !parts_.spec.save_prefix.empty(); }

@@ -81,12 +81,11 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
                .state = {.slots = std::move(slots),
                          .samples = header.samples,
                          .updates = header.updates,
-                         .rate_factor = header.rate.factor},
+                         .rate_factor = header.rate_factor},
                .metric_sums = header.metric_sums,
                .loss_scales = header.loss_scales,
                .worker_steps = header.worker_steps,
                .best = header.best,
-               .rate = header.rate,
                .kept_epochs = spec.from->epoch ? std::vector<int64_t>() : header.kept_epochs};
 }
 

@@ -45,7 +45,6 @@ struct Start {
   std::vector<LossScale::State> loss_scales;     // likewise
   std::vector<uint64_t> worker_steps;            // as in CheckpointHeader
   std::optional<BestAccuracy> best = {};
-  RateState rate = {};
   std::vector<int64_t> kept_epochs = {};  // of --resume only: another run's checkpoints are not this one's to remove
 };
 

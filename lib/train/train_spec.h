@@ -21,13 +21,6 @@ namespace dtrain::train {
 
 using job::EpochRule;
 
-// Lowers the learning rate when the validation accuracy does not rise any more.
-struct PlateauSpec {
-  int64_t patience = 0;  // epochs without a better accuracy, or since the last change; 0: never
-  double factor = 0.1;   // below 1
-  double rate_min = 0;
-};
-
 struct TrainSpec {
   int64_t num_epochs = 1;  // the run ends after this many epochs, including those before a checkpoint
   int64_t batch_size = 1;  // of this worker
@@ -53,10 +46,8 @@ struct TrainSpec {
   double save_every_s = 0;              // between checkpoints within an epoch; 0: off
   bool save_optimizer_states = true;    // checkpoints within an epoch always have them, because they hold the position
 
-  int64_t keep = 0;        // checkpoints of epochs that stay on disk; 0: all
-  bool keep_best = false;  // PREFIX-best.params: the weights of the epoch with the best validation accuracy
-  int64_t patience = 0;    // epochs without a better validation accuracy that end the run; 0: no limit
-  PlateauSpec plateau = {};
+  int64_t keep = 0;                   // checkpoints of epochs that stay on disk; 0: all
+  bool keep_best = false;             // PREFIX-best.params: the weights of the epoch with the best validation accuracy
   int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
 
   Decoders decoders = {};  // of the training data, at the beginning

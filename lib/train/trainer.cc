@@ -54,11 +54,7 @@ class Trainer::Impl {
   Result<> check_validation_loss();
   template <class Write>
   Result<> save(const Write& write);
-  Result<> agree_on_best();
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
-  // Whether the accuracy of an epoch says what the run does next.
-  [[nodiscard]] bool keeps_best() const { return spec_.patience > 0 || spec_.keep_best || spec_.plateau.patience > 0; }
-  [[nodiscard]] bool is_over(int64_t finished_epochs) const;
   Result<> regroup();
   Result<> stop();
 
@@ -116,7 +112,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .graph = parts_.graph,
               .training = parts_.training,
               .store = parts_.store,
-              .rate = rate_control_.state(),
+              .rate_factor = rate_control_.factor(),
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
@@ -169,10 +165,9 @@ Result<> Trainer::Impl::begin() {
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
   DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
   DT_TRY_VOID(reporter_.begin());
-  rate_control_.begin(start.rate);
+  rate_control_.begin(start.state.rate_factor);
   saver_.begin(agreed.saves_within_epochs, start);
-  DT_TRY_VOID(saver_.check_disk());
-  return agree_on_best();
+  return saver_.check_disk();
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
@@ -183,7 +178,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
 
 Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
-  while (!is_over(clock_.position().epoch)) {
+  while (clock_.position().epoch < spec_.num_epochs) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch + 1);
     DT_TRY(const bool stopping, agree_to_stop(!whole));
     if (stopping) {
@@ -191,10 +186,6 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
       break;
     }
     DT_TRY_VOID(end_epoch());
-  }
-  if (!stopped_ && clock_.position().epoch < spec_.num_epochs && parts_.coordinator.rank() == 0) {
-    parts_.log.info("Stopped after {} epochs: no validation accuracy above {:.6f}, that of epoch {}, in {} epochs",
-                    clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch + 1, spec_.patience);
   }
   if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
@@ -330,7 +321,7 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(share_weights(), "ending epoch {}", epoch + 1);
   DT_TRY_VOID(save_and_evaluate());
   reporter_.tell_epoch(saver_.best());
-  if (regrouper_.is_due(epoch + 1) && !is_over(epoch + 1)) DT_TRY_VOID(regroup());
+  if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
   clock_.epoch_done();
   return {};
 }
@@ -341,8 +332,8 @@ Result<> Trainer::Impl::save_epoch() {
 }
 
 Result<> Trainer::Impl::save_and_evaluate() {
-  if (!keeps_best()) {
-    DT_TRY_VOID(rate_control_.meet(std::nullopt));
+  if (!spec_.keep_best) {
+    DT_TRY_VOID(rate_control_.meet());
     DT_TRY_VOID(save([this] { return save_epoch(); }));
     DT_TRY_VOID(clock_.wait_for_others());
     return evaluate();
@@ -350,26 +341,9 @@ Result<> Trainer::Impl::save_and_evaluate() {
   // The checkpoint says which epoch was the best so far, and has the learning rate of the next one.
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
-  DT_TRY_VOID(rate_control_.meet(saver_.best()));
+  DT_TRY_VOID(rate_control_.meet());
   DT_TRY_VOID(save([this] { return save_epoch(); }));
   return clock_.wait_for_others();
-}
-
-// Whether so many epochs are enough. All workers know the same accuracies, so they end together.
-bool Trainer::Impl::is_over(int64_t finished_epochs) const {
-  if (finished_epochs >= spec_.num_epochs) return true;
-  return spec_.patience > 0 && saver_.best() && finished_epochs - 1 - saver_.best()->epoch >= spec_.patience;
-}
-
-// Rank 0 alone has read the checkpoint. The others add zeros to what it knows.
-Result<> Trainer::Impl::agree_on_best() {
-  if (spec_.patience == 0) return {};
-  std::vector<double> known = {0, 0, 0};
-  const std::optional<BestAccuracy>& own = saver_.best();
-  if (own) known = {1, static_cast<double>(own->epoch), own->accuracy};
-  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("the best validation accuracy so far", known));
-  if (all[0] > 0) saver_.set_best(BestAccuracy{static_cast<int64_t>(all[1]), all[2]});
-  return {};
 }
 
 Result<> Trainer::Impl::evaluate_within_epoch() {
@@ -381,7 +355,7 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   const Span span(timeline(), "validation", "epoch");
   DT_TRY_VOID(validate());
   DT_TRY_VOID(reporter_.end_validation_within_epoch());
-  return rate_control_.meet(std::nullopt);
+  return rate_control_.meet();
 }
 
 Result<> Trainer::Impl::evaluate() {

@@ -1,4 +1,4 @@
-// Learning rates that change while a job of 2 workers and 2 servers trains: on a plateau, and by `dtrain set-rate`.
+// A learning rate that `dtrain set-rate` changes while a job of 2 workers and 2 servers trains.
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
@@ -38,35 +38,6 @@ class RateJobs {
 };
 
 }  // namespace
-
-// At this rate the accuracy does not change, but the bits of the weights do.
-TEST_CASE("a plateau lowers the rate on all servers and workers, in the same bits wherever the update runs", "[rate]") {
-  const RateJobs jobs;
-  const auto flags = [](const std::string& epochs, const std::vector<std::string>& more) {
-    return command_line("--deterministic 1 --lr 1e-5 --lr-patience 1 --lr-patience-factor 0.5 --num-epochs", epochs,
-                        more);
-  };
-  const auto trains = [&](const std::vector<std::string>& command) {
-    const Ended end = jobs.run(command);
-    INFO(end.output);
-    REQUIRE(end.code == 0);
-    return end.output;
-  };
-  const std::string output = trains(jobs.command("a", flags("4", {})));
-  CHECK_THAT(output, Contains("learning rate x 0.5 after") && Contains("times that of the schedule (no validation"));
-  for (const char* log : {"a/server-0.log", "a/server-1.log"}) {
-    CHECK_THAT(jobs.file(log), Contains("learning rate 0.5 times that of the schedule after"));
-  }
-  CHECK_THAT(jobs.file("a/worker-1.log"), Contains("learning rate x 0.5 after"));
-  trains(jobs.command("b", flags("4", {"--update-on", "worker"})));
-  CHECK((jobs.file("a/mlp-0004.params") == jobs.file("b/mlp-0004.params")));
-  trains(jobs.command("c", flags("3", {})));
-  const std::string resumed = trains({dtrain_program(), "--resume", "c", "--num-epochs", "4"});
-  CHECK_THAT(resumed, Contains("times that of the schedule, because the run has changed it before"));
-  CHECK((jobs.file("a/mlp-0004.params") == jobs.file("c/mlp-0004.params")));
-  trains(jobs.command("d", flags("4", {"--lr-patience", "4"})));
-  CHECK((jobs.file("a/mlp-0004.params") != jobs.file("d/mlp-0004.params")));
-}
 
 TEST_CASE("a rate is set by hand while a job trains, and a resumed job keeps it", "[rate]") {
   const std::string store = GENERATE("dist_sync", "dist_async");

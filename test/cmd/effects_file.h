@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 struct FlagCase {
   std::string line;         // as in the file
   Words command = {};       // "simulate", FLAGS
-  Words flag, context;      // "--lr-min", "0.001"; "--lr-patience", "2"
+  Words flag, context;      // "--lr-factor", "0.5"; "--lr-factor-epoch", "2"
   Words effects = {};       // the names of what differs
   std::string reason = {};  // why there is none
   bool is_command = false;  // a line that only names the command

@@ -35,17 +35,17 @@ using kvstore::DeviceStoreOptions, kvstore::DistStoreOptions, kvstore::ShardOpti
     kvstore::StalenessWeight, kvstore::UpdateRule;
 using launch::Command, launch::Limits, launch::Machine;
 using optim::Multipliers, optim::OptimizerSpec, optim::ScheduleSpec;
-using train::Decoders, train::LossScale, train::MetricHead, train::MetricSpec, train::PlateauSpec, train::RegroupSpec,
-    train::StartFrom, train::TrainSpec;
+using train::Decoders, train::LossScale, train::MetricHead, train::MetricSpec, train::RegroupSpec, train::StartFrom,
+    train::TrainSpec;
 
 // clang-format off
 DT_DUMPED(net::Endpoint, host, port)
 DT_DUMPED(net::Listen, host, port_first, port_last)
 DT_DUMPED(data::Share, begin, end)
-DT_DUMPED(BatchLabel, name, position, classes)
+DT_DUMPED(BatchLabel, name, classes)
 DT_DUMPED(Range, min, max)
 DT_DUMPED(ColorDistortion, brightness, contrast, saturation, h_max, s_max, l_max, pca_noise)
-DT_DUMPED(Distortion, interpolation, resize, scaled_decoding, rotate_max, rotate, rotate_list, shear_max, scale, aspect, img_size_min, img_size_max, pad, fill_value, random_crop, random_resized_crop, area, crop_size_min, crop_size_max, color, random_mirror, random_contrast, random_illumination)
+DT_DUMPED(Distortion, interpolation, resize, rotate_max, rotate, rotate_list, shear_max, scale, aspect, img_size_min, img_size_max, pad, fill_value, random_crop, random_resized_crop, area, crop_size_min, crop_size_max, color, random_mirror, random_contrast, random_illumination)
 DT_DUMPED(SyntheticOptions, image, classes, batch_size, batches, seed, rank)
 DT_DUMPED(LoaderOptions, mode, share, share_in, batch_size, batches, labels, pixels, allocate, shuffle, shuffle_chunk_bytes, seed, threads, threads_max, prefetch, max_bad_records, wait_max, timeline)
 DT_DUMPED(InputForm, shape, normalisation)
@@ -62,11 +62,10 @@ DT_DUMPED(RegroupSpec, every, policy)
 DT_DUMPED(job::EpochRule, ends_after_fixed_steps, same_weights, samples, samples_per_step, samples_per_update)
 DT_DUMPED(MetricHead, name, label)
 DT_DUMPED(MetricSpec, top_k, losses, heads, labels)
-DT_DUMPED(PlateauSpec, patience, factor, rate_min)
 DT_DUMPED(StartFrom, prefix, epoch)
 DT_DUMPED(Decoders, threads, cores, are_tuned)
 DT_DUMPED(train::ThreadTuner::Options, threads, threads_max, settle_steps)
-DT_DUMPED(TrainSpec, num_epochs, batch_size, epoch, regroup, metrics, on_nan, loss_scale, optimizer, schedule, initializer, seed, job_hash, job_text, start_from, pretrained, pretrained_note, save_prefix, save_period, save_every_s, save_optimizer_states, keep, keep_best, patience, plateau, eval_batches_interval, decoders, tune_decoders, monitor, disp_batches, log_format, metrics_path, data_can_be_learned, usual_rate, time_batches_after, log_time_to)
+DT_DUMPED(TrainSpec, num_epochs, batch_size, epoch, regroup, metrics, on_nan, loss_scale, optimizer, schedule, initializer, seed, job_hash, job_text, start_from, pretrained, pretrained_note, save_prefix, save_period, save_every_s, save_optimizer_states, keep, keep_best, eval_batches_interval, decoders, tune_decoders, monitor, disp_batches, log_format, metrics_path, data_can_be_learned, usual_rate, time_batches_after, log_time_to)
 DT_DUMPED(role::TrainingOptions, trainer, device_batches, training, inference, training_data, validation_data, tensorboard, kill_at)
 DT_DUMPED(DeviceStoreOptions, update_at, rule, bucket_begin, threads, samples_differ, gradients_are_summed, timeline)
 DT_DUMPED(DistStoreOptions, rank, incarnation, placement, bucket_begin, rule, sums_only, update_threads, timeline, log, skips_steps, workers_differ)
@@ -110,7 +109,7 @@ void dump(Products& to, const std::string& path, const DataOptions& options) {
   DT_MEMBER(data_dir), DT_MEMBER(data_type), DT_MEMBER(type_given), DT_MEMBER(data_train), DT_MEMBER(data_val),
       DT_MEMBER(data_train_idx), DT_MEMBER(data_val_idx), DT_MEMBER(image_shape), DT_MEMBER(label_width),
       DT_MEMBER(label_list), DT_MEMBER(rgb_mean), DT_MEMBER(rgb_std), DT_MEMBER(mean_img), DT_MEMBER(scale),
-      DT_MEMBER(mirror), DT_MEMBER(training), DT_MEMBER(val_resize), DT_MEMBER(threads), DT_MEMBER(cache_bytes);
+      DT_MEMBER(mirror), DT_MEMBER(training), DT_MEMBER(val_resize), DT_MEMBER(threads);
 #undef DT_MEMBER
 }
 

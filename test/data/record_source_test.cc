@@ -110,13 +110,13 @@ TEST_CASE("records with several labels are read with --label-width", "[data]") {
   must(sets.train->load(1, random, pixels, labels));
   CHECK(labels == std::vector<float>{7, 0});
 
-  // The loader takes those that the network reads, in its order.
+  // A batch has the labels in the order of the record.
   LoaderOptions loading{.share = {0, 2}, .batch_size = 2, .shuffle = false};
-  loading.labels = {{.name = "parity", .position = 1, .classes = 2}, {.name = "digit", .position = 0, .classes = 10}};
+  loading.labels = {{.name = "digit", .classes = 10}, {.name = "parity", .classes = 2}};
   Loader loader(sets.train, loading, Log::silent());
   loader.start(0);
-  CHECK(std::ranges::equal(must(loader.next())->labels, std::vector<float>{1, 4, 0, 7}));
-  loading.labels[1].classes = 7;
+  CHECK(std::ranges::equal(must(loader.next())->labels, std::vector<float>{4, 1, 7, 0}));
+  loading.labels[0].classes = 7;
   Loader strict(sets.train, loading, Log::silent());
   strict.start(0);
   CHECK_THAT(strict.next().error().text(), Catch::Contains("label 7 for 'digit' is not in the range 0 to 6"));

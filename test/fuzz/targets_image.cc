@@ -57,27 +57,6 @@ ImageDecoder used_decoder() {
   return decoder;
 }
 
-// Decodes the whole picture 2, 4 or 8 times smaller, and a part of it with another decoder. A picture that can be decoded
-// can also be decoded smaller.
-void shrink_and_compare(std::string_view bytes, int channels) {
-  const Bytes file = as_bytes(bytes);
-  const int divisor = 2 << bytes.size() % 3;
-  const auto opened = [&](ImageDecoder& decoder) {
-    DT_CHECK(decoder.open(file, channels), "the picture is not opened again");
-    return decoder.shrink(divisor);
-  };
-  ImageDecoder decoder, other = used_decoder();
-  Image whole, part;
-  const ImageSize size = opened(decoder);
-  const Result<Window> all = decoder.read(whole_picture(size), whole);
-  DT_CHECK(all && *all == whole_picture(size) && whole.size() == size, "the picture is not decoded smaller");
-  const Window wanted = drawn_window(bytes, size);
-  DT_CHECK(opened(other) == size, "the picture is shrunk to another size");
-  const Result<Window> read = other.read(wanted, part);
-  DT_CHECK(read, "a window of the shrunk picture is refused: {}", read.error().text());
-  check_part(whole, part, *read, wanted);
-}
-
 // dtrain's own decoder of baseline JPEGs gives libjpeg-turbo's pixels, whole and in a part, or refuses.
 void compare_with_libjpeg_turbo(std::string_view bytes, int channels) {
   const Bytes file = as_bytes(bytes);
@@ -118,7 +97,6 @@ bool decode_and_compare(std::string_view bytes, int channels) {
   const Result<Window> read = other.read(wanted, part);
   DT_CHECK(read, "a window is refused: {}", read.error().text());
   check_part(whole, part, *read, wanted);
-  shrink_and_compare(bytes, channels);
   return true;
 }
 

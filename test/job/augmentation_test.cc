@@ -119,11 +119,17 @@ TEST_CASE("contradictory augmentation flags are usage errors", "[job]") {
 }
 
 TEST_CASE("augmentation flags are part of the JobSpec", "[job]") {
-  const std::vector<std::vector<std::string>> flags = {
-      {"--resize", "9"},          {"--val-resize", "9"},          {"--inter-method", "2"},
-      {"--scaled-decoding", "1"}, {"--random-resized-crop", "1"}, {"--max-random-h", "9"},
-      {"--rotate", "9"},          {"--rotate-list", "9"},         {"--max-random-shear-ratio", ".1"},
-      {"--max-img-size", "900"},  {"--contrast", ".1"},           {"--max-random-illumination", "1"}};
+  const std::vector<std::vector<std::string>> flags = {{"--resize", "9"},
+                                                       {"--val-resize", "9"},
+                                                       {"--inter-method", "2"},
+                                                       {"--random-resized-crop", "1"},
+                                                       {"--max-random-h", "9"},
+                                                       {"--rotate", "9"},
+                                                       {"--rotate-list", "9"},
+                                                       {"--max-random-shear-ratio", ".1"},
+                                                       {"--max-img-size", "900"},
+                                                       {"--contrast", ".1"},
+                                                       {"--max-random-illumination", "1"}};
   const JobSpec plain = requested(parsed({}));
   for (const std::vector<std::string>& flag : flags) {
     INFO(flag[0]);

@@ -181,6 +181,12 @@ TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
         last + "col\\x1bour: this version of dtrain does not know this key");
 }
 
+TEST_CASE("a flag that is gone is accepted if its value asks for what this version does", "[job]") {
+  const std::string good = text(filled());
+  CHECK(text(*parse_job_spec(good + "lr-min = 0.1\npatience = 0\nlabel-names = \n")) == good);
+  CHECK_THAT(parse_job_spec(good + "patience = 3\n").error().text(), Contains("dtrain has no --patience any more"));
+}
+
 TEST_CASE("the numbers of a JobSpec have the ranges of the flags", "[job]") {
   const std::string good = text(filled());
   const auto with = [&good](const std::string& key, const std::string& value) {

@@ -23,7 +23,7 @@ TEST_CASE("the scheduler's progress line is parsed and formatted for users", "[j
   CHECK_FALSE(parse_progress("dtrain scheduler 127.0.0.1:9091"));
 }
 
-// A run that was stopped, or that --patience ended, has not made all steps.
+// A run that was stopped has not made all steps.
 TEST_CASE("the progress at the end is that of the last report, without an estimate", "[job]") {
   const auto last = parse_progress(
       "live step=4600 steps=4690 samples_per_s=5400 wait_data=0 eta_s=3 epoch=9 epochs=10 validated=0.4");

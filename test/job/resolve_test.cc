@@ -434,25 +434,6 @@ TEST_CASE("only workers that step together validate within an epoch", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_async", "--eval-batches-interval", "10"}),
              Catch::Contains("--eval-batches-interval 10") && Catch::Contains("dist_async validates at the end"));
   CHECK_THAT(refused({"-n", "3", "--backup", "1", "--eval-batches-interval", "10"}), Catch::Contains("--backup"));
-  CHECK(parsed({"-n", "2", "--kv-store", "dist_async", "--patience", "3"}).job.patience == 3);
-}
-
-TEST_CASE("--lr-patience goes with every schedule, and refuses what contradicts it", "[job]") {
-  const OptimizerFlags optimizer =
-      parsed({"--lr-patience", "3", "--lr-patience-factor", "0.5", "--lr-min", "1e-4", "--lr-scheduler", "cosine"})
-          .job.optimizer;
-  CHECK(optimizer.lr_patience == 3);
-  CHECK(optimizer.lr_patience_factor == 0.5);
-  CHECK(optimizer.lr_min == 1e-4);
-  CHECK(parsed({"--lr-patience", "3", "--lr-step-epochs", "5,9"}).job.optimizer.lr_step_epochs.size() == 2);
-  CHECK(parsed({"--lr-patience", "3", "--patience", "4", "-n", "2", "--kv-store", "dist_async"}).job.patience == 4);
-  CHECK_THAT(refused({"--lr-min", "1e-4"}), Contains("--lr-min has no effect without --lr-patience"));
-  CHECK_THAT(refused({"--lr-patience-factor", "0.5"}), Contains("has no effect without --lr-patience"));
-  CHECK_THAT(refused({"--lr-patience", "3", "--lr-patience-factor", "1"}), Contains("above 0 and below 1"));
-  CHECK_THAT(refused({"--lr-patience", "3", "--lr-patience-factor", "0"}), Contains("above 0 and below 1"));
-  CHECK_THAT(refused({"--lr-patience", "3", "--lr", "0.1", "--lr-min", "0.2"}), Contains("could never lower it"));
-  CHECK_THAT(refused({"--lr-patience", "3", "--patience", "3"}), Contains("which ends the run first"));
-  CHECK_THAT(refused({"--lr-patience", "3", "--optimizer", "adadelta"}), Contains("adadelta, which has no learning"));
 }
 
 TEST_CASE("with a pretrained model, --load-epoch names that model's epoch", "[job]") {

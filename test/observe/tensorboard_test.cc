@@ -176,7 +176,6 @@ TEST_CASE("curves are grouped by what they are of", "[observe][tensorboard]") {
   CHECK(tag(Metric::kPhaseSeconds, "forward") == "time/forward_s");
   CHECK(tag(Metric::kWaitDataShare) == "time/wait_data_share");
   CHECK(tag(Metric::kDecodeMs) == "data/decode_ms");
-  CHECK(tag(Metric::kCacheBytes) == "data/cache_bytes");
   CHECK(tag(Metric::kSentBytes, "server 0") == "exchange/sent_bytes/server 0");
   CHECK(tag(Metric::kMemoryBytes) == "process/memory_bytes");
   CHECK(tag(Metric::kTimeToAccuracy) == "none");

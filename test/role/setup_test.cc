@@ -30,7 +30,6 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   job::AugmentFlags flags;
   flags.resize = job::Resize{40};
   flags.inter_method = 4;
-  flags.scaled_decoding = true;
   flags.max_random_rotate_angle = 11;
   flags.rotate = 12;
   flags.rotate_list = {13, -14};
@@ -56,7 +55,6 @@ TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const images::Distortion all = distortion_of(flags);
   CHECK(all.resize == 40);
   CHECK(all.interpolation == images::Interpolation::kLanczos4);
-  CHECK((all.scaled_decoding && !none.scaled_decoding));
   CHECK((all.rotate_max == 11 && all.rotate == 12 && all.rotate_list == std::vector<int>{13, -14}));
   CHECK(all.shear_max == 0.15);
   CHECK((all.scale.min == 0.16 && all.scale.max == 1.7));
@@ -241,40 +239,24 @@ TEST_CASE("flags select the width of cross and the stages of MXNet-G's resnet", 
   CHECK(build_network(flags)->shapes.parameters.size() == 64);
 }
 
-TEST_CASE("each label of the network is one of the data's", "[role]") {
+TEST_CASE("the labels of the network are those of the data", "[role]") {
   graph::Shapes shapes;
   shapes.labels = {{.variable = {}, .name = "digit_label", .classes = 10},
                    {.variable = {}, .name = "parity_label", .classes = 2}};
   job::AugmentFlags flags;
-  const auto places = [&]() -> std::string {
+  const auto listed = [&]() -> std::string {
     const auto labels = batch_labels(flags, shapes);
     if (!labels) return labels.error().message;
     std::string text;
     for (const data::BatchLabel& label : *labels) {
-      text += fmt::format("{} {} {};", label.name, label.position, label.classes);
+      text += fmt::format("{} {};", label.name, label.classes);
     }
     return text;
   };
-  CHECK_THAT(places(), Catch::Contains("the network reads 2 labels (digit_label, parity_label), but --label-width says "
+  CHECK_THAT(listed(), Catch::Contains("the network reads 2 labels (digit_label, parity_label), but --label-width says "
                                        "that an image has 1: give --label-width 2"));
   flags.label_width = 2;
-  CHECK(places() == "digit_label 0 10;parity_label 1 2;");
-  flags.label_names = {"color", "parity_label", "digit_label"};
-  flags.label_width = 3;
-  CHECK(places() == "digit_label 2 10;parity_label 1 2;");
-  flags.label_names.pop_back();
-  CHECK_THAT(places(),
-             Catch::Contains("reads the label 'digit_label', which is none of --label-names color,parity_label"));
-
-  // The names tell the number of labels.
-  job::AugmentFlags named;
-  named.label_names = {"a", "b"};
-  REQUIRE(job::resolve_labels(named));
-  CHECK(named.label_width == 2);
-  named.label_width = 3;
-  CHECK_THAT(job::resolve_labels(named).error().message, Catch::Contains("2 names, but --label-width is 3"));
-  named.label_names = {"a", "b", "a"};
-  CHECK_THAT(job::resolve_labels(named).error().message, Catch::Contains("'a' is there twice"));
+  CHECK(listed() == "digit_label 10;parity_label 2;");
 }
 
 // Only rank 0 writes checkpoints, so it must have the whole optimizer state when the store joins several workers.

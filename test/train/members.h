@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -68,13 +69,17 @@ class Member final : public job::Coordinator {
       : meetings_(meetings), rank_(rank), stop_at_(stop_at) {}
   [[nodiscard]] uint32_t rank() const override { return rank_; }
   [[nodiscard]] uint32_t workers() const override { return meetings_.workers(); }
-  Result<bool> may_begin(uint64_t step) override { return !stop_at_ || step < *stop_at_; }
+  Result<bool> may_begin(uint64_t step) override {
+    if (before_step) before_step(step);
+    return !stop_at_ || step < *stop_at_;
+  }
   Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
     return meetings_.sum(name, values);
   }
   void report(const job::WorkerProgress&) override {}
 
   std::vector<uint32_t> stop_set_of;  // of the last barrier that had them
+  std::function<void(uint64_t step)> before_step;
 
  private:
   Result<std::vector<job::Contribution>> gather(const std::string& name, job::Contribution own,

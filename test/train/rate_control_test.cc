@@ -1,4 +1,4 @@
-// Learning rates that change while a run trains: on a plateau, or by hand.
+// Learning rates that are changed by hand while a run trains.
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -16,29 +16,17 @@ namespace {
 
 constexpr int64_t kBatches = 8;  // of an epoch
 
-// No accuracy is ever above that of epoch 0.
-TrainSpec on_plateau(const TempDir& dir, int64_t epochs) {
-  TrainSpec spec = toy_spec(dir.path("net"), epochs);
-  spec.schedule = {.base = 1e-9};
-  spec.plateau = {.patience = 2, .factor = 0.25};
-  return spec;
-}
-
 TrainSpec continued(TrainSpec spec) {
   spec.start_from = StartFrom{spec.save_prefix, std::nullopt};
   return spec;
-}
-
-ToyOptions softmax() {
-  return {.network = linear_network(), .bucket_begin = {0}};
 }
 
 std::string file(const TempDir& dir, const std::string& name) {
   return must(read_file(dir.path(name)));
 }
 
-RateState rate_after(const TempDir& dir, int64_t epoch) {
-  return must(read_checkpoint({dir.path("net"), epoch})).header->rate;
+double factor_after(const TempDir& dir, int64_t epoch) {
+  return must(read_checkpoint({dir.path("net"), epoch})).header->rate_factor;
 }
 
 std::vector<std::string> changes(const ToyRun& run) {
@@ -49,86 +37,51 @@ std::vector<std::string> changes(const ToyRun& run) {
   return found;
 }
 
-// Asks for a rate before some steps.
+// Asks for a rate before some steps, and stops before one.
 class Asking final : public LocalCoordinator {
  public:
-  Asking(const std::atomic<bool>& never, std::string metrics_path, std::map<uint64_t, std::string> requests)
-      : LocalCoordinator(never), metrics_path_(std::move(metrics_path)), requests_(std::move(requests)) {}
+  Asking(const std::atomic<bool>& never, std::string metrics_path, std::map<uint64_t, std::string> requests,
+         uint64_t stop_at = ~uint64_t{0})
+      : LocalCoordinator(never),
+        metrics_path_(std::move(metrics_path)),
+        requests_(std::move(requests)),
+        stop_at_(stop_at) {}
   Result<bool> may_begin(uint64_t step) override {
     const auto request = requests_.find(step);
     if (request != requests_.end()) {
       must(request_rate(metrics_path_, must(parse_rate_request(request->second))));
     }
-    return true;
+    return step < stop_at_;
   }
 
  private:
   std::string metrics_path_;
   std::map<uint64_t, std::string> requests_;
+  uint64_t stop_at_;
 };
 
 }  // namespace
 
-TEST_CASE("a plateau of the validation accuracy lowers the rate again and again", "[train]") {
-  const TempDir dir;
-  ToyRun run(on_plateau(dir, 6), softmax());
-  REQUIRE(run.run());
-  CHECK(rate_after(dir, 2) == RateState{});
-  CHECK(rate_after(dir, 3) == RateState{0.25, 2});
-  CHECK(rate_after(dir, 4) == RateState{0.25, 2});
-  CHECK(rate_after(dir, 5) == RateState{0.0625, 4});
-  REQUIRE(changes(run).size() == 2);
-  CHECK_THAT(changes(run)[1], Catch::Contains("learning rate x 0.25 after 200 samples, 0.0625 times that of the "
-                                              "schedule (no validation accuracy above") &&
-                                  Catch::Contains("that of epoch 1, in 2 epochs"));
-  CHECK_THAT(run.log_text(), Catch::Contains("Update[25]: Change learning rate to 2.50000e-10"));
-}
-
-TEST_CASE("a plateau does not lower the rate below the lowest one", "[train]") {
-  const TempDir dir;
-  TrainSpec spec = on_plateau(dir, 7);
-  spec.plateau = {.patience = 1, .factor = 0.1, .rate_min = 2e-10};
-  ToyRun run(spec, softmax());
-  REQUIRE(run.run());
-  CHECK(rate_after(dir, 7) == RateState{2e-10 / 1e-9, 1});
-  CHECK(changes(run).size() == 1);
-}
-
-// The factor of the plateau and a step of the schedule are the same arithmetic.
-TEST_CASE("a plateau changes the rate of every update from the next epoch on", "[train]") {
-  const TempDir plain, changed;
-  TrainSpec spec = toy_spec(changed.path("net"), 5);
-  spec.schedule = {.base = 0.05};
-  spec.plateau = {.patience = 1, .factor = 0.5};
-  REQUIRE(ToyRun(spec).run());
-  const RateState rate = rate_after(changed, 5);
-  REQUIRE(rate.changed_epoch);
-  spec.plateau = {};
-  spec.save_prefix = plain.path("net");
-  spec.schedule.factor = 0.5;
-  for (int64_t epoch = 0; epoch < 5; epoch++) {
-    const RateState after = rate_after(changed, epoch + 1);
-    if (after.changed_epoch == epoch) spec.schedule.step_epochs.push_back(static_cast<double>(epoch + 1));
-  }
-  REQUIRE(ToyRun(spec).run());
-  CHECK(file(plain, "net-0005.params") == file(changed, "net-0005.params"));
-}
-
 TEST_CASE("a resumed run has the changed rate, and the same bits as one that was not stopped", "[train]") {
   const TempDir whole, parts;
-  TrainSpec spec = toy_spec(whole.path("net"), 6);
-  spec.schedule = {.base = 0.05, .factor = 0.9, .every_epochs = 1};
-  spec.plateau = {.patience = 1, .factor = 0.5};
-  REQUIRE(ToyRun(spec).run());
-  REQUIRE(rate_after(whole, 6).factor < 1);
-  spec.save_prefix = parts.path("net");
   const std::atomic<bool> never = false;
-  for (const uint64_t stop_at : {uint64_t{3}, uint64_t{kBatches * 2 + 5}, uint64_t{kBatches * 4}, ~uint64_t{0}}) {
-    StoppingCoordinator stop(never, stop_at);
-    ToyRun run(stop_at == 3 ? spec : continued(spec), {}, &stop);
+  TrainSpec spec = toy_spec("", 6);
+  spec.schedule = {.base = 0.05, .factor = 0.9, .every_epochs = 1};
+  const auto run_until = [&](const TempDir& dir, uint64_t stop_at, bool is_first) {
+    spec.save_prefix = dir.path("net");
+    spec.metrics_path = dir.path("metrics.jsonl");
+    Asking asking(never, spec.metrics_path, {{5, "x0.5"}, {kBatches * 3 + 2, "x0.5"}}, stop_at);
+    ToyRun run(is_first ? spec : continued(spec), {}, &asking);
     REQUIRE(run.run());
-    if (stop_at == ~uint64_t{0}) {
-      CHECK_THAT(run.log_text(), Catch::Contains("times that of the schedule, because the run has changed it before"));
+    return run.log_text();
+  };
+  constexpr uint64_t kNever = ~uint64_t{0};
+  run_until(whole, kNever, true);
+  REQUIRE(factor_after(whole, 6) == 0.25);
+  for (const uint64_t stop_at : {uint64_t{3}, uint64_t{kBatches * 2 + 5}, uint64_t{kBatches * 4}, kNever}) {
+    const std::string log = run_until(parts, stop_at, stop_at == 3);
+    if (stop_at == kNever) {
+      CHECK_THAT(log, Catch::Contains("times that of the schedule, because the run has changed it before"));
     }
   }
   CHECK(file(whole, "net-0006.params") == file(parts, "net-0006.params"));
@@ -144,10 +97,10 @@ TEST_CASE("a rate that is asked for holds from the end of the epoch on", "[train
   Asking asking(never, spec.metrics_path, {{3, "0.25"}, {kBatches + 1, "x0.5"}, {kBatches * 3, "0.125"}});
   ToyRun run(spec, {}, &asking);
   REQUIRE(run.run());
-  CHECK(rate_after(dir, 1) == RateState{0.5, 0});
-  CHECK(rate_after(dir, 2) == RateState{0.25, 1});
-  CHECK(rate_after(dir, 3) == RateState{0.25, 1});
-  CHECK(rate_after(dir, 4) == RateState{0.5, 3});
+  CHECK(factor_after(dir, 1) == 0.5);
+  CHECK(factor_after(dir, 2) == 0.25);
+  CHECK(factor_after(dir, 3) == 0.25);
+  CHECK(factor_after(dir, 4) == 0.5);
   REQUIRE(changes(run).size() == 3);
   CHECK_THAT(changes(run)[0], Catch::Contains("(by hand: 0.25)"));
   for (const char* line : {"Update[9]: Change learning rate to 2.50000e-01", "Update[17]: Change learning rate to 1.25",
@@ -180,7 +133,7 @@ TEST_CASE("a request for a rate that cannot be had leaves the rate as it is, wit
   ToyRun run(spec, {}, &asking);
   REQUIRE(run.run());
   CHECK_THAT(run.log_text(), Catch::Contains("the learning rate stays, though 0.1 was asked for: the schedule's is 0"));
-  CHECK(rate_after(dir, 1) == RateState{});
+  CHECK(factor_after(dir, 1) == 1);
 }
 
 TEST_CASE("a request needs a run that trains", "[train]") {
@@ -219,11 +172,11 @@ TEST_CASE("the header of a checkpoint has the changed rate only if there is one"
   CheckpointHeader header;
   header.job_hash = "1234";
   CHECK(to_json(header, {}).find("\"rate\"") == std::string::npos);
-  CHECK(must(parse_checkpoint_header(to_json(header, {}))).rate == RateState{});
-  header.rate = {0.1, 3};
-  CHECK(must(parse_checkpoint_header(to_json(header, {}))).rate == header.rate);
+  CHECK(must(parse_checkpoint_header(to_json(header, {}))).rate_factor == 1);
+  header.rate_factor = 0.1;
+  CHECK(must(parse_checkpoint_header(to_json(header, {}))).rate_factor == header.rate_factor);
   for (const double factor : {0.0, -1.0}) {
-    header.rate.factor = factor;
+    header.rate_factor = factor;
     CHECK_THAT(parse_checkpoint_header(to_json(header, {})).error().message, Catch::Contains("'rate' of the header"));
   }
 }

@@ -8,6 +8,7 @@
 #include "support/catch.h"
 #include "toy_run.h"
 #include "train/checkpoint.h"
+#include "train/rate_request.h"
 
 using namespace dtrain;
 using namespace dtrain::train;
@@ -90,6 +91,7 @@ struct JobOptions {
   std::vector<size_t> bucket_begin = {0, 2, 4};
   bool validates = true;
   WatchedStore::Watch* watch = nullptr;
+  std::function<void(uint64_t)> before_step = nullptr;  // of worker 0
 };
 
 // The job of one scheme. Checkpoints are written to `dir`.
@@ -101,6 +103,7 @@ class Job {
     cluster_.emplace(cluster_options(scheme, spec, options));
     for (uint32_t w = 0; w < kWorkers; w++) {
       members_.push_back(std::make_unique<Member>(meetings_, w, options.stop_at[w]));
+      if (w == 0) members_.back()->before_step = options.before_step;
       const ToyOptions toy{.change = w == 1 ? options.change : nullptr,
                            .network = options.network,
                            .rank = w,
@@ -274,7 +277,7 @@ TEST_CASE("all workers count the skipped steps of one worker as the store does",
 }
 
 // With next to no rate the weights stand still, so every slice has the new rate from the first update on.
-TEST_CASE("a plateau lowers the rate of all workers and servers in every scheme", "[train][schemes]") {
+TEST_CASE("a rate that is asked for is that of all workers and servers in every scheme", "[train][schemes]") {
   constexpr int64_t kEpochs = 10;
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
@@ -282,11 +285,14 @@ TEST_CASE("a plateau lowers the rate of all workers and servers in every scheme"
     TrainSpec spec = toy_spec("", kEpochs);
     spec.optimizer = {.momentum = 0, .weight_decay = 0};
     spec.schedule = {.base = 0.05};
-    spec.plateau = {.patience = 1, .factor = 1e-12};
-    Job job(scheme, dir, spec);
+    spec.metrics_path = dir.path("metrics.jsonl");
+    const auto ask = [&](uint64_t step) {
+      if (step == 5) must(request_rate(spec.metrics_path, must(parse_rate_request("x1e-12"))));
+    };
+    Job job(scheme, dir, spec, {.before_step = ask});
     for (const Result<TrainOutcome>& outcome : job.run()) REQUIRE(outcome);
     int64_t lowered = 1;
-    while (lowered < kEpochs && must(read_checkpoint({dir.path("net"), lowered})).header->rate.factor == 1) lowered++;
+    while (lowered < kEpochs && must(read_checkpoint({dir.path("net"), lowered})).header->rate_factor == 1) lowered++;
     REQUIRE(lowered < kEpochs);
     const Checkpoint then = must(read_checkpoint({dir.path("net"), lowered}));
     const Checkpoint last = must(read_checkpoint({dir.path("net"), kEpochs}));

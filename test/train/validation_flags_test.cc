@@ -1,4 +1,4 @@
-// Which checkpoints stay, which is the best, when a run ends early, and validation within epochs.
+// Which checkpoints stay, which is the best, and validation within epochs.
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -28,17 +28,6 @@ std::set<std::string> checkpoints(const TempDir& dir) {
 TrainSpec resumed(TrainSpec spec) {
   spec.start_from = StartFrom{spec.save_prefix, std::nullopt};
   return spec;
-}
-
-// A run whose weights and accuracy never change.
-TrainSpec without_progress(const TempDir& dir, int64_t epochs) {
-  TrainSpec spec = toy_spec(dir.path("net"), epochs);
-  spec.schedule.base = 0;
-  return spec;
-}
-
-ToyOptions linear() {
-  return {.network = linear_network(), .bucket_begin = {0}};
 }
 
 std::string weights(const TempDir& dir, const std::string& name) {
@@ -110,31 +99,6 @@ TEST_CASE("a resumed run replaces the best checkpoint only by a better one", "[t
   CHECK(weights(parts, "best") == best);
 }
 
-TEST_CASE("a run ends after some epochs without a better validation accuracy", "[train]") {
-  const TempDir dir;
-  TrainSpec spec = without_progress(dir, 10);
-  spec.patience = 2;
-  ToyRun run(spec, linear());
-  const TrainOutcome outcome = must(run.run());
-  CHECK(outcome.position == Position{3, 0});
-  CHECK_FALSE(outcome.stopped);
-  CHECK_THAT(run.log_text(), Catch::Contains("Stopped after 3 epochs: no validation accuracy above") &&
-                                 Catch::Contains("that of epoch 1, in 2 epochs"));
-  // It is over for a resumed run too, unless that has more patience.
-  CHECK(must(ToyRun(resumed(spec), linear()).run()).position == Position{3, 0});
-  spec.patience = 4;
-  CHECK(must(ToyRun(resumed(spec), linear()).run()).position == Position{5, 0});
-}
-
-TEST_CASE("a resumed run counts the epochs without a better accuracy from before", "[train]") {
-  const TempDir dir;
-  TrainSpec spec = without_progress(dir, 2);
-  spec.patience = 3;
-  REQUIRE(ToyRun(spec, linear()).run());
-  spec.num_epochs = 10;
-  CHECK(must(ToyRun(resumed(spec), linear()).run()).position == Position{4, 0});
-}
-
 TEST_CASE("validation within an epoch changes no weight and has lines of its own", "[train]") {
   const TempDir plain, interrupted, parts;
   REQUIRE(ToyRun(toy_spec(plain.path("net"), 2)).run());
@@ -157,33 +121,22 @@ TEST_CASE("validation within an epoch changes no weight and has lines of its own
   CHECK(weights(plain, "0002") == weights(parts, "0002"));
 }
 
-TEST_CASE("workers end a run early and validate within epochs together", "[train]") {
+TEST_CASE("workers validate within epochs together", "[train]") {
   const TempDir dir;
-  TrainSpec spec = without_progress(dir, 10);
-  spec.patience = 1;
+  TrainSpec spec = toy_spec(dir.path("net"), 2);
   spec.eval_batches_interval = 2;
-  const auto run_both = [&](const TrainSpec& both) {
-    Meetings meetings(2);
-    std::vector<TrainOutcome> outcomes(2);
-    std::vector<std::thread> threads;
-    std::vector<std::string> lines;
-    for (uint32_t rank = 0; rank < 2; rank++) {
-      threads.emplace_back([&, rank] {
-        Member member(meetings, rank);
-        ToyOptions options = linear();
-        options.rank = rank;
-        options.workers = 2;
-        ToyRun run(both, std::move(options), &member);
-        outcomes[rank] = must(run.run());
-        if (rank == 0) lines = validation_lines(run);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    CHECK(outcomes[0].position == Position{2, 0});
-    CHECK(outcomes[1].position == Position{2, 0});
-    return lines;
-  };
-  CHECK(run_both(spec).front() == "Epoch[0] Batch [1] Validation-accuracy");
-  // Only rank 0 reads the best accuracy from the checkpoint.
-  CHECK(run_both(resumed(spec)).empty());
+  Meetings meetings(2);
+  std::vector<std::thread> threads;
+  std::vector<std::string> lines;
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    threads.emplace_back([&, rank] {
+      Member member(meetings, rank);
+      ToyRun run(spec, {.rank = rank, .workers = 2}, &member);
+      CHECK(must(run.run()).position == Position{2, 0});
+      if (rank == 0) lines = validation_lines(run);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines.front() == "Epoch[0] Batch [1] Validation-accuracy");
 }

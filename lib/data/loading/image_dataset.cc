@@ -22,7 +22,6 @@ class ImageDataset : public Dataset {
     const int64_t bytes = source_->stored_bytes(index);
     return bytes > 0 ? bytes : Dataset::stored_bytes(index);
   }
-  [[nodiscard]] CacheUse cache_use() const override { return source_->cache_use(); }
   void will_load(std::span<const int64_t> records) const override { source_->will_read(records); }
 
   void record_on(telemetry::Timeline* timeline) const override { timeline_ = timeline; }

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/records/share.h"
-#include "data/sources/cache_use.h"
 #include "images/augmentation/stages.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
@@ -53,14 +52,11 @@ class Dataset {
   [[nodiscard]] virtual images::Stages stages() const { return {}; }
   // From now on the times of reading and decoding are recorded there; null: no more.
   virtual void record_on(telemetry::Timeline* /*timeline*/) const {}
-  // How often a cache of decoded pictures had what was needed; zeros if there is none.
-  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
 };
 
-// One label of the batches: which one of a record's labels it is, and its values, which are whole numbers in [0, classes).
+// One label of the batches and of a record. Its values are whole numbers in [0, classes).
 struct BatchLabel {
-  std::string name;  // of the network's variable, for messages; may be empty if there is only one label
-  size_t position = 0;
+  std::string name;     // of the network's variable, for messages; may be empty if there is only one label
   int64_t classes = 0;  // 0: the values may be any numbers
 };
 

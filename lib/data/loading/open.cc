@@ -11,7 +11,6 @@
 #include "data/sources/cifar_source.h"
 #include "data/sources/folder_source.h"
 #include "data/sources/idx_source.h"
-#include "data/sources/picture_cache.h"
 #include "data/sources/picture_source.h"
 #include "data/sources/record_source.h"
 
@@ -163,12 +162,6 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
   return values;
 }
 
-// Whether scaled decoding would shrink pictures for a step that a cache does not do (with_cache).
-bool shrinks_whole_pictures(const images::Distortion& distortion) {
-  if (distortion.resize != images::kKeepSize) return distortion.interpolation == images::Interpolation::kRandom;
-  return distortion.random_resized_crop || distortion.crop_size_max > 0;
-}
-
 // One value that has no effect stands for all channels, and the one for alpha may be left out. Otherwise some channels
 // would be normalized in another way than the rest.
 Result<> check_channels(const char* flag, const std::vector<float>& values, int64_t channels, float neutral) {
@@ -204,12 +197,6 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
                 "--aug-level 2 and 3) needs images with 3 channels; these have {}",
                 image[0]);
   }
-  if (training.scaled_decoding && options.cache_bytes > 0 && shrinks_whole_pictures(training)) {
-    return fail(Code::kUsage,
-                "--scaled-decoding 1 with --data-cache: the cache would keep whole pictures, of which nothing can be "
-                "decoded smaller. Leave out one of the flags, or give --resize N, and an --inter-method other than 10: "
-                "the cache then keeps the resized pictures");
-  }
   DT_TRY_VOID(check_channels("--rgb-mean", options.rgb_mean, image[0], 0));
   DT_TRY_VOID(check_channels("--rgb-std", options.rgb_std, image[0], 1));
   if (std::find(options.rgb_std.begin(), options.rgb_std.end(), 0.0f) != options.rgb_std.end()) {
@@ -234,12 +221,6 @@ images::Distortion central_crop(int resize, images::Interpolation interpolation)
   images::Distortion distortion;
   distortion.resize = resize;
   if (interpolation != images::Interpolation::kRandom) distortion.interpolation = interpolation;
-  return distortion;
-}
-
-images::Distortion validation_crop(const DataOptions& options) {
-  images::Distortion distortion = central_crop(options.val_resize, options.training.interpolation);
-  distortion.scaled_decoding = options.training.scaled_decoding;
   return distortion;
 }
 
@@ -274,23 +255,6 @@ Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& opti
   if (options.label_list.empty()) return nullptr;
   DT_TRY_VOID(check_label_list_fits(options.label_list, files));
   return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
-}
-
-// Idx files are in memory, and CIFAR's binary files are not encoded: they need no cache.
-std::shared_ptr<const ImageSource> with_cache(std::shared_ptr<const ImageSource> source, const SetFiles& files,
-                                              const images::AugmentOptions& augment,
-                                              const std::shared_ptr<CacheBudget>& budget, const Log& log) {
-  const images::Distortion& distortion = augment.distortion;
-  const bool is_decoded = !files.records.empty() || !files.folder.empty();
-  if (budget->bytes() == 0 || !is_decoded) return source;
-  const bool is_random = distortion.interpolation == images::Interpolation::kRandom;
-  return cached(std::move(source),
-                {.budget = budget,
-                 .resize = is_random ? images::kKeepSize : distortion.resize,
-                 .interpolation = distortion.interpolation,
-                 .crop = {augment.image[1], augment.image[2]},
-                 .scaled_decoding = distortion.scaled_decoding},
-                log);
 }
 
 // The type that the flags name, or the one of the files in --data-dir. nullopt: the flags name files.
@@ -347,7 +311,6 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
     sets.found_for_validation = found_for_validation(sets, validation, options, image);
   sets.warnings = located.warnings;
 
-  const auto budget = std::make_shared<CacheBudget>(options.cache_bytes);
   images::AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
     const images::Distortion cut = central_crop(options.training.resize, options.training.interpolation);
@@ -355,11 +318,11 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
            mean_image(mean_image_path(options), image, cut, train.pictures, std::max(options.threads, 1), log));
   }
   if (validation.pictures != nullptr) {
-    augment.distortion = validation_crop(options);
-    sets.validation = augmented(with_cache(validation.pictures, located.validation, augment, budget, log), augment);
+    augment.distortion = central_crop(options.val_resize, options.training.interpolation);
+    sets.validation = augmented(validation.pictures, augment);
   }
   augment.distortion = options.training;
-  sets.train = augmented(with_cache(train.pictures, located.train, augment, budget, log), augment);
+  sets.train = augmented(train.pictures, augment);
   return sets;
 }
 
@@ -376,7 +339,7 @@ Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::str
     if (!std::filesystem::exists(path, ignored)) return fail(Code::kNotFound, "--mean-img {}: no such file", path);
     DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
   }
-  augment.distortion = validation_crop(options);
+  augment.distortion = central_crop(options.val_resize, options.training.interpolation);
   if (options.val_resize == images::kFitCrop) log.info("{}", fit_text("images", image));
   return augmented(pictures, augment);
 }

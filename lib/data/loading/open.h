@@ -24,10 +24,9 @@ struct DataOptions : DataFiles {
   std::string mean_img;         // mean image file; a name without a directory is in data_dir
   std::optional<float> scale;   // default 1; mnist: 1/255
   bool mirror = false;          // for training and validation
-  images::Distortion training;  // for the training set; validation uses only its interpolation and scaled_decoding
+  images::Distortion training;  // for the training set; validation uses only its interpolation
   int val_resize = 0;           // images::Distortion::resize of the validation set
   int threads = 1;              // for making the mean image
-  int64_t cache_bytes = 0;      // of decoded pictures (picture_cache.h); 0: no cache
   KnownOffsets known = {};      // offsets of record files without an index
 };
 

@@ -8,9 +8,8 @@ namespace dtrain::data {
 RowReader::RowReader(std::shared_ptr<const Dataset> dataset, Options options, Log log)
     : dataset_(std::move(dataset)), options_(std::move(options)), log_(std::move(log)) {
   DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "the data set cannot return pixels");
-  for (const BatchLabel& label : options_.labels) {
-    DT_CHECK(label.position < dataset_->label_width(), "label {} of {}", label.position, dataset_->label_width());
-  }
+  DT_CHECK(options_.labels.size() <= dataset_->label_width(), "{} labels of {}", options_.labels.size(),
+           dataset_->label_width());
 }
 
 Result<bool> RowReader::read(BatchRows& rows, int64_t row, int64_t epoch, int64_t record) {
@@ -38,7 +37,7 @@ Result<> RowReader::read_image(BatchRows& rows, int64_t row, int64_t epoch, int6
 Result<> RowReader::set_labels(std::span<float> labels, int64_t record, std::span<const float> of_record) const {
   for (size_t i = 0; i < labels.size(); i++) {
     const BatchLabel& label = options_.labels[i];
-    labels[i] = of_record[label.position];
+    labels[i] = of_record[i];
     if (label.classes == 0) continue;
     const bool in_range = labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes);
     if (in_range && labels[i] == std::trunc(labels[i])) continue;

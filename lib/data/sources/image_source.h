@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/sources/cache_use.h"
 #include "images/augmentation/stages.h"
 #include "images/image.h"
 #include "images/open_picture.h"
@@ -29,12 +28,9 @@ class ReadScratch : public images::OpenPicture {
   Result<> open(Bytes encoded, int channels);
   // Returns an image that the source fills.
   images::Image& open_pixels(int height, int width, int channels);
-  // Shows an image that the source keeps; it must stay unchanged until the next picture.
-  void open_image(const images::Image& image);
 
   [[nodiscard]] images::ImageSize size() const override { return size_; }
   [[nodiscard]] int channels() const override { return channels_; }
-  bool shrink(int divisor) override;
   Result<images::PicturePart> pixels(const images::Window& wanted) override;
   // The whole picture.
   Result<const images::Image*> decode();
@@ -45,7 +41,6 @@ class ReadScratch : public images::OpenPicture {
   images::ImageSize size_ = {};
   int channels_ = 0;
   bool is_encoded_ = false;
-  const images::Image* kept_ = nullptr;  // of open_image
 };
 
 // Threads may share a source, each with its own scratch.
@@ -62,8 +57,6 @@ class ImageSource {
   [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }
   // These pictures will be read soon, in this order: the source may have the system read them ahead.
   virtual void will_read(std::span<const int64_t> /*pictures*/) const {}
-  // How often a cache had the picture (picture_cache.h); zeros if there is none.
-  [[nodiscard]] virtual CacheUse cache_use() const { return {}; }
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const = 0;
 };

@@ -54,7 +54,7 @@ Result<Augmentation> Augmenter::draw(const OpenPicture& picture, RandomStream& r
 template <class Take>
 Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenPicture& picture, Scratch& scratch,
                               const Take& take) const {
-  DT_TRY(CropRows rows, make_crop(augmentation.geometry, picture, scratch.geometry, augmentation.divisor));
+  DT_TRY(CropRows rows, make_crop(augmentation.geometry, picture, scratch.geometry));
   if (augmentation.color.empty()) {
     for (int y = 0; y < height_; y++) take(rows.row(y), y);
     return {};

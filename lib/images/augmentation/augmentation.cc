@@ -177,19 +177,6 @@ ColorJitter draw_jitter(const ColorDistortion& distortion, RandomStream& random)
   return jitter;
 }
 
-// By how much the picture may be shrunk before the resize that comes first, or second after a cut. With `resize_first`,
-// which a cache may have done already, only the first step counts.
-int divisor_of(std::span<const GeometryStep> steps, ImageSize from, bool resize_first) {
-  const Cut* cut = steps.empty() ? nullptr : std::get_if<Cut>(&steps[0]);
-  if (cut != nullptr) {
-    if (resize_first) return 1;
-    from = {cut->part.height, cut->part.width};
-    steps = steps.subspan(1);
-  }
-  const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
-  return resize == nullptr ? 1 : divisor_before_resize(from, resize->size);
-}
-
 }  // namespace
 
 ColorChange draw_color_change(const ColorDistortion& distortion, RandomStream& random) {
@@ -234,7 +221,6 @@ Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize f
   DT_TRY_VOID(geometry.transform(to));
   DT_TRY_VOID(geometry.crop(to));
   Augmentation drawn{.geometry = geometry.take()};
-  if (distortion.scaled_decoding) drawn.divisor = divisor_of(drawn.geometry, from, distortion.resize != kKeepSize);
   if (distortion.color.any()) drawn.color = draw_color_change(distortion.color, random);
   drawn.mirrored = distortion.random_mirror && random.below(2) == 1;
   if (distortion.changes_numbers()) {

@@ -59,7 +59,6 @@ struct ColorChange {
 
 struct Augmentation {
   std::vector<GeometryStep> geometry = {};  // the last step leaves a picture of the size of the crop
-  int divisor = 1;                          // 2, 4 or 8: shrink the picture by this when it is decoded
   ColorChange color = {};
   bool mirrored = false;
   float contrast = 1, light = 0;  // of the normalized numbers: multiplied by the first; the second, times the scale of

@@ -27,9 +27,6 @@ struct ColorDistortion {
 struct Distortion {
   Interpolation interpolation = Interpolation::kBilinear;  // whenever a size changes
   int resize = kKeepSize;                                  // first of all, as first_resize() says
-  // Before a resize to half or less, decode the picture smaller: before the resize of `resize`, or, without it, before
-  // the resize of the crop. Changes the pixels a little.
-  bool scaled_decoding = false;
 
   // The affine step. Angles are in whole degrees.
   int rotate_max = 0;                 // drawn from -rotate_max to rotate_max

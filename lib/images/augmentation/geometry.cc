@@ -139,29 +139,7 @@ Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from) {
   return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole_picture(from);
 }
 
-std::vector<GeometryStep> shrunk_steps(std::span<const GeometryStep> steps, int divisor, const ImageSize& shrunk) {
-  std::vector<GeometryStep> changed;
-  ImageSize size = shrunk;
-  if (const Cut* cut = std::get_if<Cut>(&steps[0])) {
-    const Window& part = cut->part;
-    const auto moved = [divisor](int border) { return (border + divisor / 2) / divisor; };
-    Window smaller{.y = moved(part.y), .x = moved(part.x)};
-    smaller.height = moved(part.y + part.height) - smaller.y;
-    smaller.width = moved(part.x + part.width) - smaller.x;
-    size = {smaller.height, smaller.width};
-    changed.emplace_back(Cut{smaller});
-    steps = steps.subspan(1);
-  }
-  // Shrinking alone may have been enough.
-  if (std::get<Resize>(steps[0]).size == size) steps = steps.subspan(1);
-  changed.insert(changed.end(), steps.begin(), steps.end());
-  return changed;
-}
-
-Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory,
-                           int divisor) {
-  std::vector<GeometryStep> changed;
-  if (divisor > 1 && picture.shrink(divisor)) steps = changed = shrunk_steps(steps, divisor, picture.size());
+Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory) {
   const ImageSize size = picture.size();
   DT_TRY(const PicturePart part, picture.pixels(needed_part(steps, size)));
   const PictureView view{.image = part.image,

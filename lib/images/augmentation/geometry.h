@@ -38,13 +38,8 @@ class CropRows {
 // The part of a picture of size `from` that the steps need.
 Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from);
 
-// The same steps for a picture that was shrunk by `divisor`, to the size `shrunk`. A cut is rounded to whole pixels.
-// The steps begin with a resize, or with a cut and a resize.
-std::vector<GeometryStep> shrunk_steps(std::span<const GeometryStep> steps, int divisor, const ImageSize& shrunk);
-
-// Decodes this part and carries out the steps, on a smaller picture if `divisor` is above 1 and the picture can shrink.
-// The result borrows the picture and the memory. Code::kData: the file is damaged, or OpenCV cannot carry out a step.
-Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory,
-                           int divisor = 1);
+// Decodes this part and carries out the steps. The result borrows the picture and the memory. Code::kData: the file is
+// damaged, or OpenCV cannot carry out a step.
+Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory);
 
 }  // namespace dtrain::images

@@ -63,10 +63,9 @@ struct NetworkFlags {
 
 // Data flags that must be equal in all workers.
 struct AugmentFlags {
-  std::string data_type;                 // as in data/sources/recognize.h; empty: recognized from the files
-  int64_t label_width = 1;               // labels of a record
-  std::vector<std::string> label_names;  // what each of them is, by the network's variables; empty: in their order
-  int64_t num_examples = 0;              // 0: all records in the files
+  std::string data_type;     // as in data/sources/recognize.h; empty: recognized from the files
+  int64_t label_width = 1;   // labels of a record
+  int64_t num_examples = 0;  // 0: all records in the files
   bool shuffle = true;
   int64_t shuffle_chunk = 0;     // MiB of consecutive records that are shuffled together; 0: the whole share
   std::vector<double> rgb_mean;  // per channel; empty: that of the data set
@@ -77,7 +76,6 @@ struct AugmentFlags {
   // Named as MXNet's parameters for the same augmentations.
   std::optional<Resize> resize, val_resize;  // nullopt: fit for class directories, otherwise off
   int64_t inter_method = 1;
-  bool scaled_decoding = false;
   bool random_resized_crop = false;
   double min_random_area = 1, max_random_area = 1;
   int64_t min_crop_size = -1, max_crop_size = -1;
@@ -115,8 +113,6 @@ struct OptimizerFlags {
   int64_t macrobatch_size = 0;  // samples, whose gradients lbsgd adds up; 0: of one update
   double warmup_epochs = 5;     // of lbsgd
   WarmupStrategy warmup_strategy = WarmupStrategy::kLinear;
-  int64_t lr_patience = 0;  // epochs without a better validation accuracy that lower the rate; 0: never
-  double lr_patience_factor = 0.1, lr_min = 0;
   OnNan on_nan = OnNan::kFail;
 };
 
@@ -133,12 +129,10 @@ struct JobFlags {
   int64_t batch_size = 128;  // per worker
   int64_t num_epochs = 100;
   OptimizerFlags optimizer;
-  std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
-  std::vector<std::string> loss;  // "ce", "nll"
-  std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
-  // All workers validate at the same points and end together.
-  int64_t eval_batches_interval = 0;          // steps of an epoch; 0: only at its end
-  int64_t patience = 0;                       // epochs without a better validation accuracy; 0: no limit
+  std::vector<int64_t> top_k;                 // metrics are summed over the workers, so all workers need the same ones
+  std::vector<std::string> loss;              // "ce", "nll"
+  std::optional<uint64_t> seed;               // nullopt: drawn by the scheduler
+  int64_t eval_batches_interval = 0;          // steps of an epoch after which all workers validate; 0: only at its end
   bool keep_best = true;                      // write PREFIX-best, if there is validation data
   std::optional<int64_t> time_batches_after;  // time the batches after so many; nullopt: off
 };
@@ -226,7 +220,6 @@ struct DataFlags {
   std::string path_imglist;                                                  // labels by record id; empty: the records'
   int64_t data_threads = 0;                                                  // 0: a share of LaunchFlags::threads
   bool data_threads_auto = false;                                            // found while the run trains
-  int64_t data_cache_bytes = 0;                                              // of decoded pictures; 0: no cache
   int64_t prefetch_buffer = 4;
   std::string mean_img;  // empty: none
   int64_t max_bad_records = 100;

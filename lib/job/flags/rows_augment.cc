@@ -97,11 +97,6 @@ std::vector<Row> size_rows() {
        .min = 0,
        .max = 10,
        .scope = Scope::kJob},
-      {.name = "scaled-decoding",
-       .help = "decode JPEGs 2, 4 or 8 times smaller before a change of size to half or less, which is faster and "
-               "changes pixels a little",
-       .bind = DT_FIELD(Flags, job.augment.scaled_decoding),
-       .scope = Scope::kJob},
   };
 }
 

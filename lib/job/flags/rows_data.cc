@@ -69,13 +69,6 @@ std::vector<Row> file_rows() {
        .min = 1,
        .max = kLabelWidthMax,
        .scope = Scope::kJob},
-      {.name = "label-names",
-       .value = "NAME,NAME",
-       .help = "for each label of an image the network's variable that it is, for a network that does not read all of "
-               "them, or in another order",
-       .bind = DT_FIELD(Flags, job.augment.label_names),
-       .default_text = "the network's labels, in their order",
-       .scope = Scope::kJob},
   };
 }
 
@@ -140,14 +133,6 @@ std::vector<Row> reading_rows() {
        .min = 0,
        .max = kThreadsMax,
        .suggestions = {"auto"}},
-      {.name = "data-cache",
-       .value = "SIZE",
-       .help = "keep decoded pictures in this much memory, in bytes or as in 500M or 8G, so that later epochs need not "
-               "read and decode them; each process has a cache of its own",
-       .bind = DT_FIELD(Flags, data.data_cache_bytes),
-       .default_text = "no cache",
-       .min = 0,
-       .max = 1e12},
       {.name = "prefetch-buffer",
        .value = "N",
        .help = "number of batches to prepare ahead",
@@ -267,13 +252,6 @@ std::vector<Row> checkpoint_rows() {
 
 std::vector<Row> report_rows() {
   return {
-      {.name = "patience",
-       .value = "N",
-       .help = "end the run after N epochs without a better validation accuracy; 0 means never",
-       .bind = DT_FIELD(Flags, job.patience),
-       .min = 0,
-       .max = kEpochsMax,
-       .scope = Scope::kJob},
       {.name = "eval-batches-interval",
        .value = "N",
        .help = "also validate after every N steps of an epoch; 0 means only at its end",

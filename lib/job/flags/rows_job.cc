@@ -374,31 +374,8 @@ std::vector<Row> large_batch_rows() {
   };
 }
 
-// Also what to do with a gradient that is not finite.
-std::vector<Row> plateau_rows() {
+std::vector<Row> not_finite_rows() {
   return {
-      {.name = "lr-patience",
-       .value = "N",
-       .help = "multiply the learning rate, whatever the schedule, by --lr-patience-factor after N epochs without a "
-               "better validation accuracy, and again after N more; 0 means never",
-       .bind = DT_FIELD(Flags, job.optimizer.lr_patience),
-       .min = 0,
-       .max = kEpochsMax,
-       .scope = Scope::kJob},
-      {.name = "lr-patience-factor",
-       .value = "F",
-       .help = "factor of --lr-patience, below 1",
-       .bind = DT_FIELD(Flags, job.optimizer.lr_patience_factor),
-       .min = 0,
-       .max = 1,
-       .scope = Scope::kJob},
-      {.name = "lr-min",
-       .value = "X",
-       .help = "lowest learning rate to which --lr-patience goes",
-       .bind = DT_FIELD(Flags, job.optimizer.lr_min),
-       .min = 0,
-       .max = kFactorMax,
-       .scope = Scope::kJob},
       {.name = "on-nan",
        .value = "fail|skip",
        .help = "what to do if a loss or gradient is not finite: fail, or skip the step on all workers of its round",
@@ -413,7 +390,7 @@ std::vector<Row> optimizer_rows() {
   std::vector<Row> rows = rule_rows();
   for (Row& row : schedule_rows()) rows.push_back(std::move(row));
   for (Row& row : large_batch_rows()) rows.push_back(std::move(row));
-  for (Row& row : plateau_rows()) rows.push_back(std::move(row));
+  for (Row& row : not_finite_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -22,7 +22,7 @@ Result<> drop_unused(Flags& flags) {
   }
   if (name != "adadelta") return {};
   for (const char* flag :
-       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs", "lr-patience"}) {
+       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs"}) {
     if (!is_asked_for(flag) || flags.source(flag) == Source::kResumed) continue;
     return fail(Code::kUsage, "--{} has no effect with --optimizer adadelta, which has no learning rate: leave it out",
                 flag);
@@ -30,7 +30,6 @@ Result<> drop_unused(Flags& flags) {
   optimizer.lr = 1;
   optimizer.lr_factor = 1;
   optimizer.lr_step_epochs.clear();
-  optimizer.lr_patience = 0;
   optimizer.lr_factor_epoch = optimizer.lr_power = optimizer.lr_warmup_epochs = optimizer.lr_warmup_begin = 0;
   optimizer.lr_scheduler = LrScheduler::kAuto;
   return {};

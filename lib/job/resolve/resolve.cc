@@ -294,7 +294,6 @@ Result<> resolve_data(Flags& flags) {
                          : "--help data lists the flags for it",
                 kWaysToGetData);
   }
-  DT_TRY_VOID(resolve_labels(flags.job.augment));
   return resolve_augmentation(flags);
 }
 
@@ -405,21 +404,6 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_validation(flags.job));
   DT_TRY_VOID(resolve_loop(flags));
   return resolve_reading(flags);
-}
-
-Result<> resolve_labels(AugmentFlags& augment) {
-  const std::vector<std::string>& names = augment.label_names;
-  if (names.empty()) return {};
-  if (augment.label_width == 1) augment.label_width = std::ssize(names);
-  if (std::ssize(names) != augment.label_width) {
-    return fail(Code::kUsage, "--label-names {}: {} names, but --label-width is {}", fmt::join(names, ","),
-                names.size(), augment.label_width);
-  }
-  for (const std::string& name : names) {
-    if (std::ranges::count(names, name) == 1) continue;
-    return fail(Code::kUsage, "--label-names {}: '{}' is there twice", fmt::join(names, ","), name);
-  }
-  return {};
 }
 
 Result<> check_processes(const Inject& inject, const ProcessCounts& counts) {

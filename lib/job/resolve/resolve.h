@@ -10,13 +10,9 @@
 namespace dtrain::job {
 
 struct Flags;
-struct AugmentFlags;
 
 // Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);
-
-// The part of resolve() for --label-width and --label-names, which also tells the number of labels.
-Result<> resolve_labels(AugmentFlags& augment);
 
 // How many processes a job has.
 struct ProcessCounts {

@@ -109,31 +109,6 @@ Result<> check_warmup(const OptimizerFlags& optimizer, int64_t num_epochs) {
   return {};
 }
 
-Result<> check_plateau(const Flags& flags) {
-  const OptimizerFlags& optimizer = flags.job.optimizer;
-  for (const char* name : {"lr-patience-factor", "lr-min"}) {
-    if (optimizer.lr_patience > 0 || flags.source(name) <= Source::kPreset || flags.source(name) == Source::kResumed) {
-      continue;
-    }
-    return fail(Code::kUsage, "--{} has no effect without --lr-patience", name);
-  }
-  if (optimizer.lr_patience == 0) return {};
-  if (optimizer.lr_patience_factor <= 0 || optimizer.lr_patience_factor >= 1) {
-    return fail(Code::kUsage, "--lr-patience-factor {}: it must be above 0 and below 1", optimizer.lr_patience_factor);
-  }
-  if (optimizer.lr_min > optimizer.lr) {
-    return fail(Code::kUsage, "--lr-min {} is above the learning rate {}, so --lr-patience could never lower it",
-                optimizer.lr_min, optimizer.lr);
-  }
-  if (flags.job.patience > 0 && flags.job.patience <= optimizer.lr_patience) {
-    return fail(Code::kUsage,
-                "--lr-patience {} has no effect with --patience {}, which ends the run first: give fewer "
-                "epochs to --lr-patience",
-                optimizer.lr_patience, flags.job.patience);
-  }
-  return {};
-}
-
 Result<> resolve_steps(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
@@ -176,7 +151,6 @@ Result<> resolve_schedule(Flags& flags) {
   DT_TRY_VOID(choose_companion(flags));
   DT_TRY_VOID(choose_scheduler(flags));
   DT_TRY_VOID(resolve_steps(flags));
-  DT_TRY_VOID(check_plateau(flags));
   DT_TRY_VOID(check_warmup(optimizer, flags.job.num_epochs));
   if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: it must be below 1", optimizer.momentum);
   return resolve_optimizer(flags);

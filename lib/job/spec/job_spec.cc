@@ -202,6 +202,29 @@ std::vector<std::string> add_older_flags(Entries& entries) {
   return added;
 }
 
+// A flag that earlier versions wrote and this one does not have.
+struct GoneFlag {
+  std::string_view name;
+  std::optional<std::string_view> off = {};  // the value that asks for what this version does; nullopt: any value
+};
+constexpr GoneFlag kGoneFlags[] = {
+    {"data-cache"},    {"label-names", ""},      {"lr-min"}, {"lr-patience", "0"}, {"lr-patience-factor"},
+    {"patience", "0"}, {"scaled-decoding", "0"},
+};
+
+Result<> drop_gone_flags(const NamedText& source, Entries& entries) {
+  for (const GoneFlag& flag : kGoneFlags) {
+    const auto entry = entries.find(std::string(flag.name));
+    if (entry == entries.end()) continue;
+    if (flag.off && entry->second != *flag.off) {
+      return source.wrong(flag.name, fmt::format("dtrain has no --{} any more, and the run has '{}'", flag.name,
+                                                 printable(entry->second)));
+    }
+    entries.erase(entry);
+  }
+  return {};
+}
+
 // Each list by rank has a value for every worker or is still empty. All lists are filled at the same time.
 Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
@@ -238,6 +261,7 @@ Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
   const NamedText source{text, name};
   DT_TRY(Entries entries, read_lines(text, name));
   JobSpec spec;
+  DT_TRY_VOID(drop_gone_flags(source, entries));
   spec.older_flags = add_older_flags(entries);
   Flags holder;
   for (const Row& row : training_flags().rows()) {

@@ -121,7 +121,6 @@ observe::JobForm job_form(const Process& process, const job::JobFlags& flags) {
   return {.servers = static_cast<size_t>(flags.num_servers),
           .waits_for_slow = scheme == job::Scheme::kBsp || scheme == job::Scheme::kSsp,
           .decoders_are_tuned = process.flags.data.data_threads_auto,
-          .has_data_cache = process.flags.data.data_cache_bytes > 0,
           .run_dir = process.run_dir.path()};
 }
 

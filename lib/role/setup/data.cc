@@ -34,7 +34,6 @@ images::Distortion distortion_of(const job::AugmentFlags& augment) {
   const job::AspectRange aspect = job::aspect_range(augment);
   return {.interpolation = static_cast<images::Interpolation>(augment.inter_method),
           .resize = static_cast<int>(augment.resize.value_or(job::Resize()).edge),
-          .scaled_decoding = augment.scaled_decoding,
           .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
           .rotate = static_cast<int>(augment.rotate),
           .rotate_list = {augment.rotate_list.begin(), augment.rotate_list.end()},
@@ -89,7 +88,6 @@ data::DataOptions data_options(const job::Flags& flags) {
   options.training = distortion_of(augment);
   options.val_resize = static_cast<int>(augment.val_resize.value_or(job::Resize()).edge);
   options.threads = plan_threads(flags).decode;
-  options.cache_bytes = flags.data.data_cache_bytes;
   return options;
 }
 

@@ -15,31 +15,19 @@ std::vector<std::string> names_of(const graph::Shapes& shapes) {
   return names;
 }
 
-Result<size_t> position_of(const std::string& label, const std::vector<std::string>& names) {
-  const auto found = std::ranges::find(names, label);
-  if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  return fail(Code::kUsage, "the network reads the label '{}', which is none of --label-names {}", label,
-              fmt::join(names, ","));
-}
-
 }  // namespace
 
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes) {
-  if (flags.label_names.empty() && shapes.labels.size() != static_cast<size_t>(flags.label_width)) {
-    return fail(
-        Code::kUsage,
-        "the network reads {0} label{1} ({2}), but --label-width says that an image has {3}: give "
-        "--label-width {0}, or say with --label-names what each label is, if the network does not read all of them",
-        shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
-        flags.label_width);
+  if (shapes.labels.size() != static_cast<size_t>(flags.label_width)) {
+    return fail(Code::kUsage,
+                "the network reads {0} label{1} ({2}), but --label-width says that an image has {3}: give "
+                "--label-width {0}",
+                shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
+                flags.label_width);
   }
   std::vector<data::BatchLabel> labels;
   for (const graph::LabelInfo& label : shapes.labels) {
-    size_t position = labels.size();
-    if (!flags.label_names.empty()) {
-      DT_TRY(position, position_of(label.name, flags.label_names));
-    }
-    labels.push_back({.name = label.name, .position = position, .classes = label.classes});
+    labels.push_back({.name = label.name, .classes = label.classes});
   }
   return labels;
 }

@@ -15,9 +15,8 @@ struct AugmentFlags;
 
 namespace dtrain::role {
 
-// For each label of the network the position among the labels of a record. --label-names tells it; without it the
-// network's labels are those of the records, in the order of the network's file. Code::kUsage, naming the labels, if the
-// data have others.
+// The labels of the network, in the order of its file, which are those of the records. Code::kUsage, naming the labels,
+// if a record has more or fewer.
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes);
 
 // The metrics of the job, for each result of the network.

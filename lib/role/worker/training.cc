@@ -14,11 +14,7 @@ Result<> check_needs_no_validation(const job::JobFlags& job, const job::Flags& g
   // By default, and in a resumed run, it applies only if there is validation data.
   const bool asks_for_best =
       job.keep_best && given.given("keep-best") && given.source("keep-best") != job::Source::kResumed;
-  const char* flag = job.patience > 0                ? "patience"
-                     : job.optimizer.lr_patience > 0 ? "lr-patience"
-                     : asks_for_best                 ? "keep-best"
-                     : job.eval_batches_interval > 0 ? "eval-batches-interval"
-                                                     : nullptr;
+  const char* flag = asks_for_best ? "keep-best" : job.eval_batches_interval > 0 ? "eval-batches-interval" : nullptr;
   if (flag == nullptr) return {};
   return fail(Code::kUsage, "--{} needs validation data: name them with --data-val", flag);
 }

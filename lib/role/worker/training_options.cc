@@ -72,10 +72,6 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   spec.schedule = schedule_spec(job);
   DT_TRY(spec.initializer, initializer_spec(job), "reading --initializer");
   spec.seed = job.seed.value();
-  spec.patience = job.patience;
-  spec.plateau = {.patience = job.optimizer.lr_patience,
-                  .factor = job.optimizer.lr_patience_factor,
-                  .rate_min = job.optimizer.lr_min};
   spec.eval_batches_interval = job.eval_batches_interval;
   spec.data_can_be_learned = !job.augment.benchmark;
   spec.usual_rate = job::default_learning_rate(job.network.network, job.network.num_layers);
