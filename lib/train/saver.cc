@@ -37,7 +37,7 @@ Result<> Saver::check_disk() const {
   const double states = spec.save_optimizer_states ? learned * static_cast<double>(slots.size()) : 0;
   DT_TRY(const std::string warning,
          train::check_disk(
-             {.checkpoints = to_come, .checkpoint = weights + states, .best = spec.keep_best && !best_ ? weights : 0},
+             {.checkpoints = to_come, .checkpoint = weights + states, .best = best_ ? 0 : weights},
              spec.save_prefix, free_bytes_for(spec.save_prefix)));
   if (!warning.empty()) parts_.log.warn("{}", warning);
   return {};
@@ -104,7 +104,7 @@ void Saver::remove_older() {
 Result<> Saver::note_accuracy(double accuracy) {
   if (best_ && !(accuracy > best_->accuracy)) return {};
   best_ = BestAccuracy{parts_.clock.position().epoch, accuracy};
-  if (!parts_.spec.keep_best || !writes()) return {};
+  if (!writes()) return {};
   DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
   DT_TRY_VOID(write_best(parts_.spec.save_prefix, graph::symbol_text(parts_.graph), parts_.training.parameters()));
   parts_.log.info("{}", saved_line(best_params_path(parts_.spec.save_prefix)));

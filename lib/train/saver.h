@@ -68,7 +68,7 @@ class Saver {
   Result<> save_epoch();
 
   // Call when all workers have the newest weights, with their accuracy at the end of the epoch. Saves them if they are
-  // the best so far and the best are to be saved.
+  // the best so far.
   Result<> note_accuracy(double accuracy);
   // Of the run so far; only rank 0 knows that of the processes before.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }

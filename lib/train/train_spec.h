@@ -47,7 +47,6 @@ struct TrainSpec {
   bool save_optimizer_states = true;    // checkpoints within an epoch always have them, because they hold the position
 
   int64_t keep = 0;                   // checkpoints of epochs that stay on disk; 0: all
-  bool keep_best = false;             // PREFIX-best.params: the weights of the epoch with the best validation accuracy
   int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
 
   Decoders decoders = {};  // of the training data, at the beginning

@@ -332,12 +332,6 @@ Result<> Trainer::Impl::save_epoch() {
 }
 
 Result<> Trainer::Impl::save_and_evaluate() {
-  if (!spec_.keep_best) {
-    DT_TRY_VOID(rate_control_.meet());
-    DT_TRY_VOID(save([this] { return save_epoch(); }));
-    DT_TRY_VOID(clock_.wait_for_others());
-    return evaluate();
-  }
   // The checkpoint says which epoch was the best so far, and has the learning rate of the next one.
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));

@@ -105,18 +105,16 @@ TEST_CASE("a resumed run keeps as many checkpoints as before", "[job]") {
   const JobSpec usual = run_of({}, here());
   CHECK(usual.remembered.values.at("keep") == "3");
   CHECK(resumed_run(usual).loop.keep == 3);
-  CHECK(resumed_run(run_of({"--keep", "7", "--keep-best", "0"}, here())).loop.keep == 7);
+  CHECK(resumed_run(run_of({"--keep", "7"}, here())).loop.keep == 7);
   CHECK(resumed_run(usual, {"--keep", "0"}).loop.keep == 0);
   JobSpec old = usual;  // of a version that kept all checkpoints and did not store that
   old.remembered.values.erase("keep");
-  old.flags.keep_best = false;
   CHECK(resumed_run(old).loop.keep == 0);
-  CHECK_FALSE(resumed_run(old).job.keep_best);
   CHECK(resumed_run(old, {"--keep", "2"}).loop.keep == 2);
 }
 
 TEST_CASE("--resume auto continues a run that keeps other checkpoints than the default says", "[job]") {
-  JobSpec old = run_of({"--keep-best", "0"}, here());
+  JobSpec old = run_of({}, here());
   old.remembered.values.erase("keep");
   const auto continued = [&](const std::vector<std::string>& arguments) {
     Flags flags = parsed(arguments);
@@ -126,7 +124,6 @@ TEST_CASE("--resume auto continues a run that keeps other checkpoints than the d
     return flags;
   };
   CHECK(continued({}).loop.keep == 0);
-  CHECK_FALSE(continued({}).job.keep_best);
   CHECK(recalled_arguments(continued({})) == std::vector<std::string>{"--keep=0"});
   CHECK(continued({"--keep", "5"}).loop.keep == 5);
 }

@@ -97,11 +97,12 @@ TEST_CASE("the log lines of an epoch have the documented order", "[train]") {
       "Epoch[0] Train-cross-entropy",
       "Epoch[0] Time cost",
       "Epoch[0] data",
-      "Saved checkpoint to ",
-      "Saved optimizer state to ",
       "Epoch[0] Validation-accuracy",
       "Epoch[0] Validation-top_k_accuracy_2",
       "Epoch[0] Validation-cross-entropy",
+      "Saved checkpoint to ",  // the best
+      "Saved checkpoint to ",
+      "Saved optimizer state to ",
       "epoch 1/2",
       "Update[9]: Change learning rate to 2.50000e-02",
       "Epoch[1] Batch [0-4]",
@@ -134,7 +135,7 @@ TEST_CASE("checkpoints are written every save_period epochs", "[train]") {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files.push_back(entry.path().filename());
   std::sort(files.begin(), files.end());
-  CHECK(files == std::vector<std::string>{"net-0002.params", "net-0004.params", "net-symbol.json"});
+  CHECK(files == std::vector<std::string>{"net-0002.params", "net-0004.params", "net-best.params", "net-symbol.json"});
 }
 
 TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {

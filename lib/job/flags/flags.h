@@ -133,7 +133,6 @@ struct JobFlags {
   std::vector<std::string> loss;              // "ce", "nll"
   std::optional<uint64_t> seed;               // nullopt: drawn by the scheduler
   int64_t eval_batches_interval = 0;          // steps of an epoch after which all workers validate; 0: only at its end
-  bool keep_best = true;                      // write PREFIX-best, if there is validation data
   std::optional<int64_t> time_batches_after;  // time the batches after so many; nullopt: off
 };
 

@@ -241,12 +241,6 @@ std::vector<Row> checkpoint_rows() {
        .bind = DT_FIELD(Flags, loop.keep),
        .min = 0,
        .max = kEpochsMax},
-      {.name = "keep-best",
-       .help =
-           "write PREFIX-best.params after each epoch with the best validation accuracy so far, if there is validation "
-           "data",
-       .bind = DT_FIELD(Flags, job.keep_best),
-       .scope = Scope::kJob},
   };
 }
 

@@ -85,14 +85,9 @@ Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::s
 }
 
 void take_kept_checkpoints(const JobSpec& run, Flags& flags) {
-  if (!flags.given("keep")) {
-    flags.loop.keep = checkpoints_kept(run.remembered);
-    flags.sources["keep"] = Source::kResumed;
-  }
-  if (!flags.given("keep-best")) {
-    flags.job.keep_best = run.flags.keep_best;
-    flags.sources["keep-best"] = Source::kResumed;
-  }
+  if (flags.given("keep")) return;
+  flags.loop.keep = checkpoints_kept(run.remembered);
+  flags.sources["keep"] = Source::kResumed;
 }
 
 Result<> check_resumed(const JobSpec& run, const Flags& flags, const std::string& directory) {
@@ -117,7 +112,6 @@ std::string differences_from_run(const JobSpec& run, const Flags& flags, const s
   JobSpec there{.flags = run.flags, .mean_image = run.mean_image, .label_list = run.label_list};
   here.flags.num_epochs = there.flags.num_epochs;
   if (!here.flags.seed) here.flags.seed = there.flags.seed;
-  if (!flags.given("keep-best")) here.flags.keep_best = there.flags.keep_best;
   std::string text = describe_differences(there, here);
   const Remembered now = remember(flags, directory);
   if (run.remembered.directory.empty()) return text;  // the run is from a version of dtrain that did not store paths

@@ -19,8 +19,7 @@ Result<JobSpec> read_resumed(const std::string& directory);
 // this.
 Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::string>& given, Flags& flags);
 
-// For --resume auto: the run keeps as many checkpoints as before, and the best one or not as before, unless the flags
-// give --keep or --keep-best.
+// For --resume auto: the run keeps as many checkpoints as before, unless the flags give --keep.
 void take_kept_checkpoints(const JobSpec& run, Flags& flags);
 
 // Refuses changes to flags that a run must keep: another network would not fit its weights, another seed would change

@@ -10,15 +10,6 @@ namespace dtrain::role {
 
 namespace {
 
-Result<> check_needs_no_validation(const job::JobFlags& job, const job::Flags& given) {
-  // By default, and in a resumed run, it applies only if there is validation data.
-  const bool asks_for_best =
-      job.keep_best && given.given("keep-best") && given.source("keep-best") != job::Source::kResumed;
-  const char* flag = asks_for_best ? "keep-best" : job.eval_batches_interval > 0 ? "eval-batches-interval" : nullptr;
-  if (flag == nullptr) return {};
-  return fail(Code::kUsage, "--{} needs validation data: name them with --data-val", flag);
-}
-
 // The names of class folders, or those in the data directory. Names that cannot be read are no reason not to train.
 std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
   const std::string& data_dir = setup.process.flags.data.data_dir;
@@ -137,7 +128,8 @@ Result<> Training::compile() {
   gpu_use_ = telemetry::collect_gpu_use(*setup_.process.registry, devices_->gpus());
   DT_TRY(training_, compile_with(options_.training), "compiling '{}'", setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) {
-    return setup_.keeps_weights ? check_needs_no_validation(setup_.spec.flags, setup_.process.flags) : Result<>{};
+    if (!setup_.keeps_weights || setup_.spec.flags.eval_batches_interval == 0) return {};
+    return fail(Code::kUsage, "--eval-batches-interval needs validation data: name them with --data-val");
   }
   DT_TRY(inference_, compile_with(options_.inference), "compiling '{}' for validation",
          setup_.spec.flags.network.network);

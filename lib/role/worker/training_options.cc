@@ -37,7 +37,6 @@ void set_checkpoints(const TrainingInput& input, train::TrainSpec& spec) {
   spec.save_every_s = static_cast<double>(loop.save_every.count()) / 1000;
   spec.save_optimizer_states = loop.save_optimizer_states;
   spec.keep = loop.keep;
-  spec.keep_best = input.spec.flags.keep_best;
 }
 
 void set_decoders(const job::Flags& flags, train::TrainSpec& spec) {
