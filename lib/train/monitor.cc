@@ -18,13 +18,9 @@ double size_of(std::span<const float> values) {
 
 }  // namespace
 
-Result<> Monitor::print(uint64_t step, uint64_t updates, exec::DeviceGroup& training) const {
+Result<> Monitor::print(uint64_t step, exec::DeviceGroup& training) const {
   const auto line = [&](const std::string& name, std::span<const float> values) {
     log_.info("{}", monitor_line(step + 1, name, size_of(values)));
-  };
-  const auto show = [&](ShownTensor::Kind kind, const std::string& name, std::span<const float> values) {
-    line(kind == ShownTensor::Kind::kGradient ? name + "_grad" : name, values);
-    if (views_.tensor) views_.tensor(updates, {.kind = kind, .name = name, .values = values});
   };
   exec::Executor& executor = training.executor(0);
   for (const graph::NodeId id : graph_.canonical_order()) {
@@ -37,12 +33,10 @@ Result<> Monitor::print(uint64_t step, uint64_t updates, exec::DeviceGroup& trai
     DT_TRY_VOID(device.device->read(device.all_gradients, host.all_gradients), "reading the gradients for --monitor");
   }
   for (const ParameterSpan& parameter : host.parameters) {
-    show(ShownTensor::Kind::kWeight, parameter.name, parameter.weight);
-    show(ShownTensor::Kind::kGradient, parameter.name, parameter.gradient);
+    line(parameter.name, parameter.weight);
+    line(parameter.name + "_grad", parameter.gradient);
   }
-  for (const ParameterSpan& statistic : host.statistics) {
-    show(ShownTensor::Kind::kStatistic, statistic.name, statistic.weight);
-  }
+  for (const ParameterSpan& statistic : host.statistics) line(statistic.name, statistic.weight);
   return {};
 }
 

@@ -2,34 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
-#include "train/views.h"
 
 namespace dtrain::train {
 
 class Monitor {
  public:
-  // every: steps; 0: never. The graph, the views and the log's sink must outlive the monitor.
-  Monitor(int64_t every, const graph::Graph& graph, const Views& views, Log log)
-      : every_(every), graph_(graph), views_(views), log_(std::move(log)) {}
+  // every: steps; 0: never. The graph and the log's sink must outlive the monitor.
+  Monitor(int64_t every, const graph::Graph& graph, Log log) : every_(every), graph_(graph), log_(std::move(log)) {}
 
   // Whether the step with this number, counted from 0, is to be printed.
   [[nodiscard]] bool is_due(uint64_t step) const { return every_ > 0 && step % static_cast<uint64_t>(every_) == 0; }
 
   // Prints one line for each tensor of the first device: its norm divided by the square root of its size. First the
   // outputs of the nodes, in the order in which they are computed, then the learned tensors and their gradients, then
-  // the statistics. The executor was compiled with keep_all, and no step is in progress. `step` counts from 0. `updates`
-  // is the step of the views, which get the learned tensors, gradients and statistics.
-  Result<> print(uint64_t step, uint64_t updates, exec::DeviceGroup& training) const;
+  // the statistics. The executor was compiled with keep_all, and no step is in progress. `step` counts from 0.
+  Result<> print(uint64_t step, exec::DeviceGroup& training) const;
 
  private:
   int64_t every_;
   const graph::Graph& graph_;
-  const Views& views_;
   Log log_;
 };
 

@@ -39,7 +39,6 @@ class Trainer::Impl {
   Result<const data::LoadedBatch*> next_batch();
   Result<> pace();
   Result<> step();
-  void show_first(const data::LoadedBatch& batch);
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
   Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
@@ -116,7 +115,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
-      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.views, parts_.log) {
+      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
   for (std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) recorder_.add(std::move(sink));
 }
@@ -228,7 +227,6 @@ Result<> Trainer::Impl::step() {
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
-  show_first(*batch);
   DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
   if (!applied) span.with("left_out", 1);
   clock_.step_done(applied, batch->count);
@@ -241,11 +239,7 @@ Result<> Trainer::Impl::step() {
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
-  return monitor_.print(step, clock_.updates(), parts_.training);
-}
-
-void Trainer::Impl::show_first(const data::LoadedBatch& batch) {
-  if (parts_.views.first_batch) std::exchange(parts_.views.first_batch, nullptr)(clock_.updates(), batch);
+  return monitor_.print(step, parts_.training);
 }
 
 // What a step waits for other processes says nothing about its own threads. `network_wait_s`: all such waits before the step.

@@ -19,7 +19,6 @@
 #include "train/outcome.h"
 #include "train/train_spec.h"
 #include "train/validation.h"
-#include "train/views.h"
 
 namespace dtrain::train {
 
@@ -39,8 +38,7 @@ struct TrainParts {
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
-  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
-  Views views = {};
+  telemetry::Tracer* tracer = nullptr;                       // null: no step is traced
   telemetry::Registry& registry;                             // of this process
   std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};  // of what the trainer reports, besides metrics.jsonl
   Log log;                                                   // named after the rank

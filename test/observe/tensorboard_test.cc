@@ -1,9 +1,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include "base/file.h"
@@ -12,7 +10,6 @@
 #include "observe/tensorboard/events.h"
 #include "observe/tensorboard/scalar_sink.h"
 #include "observe/tensorboard/tfrecord.h"
-#include "observe/tensorboard/value_counts.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -75,90 +72,6 @@ TEST_CASE("events have the bytes of TensorBoard's messages", "[observe][tensorbo
   const std::vector<Scalar> scalars = {{.tag = "train/accuracy", .value = 0.25}};
   CHECK(event_hex(scalars_event(kTime, scalars)) ==
         "09000000000000f83f10032a170a150a0e747261696e2f6163637572616379150000803e");
-  const ValueCounts counts{
-      .count = 2, .min = -1, .max = 1, .sum = 0, .sum_squares = 2, .limits = {-0.5, 0.5, 1}, .counts = {1, 0, 1}};
-  CHECK(
-      event_hex(histogram_event(kTime, "w", counts)) ==
-      "09000000000000f83f10032a5f0a5d0a01772a5809000000000000f0bf11000000000000f03f190000000000000040290000000000000040"
-      "3218000000000000e0bf000000000000e03f000000000000f03f3a18000000000000f03f0000000000000000000000000000f03f");
-  CHECK(event_hex(picture_event(kTime, "p", {.height = 2, .width = 3, .file = {'p', 'n', 'g'}})) ==
-        "09000000000000f83f10032a120a100a0170220b0802100318032203706e67");
-  CHECK(event_hex(text_event(kTime, "t", "x")) ==
-        "09000000000000f83f10032a1a0a180a01744207080712004201784a0a0a060a04746578742002");
-}
-
-TEST_CASE("the network is a GraphDef with the sizes of outputs", "[observe][tensorboard]") {
-  const std::vector<GraphNode> relu = {
-      {.name = "a/b", .op = "Relu", .device = "cpu(0)", .inputs = {"x"}, .attributes = {{"k", "v"}}}};
-  CHECK(event_hex(graph_event(kTime, relu)) ==
-        "09000000000000f83f100322260a200a03612f62120452656c751a017822066370752830292a080a016b120312017622020816");
-  const std::vector<GraphNode> input = {{.name = "x", .op = "Input", .device = "", .shape = {{-1, 3}}}};
-  CHECK(event_hex(graph_event(kTime, input)) ==
-        "09000000000000f83f100322390a330a01781205496e7075742a270a0e5f6f75747075745f73686170657312150a133a11120b08ffffff"
-        "ffff"
-        "ffffffff011202080322020816");
-}
-
-TEST_CASE("hyperparameters are written for the hparams plugin", "[observe][tensorboard]") {
-  const std::vector<HyperParameter> rate = {{.name = "lr", .value = 0.1, .description = "rate"}};
-  const std::vector<Scalar> result = {{.tag = "a/b", .description = "acc"}};
-  CHECK(event_hex(experiment_event(kTime, rate, result)) ==
-        "09000000000000f83f10032a4f0a4d0a145f68706172616d735f2f6578706572696d656e7442060801120212004a2d0a290a0768706172"
-        "616d"
-        "73121e121c220c0a026c721a047261746520032a0c0a051203612f6222036163632002");
-  CHECK(event_hex(session_start_event(kTime, rate)) ==
-        "09000000000000f83f10032a550a530a1c5f68706172616d735f2f73657373696f6e5f73746172745f696e666f42060801120212004a2b"
-        "0a27"
-        "0a0768706172616d73121c1a1a0a0f0a026c721209119a9999999999b93f29000000000000f83f2002");
-  CHECK(event_hex(session_end_event(kTime, SessionStatus::kSuccess)) ==
-        "09000000000000f83f10032a440a420a1a5f68706172616d735f2f73657373696f6e5f656e645f696e666f42060801120212004a1c0a18"
-        "0a07"
-        "68706172616d73120d220b080111000000000000f83f2002");
-  // One message of each type of value.
-  const std::vector<HyperParameter> others = {{.name = "mirror", .value = true}, {.name = "network", .value = "lenet"}};
-  CHECK_THAT(session_start_event(kTime, others), Catch::Contains("network") && Catch::Contains("lenet"));
-  CHECK(session_end_event(kTime, SessionStatus::kFailure) != session_end_event(kTime, SessionStatus::kSuccess));
-}
-
-// Every value must lie in its bucket. The expected counts come from a plain loop over the limits.
-TEST_CASE("buckets have the values between their limits", "[observe][tensorboard]") {
-  std::vector<float> values = {0, -0.0f, 1, -1, 1e-20f, -1e-20f, 3e38f, -3e38f, 1.0f / 3, -1.0f / 3};
-  for (int i = 0; i < 1000; i++)
-    values.push_back(std::sin(static_cast<float>(i)) * std::exp(0.02f * static_cast<float>(i)));
-  const ValueCounts counted = count_values(values);
-  CHECK(counted.count == values.size());
-  CHECK(counted.not_finite == 0);
-  CHECK(counted.min == Approx(-3e38));
-  CHECK(counted.max == Approx(3e38));
-  CHECK(counted.sum_squares > 1e76);
-  REQUIRE(counted.limits.size() == counted.counts.size());
-  CHECK(std::ranges::is_sorted(counted.limits));
-  double below = -std::numeric_limits<double>::max();
-  for (size_t i = 0; i < counted.limits.size(); i++) {
-    const double limit = counted.limits[i];
-    const auto inside = static_cast<uint64_t>(std::ranges::count_if(values, [&](float value) {
-      // A value on a limit belongs to the bucket that is farther from 0.
-      return value < 0 ? below < value && value <= limit : below <= value && value < limit;
-    }));
-    CHECK(counted.counts[i] == inside);
-    if (i > 0) CHECK((counted.counts[i] > 0 || counted.counts[i - 1] > 0));  // no two empty ones
-    below = limit;
-  }
-}
-
-TEST_CASE("values that are not finite are in no bucket", "[observe][tensorboard]") {
-  const float infinite = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> values = {nan, infinite, -infinite, 2};
-  const ValueCounts counted = count_values(values);
-  CHECK(counted.count == 1);
-  CHECK(counted.not_finite == 3);
-  CHECK(counted.min == 2);
-  CHECK(counted.max == 2);
-  CHECK(counted.counts.back() == 1);
-  const ValueCounts none = count_values(std::span(values).first(3));
-  CHECK(none.count == 0);
-  CHECK(none.limits.empty());
-  CHECK(count_values({}).count == 0);
 }
 
 TEST_CASE("curves are grouped by what they are of", "[observe][tensorboard]") {
@@ -187,45 +100,26 @@ TEST_CASE("curves are grouped by what they are of", "[observe][tensorboard]") {
   }
 }
 
-// The file must have, in this order, the version, the step after which older files are void, and the events. The end is
-// in a file of its own, which the next writer removes.
-TEST_CASE("a writer's events are in its file, and the end in another", "[observe][tensorboard]") {
+// The file must have, in this order, the version, the step after which older files are void, and the events.
+TEST_CASE("a writer's events are in its file", "[observe][tensorboard]") {
   const TempDir dir;
   const std::string directory = dir.path("tensorboard/worker-0");
   const EventWriterOptions options{.directory = directory, .host = "node7", .pid = 12, .log = Log::silent()};
-  {
-    EventWriter unused(options);
-    unused.end("never");
-  }
+  { const EventWriter unused(options); }
   CHECK_FALSE(std::filesystem::exists(directory));
   {
     EventWriter writer(options);
-    CHECK_FALSE(writer.continues());
     for (int i = 0; i < 100; i++) writer.add(7, fmt::format("event {}", i));
-    writer.add(9, [] { return std::string(); });
-    CHECK(writer.last_step() == 9);
-    writer.end("the end");
   }
-  std::vector<std::string> files = event_files(directory);
-  REQUIRE(files.size() == 2);
+  const std::vector<std::string> files = event_files(directory);
+  REQUIRE(files.size() == 1);
   CHECK(files[0].find("/events.out.tfevents.") != std::string::npos);
   CHECK(files[0].ends_with(".node7.12"));
-  CHECK(files[1] == files[0] + ".end");
   const std::vector<std::string> records = records_in(must(read_file(files[0])));
   REQUIRE(records.size() == 102);
   CHECK_THAT(records[0], Catch::Contains("brain.Event:2"));
   CHECK(records[1].ends_with(start_event({.wall_s = 0, .step = 8})));
   for (size_t i = 0; i < 100; i++) CHECK(records[i + 2] == fmt::format("event {}", i));
-  const std::vector<std::string> end = records_in(must(read_file(files[1])));
-  REQUIRE(end.size() == 2);
-  CHECK(end[1] == "the end");
-  {
-    EventWriter resumed(options);
-    CHECK(resumed.continues());
-    resumed.add(9, "more");
-  }
-  files = event_files(directory);
-  CHECK(std::ranges::none_of(files, [](const std::string& file) { return file.ends_with(".end"); }));
 }
 
 // Fails the n-th system call, for every n. There must be one warning, which names the file and the cause, and the file
@@ -242,7 +136,6 @@ TEST_CASE("a full disk ends the events, not the training", "[observe][tensorboar
                             return calls++ == fatal ? ENOSPC : 0;
                           }});
       for (int i = 0; i < 6; i++) writer.add(1, std::string(1000, 'x'));
-      writer.end("end");
     }
     log.flush();
     const std::string text = must(read_file(dir.path("log")));
@@ -262,7 +155,6 @@ TEST_CASE("a directory that cannot be made is one warning", "[observe][tensorboa
   {
     EventWriter writer({.directory = dir.path("tensorboard/worker-0"), .host = "h", .log = log});
     for (int i = 0; i < 3; i++) writer.add(1, "event");
-    writer.end("end");
   }
   log.flush();
   const std::string text = must(read_file(dir.path("log")));
@@ -274,8 +166,7 @@ TEST_CASE("a directory that cannot be made is one warning", "[observe][tensorboa
 TEST_CASE("a record becomes one event with its scalars", "[observe][tensorboard]") {
   const TempDir dir;
   {
-    EventWriter writer({.directory = dir.path("events"), .host = "h", .log = Log::silent()});
-    ScalarSink sink(writer);
+    ScalarSink sink({.directory = dir.path("events"), .host = "h", .log = Log::silent()});
     const auto record = [](double phase_s, uint64_t step) {
       return telemetry::Record{.epoch = 0,
                                .step = step,

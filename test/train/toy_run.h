@@ -119,7 +119,6 @@ struct ToyOptions {
   std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
-  Views views = {};
   telemetry::Tracer* tracer = nullptr;
   ValidationWatch* validation_watch = nullptr;
 };
@@ -182,7 +181,6 @@ class ToyRun {
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
                                                            .tracer = options_.tracer,
-                                                           .views = options_.views,
                                                            .registry = registry_,
                                                            .log = log_});
   }

@@ -237,11 +237,10 @@ struct LoopFlags {
   int64_t monitor = 0;  // steps between lines about all tensors; 0: none
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;
-  std::string log_file;     // empty: none
-  double log_time_to = 0;   // log the time at which this accuracy is reached; 0: off
-  bool tensorboard = true;  // write TensorBoard's event files into the run directory
-  bool test_io = false;     // reads the training data once and does not train
-  bool retrain = false;     // MXNet-G's flags: resolve() turns them into load_epoch and resume
+  std::string log_file;    // empty: none
+  double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
+  bool test_io = false;    // reads the training data once and does not train
+  bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
   std::optional<int64_t> model_load_epoch;
 };
 

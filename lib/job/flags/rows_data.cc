@@ -269,8 +269,7 @@ std::vector<Row> report_rows() {
        .max = kStepsMax},
       {.name = "monitor",
        .value = "N",
-       .help = "print the size of all outputs, weights, gradients and statistics after one step in N, and write "
-               "histograms of weights, gradients and statistics for TensorBoard; slow",
+       .help = "print the size of all outputs, weights, gradients and statistics after one step in N; slow",
        .bind = DT_FIELD(Flags, loop.monitor, "0"),
        .min = 0,
        .max = kStepsMax},
@@ -281,9 +280,6 @@ std::vector<Row> report_rows() {
        .bind = DT_FIELD(Flags, launch.trace_steps, "0"),
        .min = 0,
        .max = 1000},
-      {.name = "tensorboard",
-       .help = "write files for TensorBoard into the folder tensorboard of the run directory",
-       .bind = DT_FIELD(Flags, loop.tensorboard)},
       {.name = "log-format",
        .value = "1.9|legacy",
        .help = "show MXNet's log lines on a terminal too, with speeds as in 1.9 (MXNet 1.4 and newer) or legacy (older "

@@ -208,8 +208,8 @@ struct GoneFlag {
   std::optional<std::string_view> off = {};  // the value that asks for what this version does; nullopt: any value
 };
 constexpr GoneFlag kGoneFlags[] = {
-    {"data-cache"},       {"keep-best"},          {"label-names", ""}, {"lr-min"},
-    {"lr-patience", "0"}, {"lr-patience-factor"}, {"patience", "0"},   {"scaled-decoding", "0"},
+    {"data-cache"},         {"keep-best"},     {"label-names", ""},      {"lr-min"},      {"lr-patience", "0"},
+    {"lr-patience-factor"}, {"patience", "0"}, {"scaled-decoding", "0"}, {"tensorboard"},
 };
 
 Result<> drop_gone_flags(const NamedText& source, Entries& entries) {

@@ -39,7 +39,5 @@ class EventFile {
 
 // "events.out.tfevents.1764067200.node7.4711": a directory's files are read in the order of their names.
 std::string event_file_name(int64_t seconds, const std::string& host, int64_t pid);
-// At the end of the names of the files that say how a run ended.
-inline constexpr std::string_view kEndSuffix = ".end";
 
 }  // namespace dtrain::observe

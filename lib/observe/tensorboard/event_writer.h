@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -27,12 +26,8 @@ struct EventWriterOptions {
 // Thread-safe.
 class EventWriter {
  public:
-  // Makes the bytes of an event, in the writer's thread; empty: there is none.
-  using Make = std::function<std::string()>;
-
   // The file is created for the first event. It then says that what older files of the directory have after this event's
-  // step is void, because a resumed run makes these steps again. What says how an earlier process of the run ended is
-  // removed.
+  // step is void, because a resumed run makes these steps again.
   explicit EventWriter(EventWriterOptions options);
   ~EventWriter();  // writes all events first
   EventWriter(const EventWriter&) = delete;
@@ -40,41 +35,27 @@ class EventWriter {
 
   // At most kQueueMax events wait. Those that come while so many wait are left out, and the destructor warns.
   static constexpr size_t kQueueMax = 4096;
-  void add(uint64_t step, Make make) DT_EXCLUDES(mutex_);
-  void add(uint64_t step, std::string event) {
-    add(step, [event = std::move(event)] { return event; });
-  }
-  // An earlier process of the run has written events into the directory.
-  [[nodiscard]] bool continues() const { return continues_; }
-  [[nodiscard]] uint64_t last_step() const
-      DT_EXCLUDES(mutex_);  // of the event that was added last; 0 if there was none
-  // Writes all events, and then this one to a file of its own, which the next process of the run removes. Does nothing
-  // if there was no event. No event may follow.
-  void end(const std::string& event);
+  void add(uint64_t step, std::string event) DT_EXCLUDES(mutex_);
 
  private:
   struct Entry {
     uint64_t step;
-    Make make;
+    std::string event;
   };
   void serve() DT_EXCLUDES(mutex_);
   void begin(uint64_t step);
-  void create();
   void write(const std::string& event);
-  void join() DT_EXCLUDES(mutex_);
   void give_up(const Error& error);
 
   EventWriterOptions options_;
-  const bool continues_;
   std::string path_;
-  // Used by the thread, and by others once it has ended:
+  // Used by the thread, and by the destructor once it has ended:
   bool has_begun_ = false;
   std::optional<EventFile> file_;  // absent: not begun, or given up
-  mutable Mutex mutex_;
+  Mutex mutex_;
   ConditionVariable changed_;
   std::deque<Entry> queue_ DT_GUARDED_BY(mutex_);
   uint64_t left_out_ DT_GUARDED_BY(mutex_) = 0;
-  uint64_t last_step_ DT_GUARDED_BY(mutex_) = 0;
   bool ends_ DT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "observe/tensorboard/event_writer.h"
 #include "telemetry/record.h"
@@ -17,8 +18,7 @@ std::optional<std::string> scalar_tag(const telemetry::Value& value);
 
 class ScalarSink final : public telemetry::Sink {
  public:
-  // The writer must outlive the sink.
-  explicit ScalarSink(EventWriter& writer) : writer_(writer) {}
+  explicit ScalarSink(EventWriterOptions options) : writer_(std::move(options)) {}
 
   // Never fails: the writer deals with errors. The times of phases are those since the record before.
   Result<> write(const telemetry::Record& record) override;
@@ -26,7 +26,7 @@ class ScalarSink final : public telemetry::Sink {
  private:
   [[nodiscard]] double shown(const telemetry::Value& value, const std::string& tag);
 
-  EventWriter& writer_;
+  EventWriter writer_;
   std::set<std::string> described_;       // tags whose first value, which has the description, was written
   std::map<std::string, double> totals_;  // of phases, by tag
 };

@@ -1,6 +1,10 @@
 #include "role/worker/training.h"
 
+#include <unistd.h>
+
 #include "base/host_limits.h"
+#include "observe/tensorboard/scalar_sink.h"
+#include "role/process/membership.h"
 #include "role/setup/class_names.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/pretrained.h"
@@ -47,28 +51,25 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
     const std::string hint = pixels_hint(parts.process.flags);
     if (!hint.empty()) parts.process.log.warn("{}", hint);
   }
-  training->open_tensorboard();
   training->open_class_report();
   training->trainer_ = std::make_unique<train::Trainer>(
-      std::move(spec),
-      train::TrainParts{.graph = parts.network.graph,
-                        .inputs = training->options_.training.inputs,
-                        .training = *training->training_,
-                        .bucket_begin = training->bucket_begin_,
-                        .training_data = *training->training_data_,
-                        .data = parts.data.train.get(),
-                        .inference = training->inference_.get(),
-                        .validation_data = training->validation_data_.get(),
-                        .validation_watch = training->class_report_.get(),
-                        .store = *training->store_,
-                        .coordinator = parts.coordinator,
-                        .pacer = &training->pacer_,
-                        .kill = KillSwitch(training->options_.kill_at),
-                        .tracer = parts.process.tracer.get(),
-                        .views = training->tensorboard_ ? training->tensorboard_->views() : train::Views{},
-                        .registry = *parts.process.registry,
-                        .sinks = training->sinks(),
-                        .log = parts.process.log});
+      std::move(spec), train::TrainParts{.graph = parts.network.graph,
+                                         .inputs = training->options_.training.inputs,
+                                         .training = *training->training_,
+                                         .bucket_begin = training->bucket_begin_,
+                                         .training_data = *training->training_data_,
+                                         .data = parts.data.train.get(),
+                                         .inference = training->inference_.get(),
+                                         .validation_data = training->validation_data_.get(),
+                                         .validation_watch = training->class_report_.get(),
+                                         .store = *training->store_,
+                                         .coordinator = parts.coordinator,
+                                         .pacer = &training->pacer_,
+                                         .kill = KillSwitch(training->options_.kill_at),
+                                         .tracer = parts.process.tracer.get(),
+                                         .registry = *parts.process.registry,
+                                         .sinks = training->sinks(),
+                                         .log = parts.process.log});
   return training;
 }
 
@@ -85,15 +86,6 @@ void Training::cancel(const Error& error) {
   pacer_.cancel(error);
 }
 
-void Training::open_tensorboard() {
-  if (!options_.tensorboard) return;
-  tensorboard_ = std::make_unique<TensorBoardRun>(TensorBoardSetup{.process = setup_.process,
-                                                                   .spec = setup_.spec,
-                                                                   .network = setup_.network,
-                                                                   .data = setup_.data,
-                                                                   .rank = setup_.coordinator.rank()});
-}
-
 void Training::open_class_report() {
   if (!setup_.keeps_weights || setup_.data.validation == nullptr) return;
   class_report_ =
@@ -107,16 +99,21 @@ void Training::open_class_report() {
                                                                        .log = setup_.process.log});
 }
 
+// The curves of TensorBoard. The file is created for the first record, so a failed start leaves none.
 std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks;
-  if (tensorboard_) sinks.push_back(tensorboard_->sink());
+  if (!setup_.keeps_weights) return sinks;
+  sinks.push_back(std::make_unique<observe::ScalarSink>(observe::EventWriterOptions{
+      .directory =
+          fmt::format("{}/{}/worker-{}", setup_.process.run_dir.path(), kTensorBoardFolder, setup_.coordinator.rank()),
+      .host = host_name(),
+      .pid = ::getpid(),
+      .log = setup_.process.log}));
   return sinks;
 }
 
 Result<train::TrainOutcome> Training::run() {
-  Result<train::TrainOutcome> outcome = trainer_->run();
-  if (tensorboard_) tensorboard_->end(outcome);
-  return outcome;
+  return trainer_->run();
 }
 
 Result<> Training::compile() {

@@ -22,7 +22,6 @@
 #include "role/setup/memory_need.h"
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
-#include "role/worker/tensorboard.h"
 #include "role/worker/training_options.h"
 #include "telemetry/gpu_use.h"
 #include "train/class_tally.h"
@@ -66,7 +65,6 @@ class Training {
   Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();
-  void open_tensorboard();
   void open_class_report();
   // What shows the trainer's records besides metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
@@ -80,7 +78,6 @@ class Training {
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;
-  std::unique_ptr<TensorBoardRun> tensorboard_;       // null: --tensorboard 0
   std::unique_ptr<train::ClassReport> class_report_;  // null: no validation, or its results are of no use
   std::unique_ptr<train::Trainer> trainer_;
 };

@@ -102,7 +102,6 @@ Result<TrainingOptions> training_options(const TrainingInput& input) {
     options.inference = options_for(Purpose::kInference, *input.data.validation, input);
     options.validation_data = validation_loading(options.training_data, input.spec, *input.data.validation, input.rank);
   }
-  options.tensorboard = input.keeps_weights && input.flags.loop.tensorboard;
   options.kill_at = own_faults(input.flags, input.rank).kill_at;
   return options;
 }

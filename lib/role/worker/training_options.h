@@ -40,7 +40,6 @@ struct TrainingOptions {
   exec::Options training, inference;    // of the executors, whose batch_size is that of all devices
   data::LoaderOptions training_data;
   data::LoaderOptions validation_data;  // if there is validation data
-  bool tensorboard = true;              // this process writes TensorBoard's event files
   std::optional<uint64_t> kill_at;      // --inject: the step at which this process kills itself
 };
 
