@@ -162,7 +162,7 @@ bool PodFollower::shows(const std::string& line) const {
   // What the scheduler prints for a launcher.
   if (line.starts_with(job::kAddressLine) || line.starts_with(job::kFindingLine)) return false;
   const std::string_view node = node_of_ordinary_line(line);
-  return job_.all_logs || node.empty() || node == "0" || node == "scheduler";
+  return node.empty() || node == "0" || node == "scheduler";
 }
 
 Result<> PodFollower::follow_logs(const std::vector<Pod>& pods) {

@@ -17,7 +17,6 @@ struct KubernetesJob {
   std::string name_space;  // empty: that of kubectl's context
   std::string manifests;
   int64_t pods = 1;
-  bool all_logs = true;  // false: only those of the scheduler and of worker 0, and of the others warnings and errors
 };
 
 struct KubernetesLimits {
@@ -26,7 +25,7 @@ struct KubernetesLimits {
   std::chrono::seconds stop{180};                                 // for the pods to end after the Job was deleted
 };
 
-// Shows why pods wait, and what they print, as "[pod] line". INT, TERM, USR1 and HUP delete the Job, whose processes get
+// Shows why pods wait, and what the scheduler and worker 0 print, and of the others warnings and errors, as "[pod] line". INT, TERM, USR1 and HUP delete the Job, whose processes get
 // time to write a checkpoint; a second INT ends the pods at once. When this returns, the objects are deleted.
 //
 // Returns the exit code of the first container that failed, or 0. Code::kStartup: kubectl is missing, the cluster

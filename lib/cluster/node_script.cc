@@ -97,7 +97,7 @@ std::vector<std::string> process_flags(const std::vector<std::string>& arguments
   const std::vector<std::string> of_launcher = {"dry-run",    "launcher",   "hostfile",  "host-order",   "env",
                                                 "env-server", "env-worker", "env-file",  "sync-dst-dir", "exclude",
                                                 "token-file", "run-dir",    "overwrite", "stop-timeout", "port",
-                                                "port-range", "advertise",  "bind",      "all-logs"};
+                                                "port-range", "advertise",  "bind"};
   return job::without_flags(job::without_flags(arguments, of_launcher), batch_flags());
 }
 

@@ -44,7 +44,7 @@ struct Job {
   std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
-  ShownLogs shown_logs = ShownLogs::kAll;
+  bool is_for_people = false;  // the launcher's screen (shown_lines.h)
   // Prepares the package of this program, if there are machines with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"

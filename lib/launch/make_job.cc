@@ -81,7 +81,7 @@ Common common_of(const JobSetting& setting) {
   common.run_dir = setting.run_dir;
   common.host = setting.host;
   common.arguments = job::without_flags(setting.arguments, {"dry-run", "env", "env-server", "env-worker", "env-file",
-                                                            "sync-dst-dir", "exclude", "token-file", "all-logs"});
+                                                            "sync-dst-dir", "exclude", "token-file"});
   const bool draws_token = setting.token.empty() && !setting.only_rank;
   common.environment = {
       "DTRAIN_TOKEN=" + (draws_token ? job::make_token() : setting.token),
@@ -320,9 +320,7 @@ Job make_job(const JobSetting& setting) {
     return package::StagedPackage::create(contents, temporary, signals);
   };
   job.run_dir = setting.run_dir;
-  job.shown_logs = setting.flags.launch.all_logs ? ShownLogs::kAll
-                   : setting.is_for_people       ? ShownLogs::kForPeople
-                                                 : ShownLogs::kFirstWorker;
+  job.is_for_people = setting.is_for_people;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
   const std::string host = common.loopback ? kLoopback : common.address;

@@ -12,7 +12,7 @@ void ShownLines::started(const Command& command) {
   if (command.role == "worker") hosts_[static_cast<uint32_t>(command.rank)] = command.host;
 }
 
-// Whether its ordinary lines are shown where not those of all processes are.
+// Whether its ordinary lines are shown.
 bool ShownLines::speaks_for_job(const Command& command) const {
   // A part of a job may have no worker, or none with rank 0.
   if (command.role == "scheduler" || hosts_.empty()) return true;
@@ -21,11 +21,11 @@ bool ShownLines::speaks_for_job(const Command& command) const {
 
 std::optional<ShownLine> ShownLines::shown(const Command& command, const std::string& line) const {
   const bool is_ordinary = !node_of_ordinary_line(line).empty();
-  if (is_ordinary && shown_ != ShownLogs::kAll && !speaks_for_job(command)) return std::nullopt;
+  if (is_ordinary && !speaks_for_job(command)) return std::nullopt;
   const auto with_process = [&](std::string_view text) {
     return fmt::format("[{} {}] {}", command.name(), command.host, text);
   };
-  if (shown_ != ShownLogs::kForPeople) return ShownLine{with_process(line)};
+  if (!is_for_people_) return ShownLine{with_process(line)};
   const SplitLine split = split_log_line(line);
   if (!is_ordinary) return ShownLine{with_process(split.time ? split.text : line), Fit::kWords};
   const std::optional<Fit> fit = job::fit_for_people(split.text);

@@ -11,21 +11,17 @@
 
 namespace dtrain::launch {
 
-enum class ShownLogs {
-  kAll,
-  kFirstWorker,  // of the scheduler and of the first worker that is started here; of the others what is no ordinary line
-                 // of their log: warnings, errors, crashes
-  kForPeople,    // the same without time and node, and without what is for log files only (job/process/people.h)
-};
-
 struct ShownLine {
   std::string text;
   Fit fit = Fit::kAsIs;
 };
 
+// The lines of the scheduler and of the first worker that is started here. Of the others those that are no ordinary line
+// of their log: warnings, errors, crashes. `is_for_people`: without time and node, and without what is for log files only
+// (job/process/people.h).
 class ShownLines {
  public:
-  explicit ShownLines(ShownLogs shown) : shown_(shown) {}
+  explicit ShownLines(bool is_for_people) : is_for_people_(is_for_people) {}
 
   void started(const Command& command);
   // How a line of this process appears; nullopt: it does not.
@@ -36,7 +32,7 @@ class ShownLines {
  private:
   [[nodiscard]] bool speaks_for_job(const Command& command) const;
 
-  ShownLogs shown_;
+  bool is_for_people_;
   std::map<uint32_t, std::string> hosts_;  // of the workers
 };
 

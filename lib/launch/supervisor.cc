@@ -102,7 +102,7 @@ class Supervisor {
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<std::vector<size_t>> members_on_;  // by Command::machine
   size_t running_ = 0, workers_running_ = 0;
-  ShownLines shown_{job_.shown_logs};
+  ShownLines shown_{job_.is_for_people};
   std::vector<Ended> ended_;  // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // of the scheduler
@@ -124,8 +124,7 @@ Result<JobEnd> Supervisor::run() {
     enter(JobPhase::kStarting, job_.limits.start);
   }
   say(fmt::format("job {}", job_.name));
-  if (job_.shown_logs != ShownLogs::kAll)
-    say(fmt::format("--all-logs shows the logs of all processes, which are in {}", job_.run_dir));
+  say(fmt::format("the logs of all processes are in {}", job_.run_dir));
   if (job_.joins_scheduler) launch_others(job_.scheduler_address);
   while (running_ > 0) {
     wait_for_events();

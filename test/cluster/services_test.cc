@@ -175,12 +175,9 @@ TEST_CASE("YARN is reached over TLS if its certificate is trusted", "[yarn]") {
 
 TEST_CASE("a job in Kubernetes runs in its pods and is deleted at its end", "[kubernetes]") {
   const Kubernetes cluster;
-  std::vector<std::string> flags = kBrief;
-  flags.emplace_back("--all-logs");
-  const Ended end = run(Kubernetes::job(flags), cluster.options());
+  const Ended end = run(Kubernetes::job(kBrief), cluster.options());
   INFO(end.output);
   REQUIRE(end.code == 0);
-  CHECK(contains(end.output, "-1] "));
   CHECK_FALSE(contains(end.output, "] finding "));
   CHECK(contains(end.output, "Finished after 1 epoch"));
   CHECK(std::filesystem::exists(cluster.path("run/summary.json")));

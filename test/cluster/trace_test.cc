@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -189,13 +190,18 @@ TEST_CASE("in a job whose workers run free, a trace is of the next steps of each
   const TempDir dir;
   write_mnist(dir.path("data"), pictures(240));
   Process job(lenet_command(dir, {"-n", "2", "-s", "1", "--kv-store", "dist_async", "--num-epochs", "1000", "--inject",
-                                  "step-ms=100,step-ms=400@worker:1", "--heartbeat-interval", "100ms", "--all-logs"}),
+                                  "step-ms=100,step-ms=400@worker:1", "--heartbeat-interval", "100ms"}),
               {.directory = dir.path(), .environment = {}});
   const bool began = job.wait_for_output("Epoch[2] ", 60);
   job.signal(SIGUSR2);
   bool traced = began;
-  for (const char* file : {"trace-worker-0.json", "trace-worker-1.json", "trace-server-0.json"}) {
-    traced = traced && job.wait_for_output(file, 60);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (const char* file : {"run/trace-worker-0.json", "run/trace-worker-1.json", "run/trace-server-0.json"}) {
+    const auto is_written = [&] { return std::filesystem::exists(dir.path(file)); };
+    while (!is_written() && job.running() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    traced = traced && is_written();
   }
   job.signal(SIGTERM);
   const Ended end = job.wait(60);

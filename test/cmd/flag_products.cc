@@ -286,7 +286,7 @@ void add_launch(const job::Flags& flags, const job::Environment& environment, Pr
   }
   const launch::Job& processes = job->processes;
   dump(to, "launcher.limits", processes.limits);
-  dump(to, "launcher.shown_logs", static_cast<int>(processes.shown_logs));
+  dump(to, "launcher.is_for_people", processes.is_for_people);
   dump(to, "launcher.allow_mixed_builds", processes.allow_mixed_builds);
   dump(to, "launcher.scheduler_address", processes.scheduler_address);
   dump(to, "launcher.scheduler", processes.scheduler);

@@ -52,19 +52,31 @@ TEST_CASE("a run remembers process flags except those of a single start or proce
     if (row.scope == Scope::kProcess && !is_remembered(row.name)) others.insert(row.name);
     if (row.scope == Scope::kJob) CHECK_FALSE(is_remembered(row.name));
   }
-  CHECK(others == std::set<std::string>{"all-logs",     "allow-mixed-builds",
-                                        "check",        "config",
-                                        "dry-run",      "env",
-                                        "env-file",     "env-server",
-                                        "env-worker",   "exclude",
-                                        "inject",       "insecure",
-                                        "load-epoch",   "model-load-epoch",
-                                        "overwrite",    "preset",
-                                        "rank",         "resume",
-                                        "retrain",      "role",
-                                        "run-dir",      "scheduler",
-                                        "sync-dst-dir", "test-io",
-                                        "token-file",   "verbose"});
+  CHECK(others == std::set<std::string>{"allow-mixed-builds",
+                                        "check",
+                                        "config",
+                                        "dry-run",
+                                        "env",
+                                        "env-file",
+                                        "env-server",
+                                        "env-worker",
+                                        "exclude",
+                                        "inject",
+                                        "insecure",
+                                        "load-epoch",
+                                        "model-load-epoch",
+                                        "overwrite",
+                                        "preset",
+                                        "rank",
+                                        "resume",
+                                        "retrain",
+                                        "role",
+                                        "run-dir",
+                                        "scheduler",
+                                        "sync-dst-dir",
+                                        "test-io",
+                                        "token-file",
+                                        "verbose"});
 }
 
 TEST_CASE("the remembered flags are read back from their file for any paths", "[job]") {

@@ -38,7 +38,7 @@ TEST_CASE("what the scheduler has found is kept for the summary and is not shown
   CHECK_FALSE(contains(launcher.output(), "FOUND {\"worker\":1}"));
 }
 
-TEST_CASE("without --all-logs, of all but the scheduler and worker 0 only warnings and errors are shown", "[launch]") {
+TEST_CASE("of all but the scheduler and worker 0 only warnings and errors are shown", "[launch]") {
   const TempDir dir;
   const std::string log = "echo '2016-05-12 10:11:12,345 Node[x] ";
   Job job = job_of(dir,
@@ -46,12 +46,11 @@ TEST_CASE("without --all-logs, of all but the scheduler and worker 0 only warnin
                     .workers = {log + "first'", log + "second'; " + log + "warning: slow'; echo a crash; mark done"},
                     .servers = {log + "of a server'; await done"}},
                    kPatient);
-  job.shown_logs = ShownLogs::kFirstWorker;
   Launcher launcher(std::move(job));
   CHECK(launcher.wait() == 0);
   const std::string& output = launcher.output();
   INFO(output);
-  CHECK(contains(output, "dtrain: --all-logs shows the logs of all processes, which are in "));
+  CHECK(contains(output, "dtrain: the logs of all processes are in "));
   CHECK(contains(output, "Node[x] table\n"));
   CHECK(contains(output, "[worker 0 here] 2016-05-12 10:11:12,345 Node[x] first\n"));
   CHECK(contains(output, "[worker 1 here] 2016-05-12 10:11:12,345 Node[x] warning: slow\n"));

@@ -156,7 +156,6 @@ struct LaunchFlags {
   bool insecure = false;
   std::string tls_cert, tls_key, tls_ca;
   bool allow_mixed_builds = false;
-  bool all_logs = false;  // the launcher shows what all processes log
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;                                                  // file to write; empty: none

@@ -199,11 +199,6 @@ std::vector<Row> run_rows() {
        .help = "serve a page that shows the running job at http://HOST:PORT/; HOST is 127.0.0.1 if it is left out; "
                "port and token as for --metrics-addr",
        .bind = DT_FIELD(Flags, launch.monitor_addr, "none")},
-      {.name = "all-logs",
-       .help =
-           "let the launcher show the log lines of all processes; without it, it shows those of the scheduler and of "
-           "worker 0, and of the others only warnings and errors",
-       .bind = DT_FIELD(Flags, launch.all_logs)},
       {.name = "verbose",
        .value = "0|1|2",
        .help = "log more: 1 adds connections, 2 adds every message between a worker and the servers",

@@ -76,7 +76,7 @@ Result<> resolve_launcher(Flags& flags) {
 Result<> check_launching(const Flags& flags) {
   const LaunchFlags& launch = flags.launch;
   const bool launches = launch.role == Role::kNone && flags.distributed();
-  for (const char* name : {"env", "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude", "all-logs"}) {
+  for (const char* name : {"env", "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"}) {
     // The launcher passes its --config file on to the processes, which ignore its own flags in it.
     if (launches || flags.source(name) != Source::kCommandLine) continue;
     return fail(Code::kUsage, "--{} is for processes that a launcher starts: give the number of workers with -n", name);
