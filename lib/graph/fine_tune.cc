@@ -70,7 +70,7 @@ std::vector<VariableId> named_by(const std::string& pattern, const Graph& graph)
   return {found.begin(), found.end()};
 }
 
-Result<std::vector<VariableId>> found_by(const char* flag, const std::string& pattern, const Graph& graph) {
+Result<std::vector<VariableId>> found_by(const std::string& pattern, const Graph& graph) {
   std::vector<VariableId> found = named_by(pattern, graph);
   if (!found.empty()) return found;
   std::vector<std::string> names;
@@ -79,10 +79,27 @@ Result<std::vector<VariableId>> found_by(const char* flag, const std::string& pa
   }
   constexpr size_t kShown = 10;
   const size_t shown = std::min(kShown, names.size());
-  return fail(Code::kUsage, "{} {}: no layer of the network that learns has such a name{} (its layers are {}{})", flag,
+  return fail(Code::kUsage, "--lr-mult {}: no layer of the network that learns has such a name{} (its layers are {}{})",
               pattern, suggestion(pattern, names),
               fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
               shown < names.size() ? ", ..." : "");
+}
+
+struct Rate {
+  std::string pattern;
+  double multiplier = -1;
+};
+
+Result<Rate> parse_rate(const std::string& rule) {
+  const size_t equals = rule.rfind('=');
+  Rate rate{.pattern = rule.substr(0, equals)};
+  const char* const end = rule.data() + rule.size();
+  const auto parsed = equals == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                                  : std::from_chars(rule.data() + equals + 1, end, rate.multiplier);
+  const bool good =
+      equals != 0 && parsed.ec == std::errc() && parsed.ptr == end && rate.multiplier >= 0 && rate.multiplier <= 1e6;
+  if (good) return rate;
+  return fail(Code::kUsage, "--lr-mult {}: must have the form PATTERN=X with X from 0 to 1e6", rule);
 }
 
 }  // namespace
@@ -126,33 +143,15 @@ Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_
   return tuned;
 }
 
-Result<std::vector<std::pair<std::string, double>>> parse_rates(const std::vector<std::string>& rules) {
-  std::vector<std::pair<std::string, double>> rates;
+Result<> apply_rates(const std::vector<std::string>& rules, Graph& graph) {
   for (const std::string& rule : rules) {
-    const size_t equals = rule.rfind('=');
-    double rate = -1;
-    const char* const end = rule.data() + rule.size();
-    const auto parsed = equals == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
-                                                    : std::from_chars(rule.data() + equals + 1, end, rate);
-    const bool good = equals != 0 && parsed.ec == std::errc() && parsed.ptr == end && rate >= 0 && rate <= 1e6;
-    if (!good) return fail(Code::kUsage, "--lr-mult {}: must have the form PATTERN=X with X from 0 to 1e6", rule);
-    rates.emplace_back(rule.substr(0, equals), rate);
+    DT_TRY(const Rate rate, parse_rate(rule));
+    DT_TRY(const std::vector<VariableId> found, found_by(rate.pattern, graph));
+    for (const VariableId id : found) graph.set_job_rate(id, rate.multiplier);
   }
-  return rates;
-}
-
-Result<> apply(const RateRules& rules, Graph& graph) {
-  for (const auto& [pattern, rate] : rules.rates) {
-    DT_TRY(const std::vector<VariableId> found, found_by("--lr-mult", pattern, graph));
-    for (const VariableId id : found) graph.set_job_rate(id, rate);
-  }
-  for (const std::string& pattern : rules.frozen) {
-    DT_TRY(const std::vector<VariableId> found, found_by("--freeze", pattern, graph));
-    for (const VariableId id : found) graph.freeze(id);
-  }
-  const auto learns = [](const Variable& v) { return v.role == Variable::Role::kLearned && !v.frozen; };
+  const auto learns = [](const Variable& v) { return v.role == Variable::Role::kLearned && !v.is_frozen(); };
   if (std::ranges::any_of(graph.variables(), learns)) return {};
-  return fail(Code::kUsage, "--freeze {}: nothing of the network is left to train", fmt::join(rules.frozen, ","));
+  return fail(Code::kUsage, "--lr-mult {}: nothing of the network is left to train", fmt::join(rules, ","));
 }
 
 }  // namespace dtrain::graph

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -23,18 +22,11 @@ Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_
 // The names of the head's learned tensors, whose values come from no other network.
 std::vector<std::string> new_head_parameters();
 
-// Patterns are names of nodes or of learned tensors; * stands for any text, ? for any letter. A node stands for all
-// tensors that it learns.
-struct RateRules {
-  std::vector<std::string> frozen;
-  std::vector<std::pair<std::string, double>>
-      rates;  // multipliers of the rate; of several that fit, the last one counts
-};
-// "PATTERN=X", each with X from 0. Code::kUsage.
-Result<std::vector<std::pair<std::string, double>>> parse_rates(const std::vector<std::string>& rules);
-
-// Code::kUsage: a pattern fits nothing, or nothing is left to train.
-Result<> apply(const RateRules& rules, Graph& graph);
+// Applies rules of the form PATTERN=X in their order: X, from 0, multiplies the learning rate, and of several rules that fit
+// the last one counts. Tensors with the rate 0 are frozen. Patterns are names of nodes or of learned tensors; * stands for
+// any text, ? for any letter. A node stands for all tensors that it learns. Code::kUsage: a rule has another form or fits
+// nothing, or nothing is left to train.
+Result<> apply_rates(const std::vector<std::string>& rules, Graph& graph);
 
 // Whether the whole name fits.
 bool fits(std::string_view pattern, std::string_view name);

@@ -15,7 +15,7 @@ std::vector<std::vector<NodeId>> readers(const Graph& graph) {
 std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes) {
   std::vector<char> depends(graph.nodes().size(), 0);
   for (const ParameterInfo& parameter : shapes.parameters) {
-    if (graph.variables()[parameter.variable].frozen) continue;
+    if (graph.variables()[parameter.variable].is_frozen()) continue;
     for (const TensorUse& use : parameter.uses) depends[use.node] = 1;
   }
   // A node's inputs come before it.

@@ -152,10 +152,6 @@ void Graph::set_rule(NodeId node, size_t argument, const ParameterRule& rule) {
   variables_[*id].rule = rule;
 }
 
-void Graph::freeze(VariableId variable) {
-  variables_.at(variable).frozen = true;
-}
-
 std::optional<VariableId> Graph::variable(TensorId tensor) const {
   const VariableId* id = std::get_if<0>(&tensors_.at(tensor.index));
   return id == nullptr ? std::nullopt : std::optional(*id);

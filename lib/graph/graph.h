@@ -196,9 +196,9 @@ struct Variable {
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
   ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
-  // Of this job, and not written into symbol files: a rate instead of that of the rule, and whether it keeps its values.
+  // Of this job, and not written into symbol files: a rate instead of that of the rule. 0: it keeps its values.
   std::optional<double> job_rate = {};
-  bool frozen = false;
+  [[nodiscard]] bool is_frozen() const { return job_rate == 0.0; }
   // In a symbol file. Nullopt: those of the node that it was made for, and the rule.
   std::optional<Attributes> attributes = {};
 };
@@ -226,10 +226,9 @@ class Graph {
   void add_head(NodeId node);
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
+  // With the multiplier 0 it keeps its values: its decay is 0, too. Backward ends above the lowest tensor that is learned,
+  // so below it gradients are 0.
   void set_job_rate(VariableId variable, double multiplier) { variables_.at(variable).job_rate = multiplier; }
-  // It keeps its values: its rate and its decay are 0. Backward ends above the lowest tensor that is learned, so below it
-  // gradients are 0.
-  void freeze(VariableId variable);
   void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }

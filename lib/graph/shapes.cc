@@ -41,7 +41,7 @@ int64_t positions(const Window& w, Pooling::Rounding rounding) {
 ParameterRule rule_of(const Variable& variable, Argument::Role role) {
   ParameterRule rule = variable.rule;
   if (variable.job_rate) rule.learning_rate = variable.job_rate;
-  if (variable.frozen) rule.learning_rate = rule.weight_decay = 0;
+  if (variable.is_frozen()) rule.weight_decay = 0;
   if (variable.role == Variable::Role::kStatistic && !rule.initial) {
     const double value = role == Argument::Role::kVariance ? 1 : 0;
     rule.initial = {.kind = InitializerSpec::Kind::kConstant, .magnitude = value};

@@ -104,12 +104,12 @@ TEST_CASE("patterns match whole names", "[graph]") {
 
 TEST_CASE("frozen layers have no rate and no gradient before the first layer that learns", "[graph]") {
   Graph g = two_layers();
-  must(apply({.frozen = {"conv1", "bn*"}, .rates = {}}, g));
+  must(apply_rates({"conv1=0", "bn*=0"}, g));
   const Shapes shapes = must(infer_shapes(g, kImage));
   for (const ParameterInfo& parameter : shapes.parameters) {
     const bool frozen = parameter.name.starts_with("conv1") || parameter.name.starts_with("bn1");
     INFO(parameter.name);
-    CHECK(g.variables()[parameter.variable].frozen == frozen);
+    CHECK(g.variables()[parameter.variable].is_frozen() == frozen);
     CHECK(parameter.rule.learning_rate.has_value() == frozen);
     if (frozen) CHECK((*parameter.rule.learning_rate == 0 && *parameter.rule.weight_decay == 0));
   }
@@ -124,14 +124,13 @@ TEST_CASE("frozen layers have no rate and no gradient before the first layer tha
 TEST_CASE("the rates of a job are not written into its symbol file", "[graph]") {
   Graph g = two_layers();
   const std::string before = symbol_text(g);
-  must(apply({.frozen = {"conv1", "bn*"}, .rates = must(parse_rates({"*=0.1", "fc1=10"}))}, g));
+  must(apply_rates({"*=0.1", "fc1=10", "conv1=0", "bn*=0"}, g));
   CHECK(symbol_text(g) == before);
 }
 
-TEST_CASE("the last rate that fits counts, and a frozen layer has none", "[graph]") {
+TEST_CASE("the last rate that fits counts, also for a layer that was frozen before", "[graph]") {
   Graph g = two_layers();
-  const auto rates = must(parse_rates({"*=0.1", "fc1=10", "conv2_bias=2"}));
-  must(apply({.frozen = {"conv1_bias"}, .rates = rates}, g));
+  must(apply_rates({"*=0", "*=0.1", "fc1=10", "conv2_bias=2", "conv1_bias=0"}, g));
   for (const ParameterInfo& parameter : must(infer_shapes(g, kImage)).parameters) {
     INFO(parameter.name);
     const double rate = parameter.name == "conv1_bias"     ? 0
@@ -144,17 +143,16 @@ TEST_CASE("the last rate that fits counts, and a frozen layer has none", "[graph
 
 TEST_CASE("patterns and rates that make no sense are refused", "[graph]") {
   Graph g = two_layers();
-  const auto refusal = [&](const RateRules& rules) {
-    const auto applied = apply(rules, g);
+  const auto refusal = [&](const std::vector<std::string>& rules) {
+    const auto applied = apply_rates(rules, g);
     REQUIRE_FALSE(applied);
     CHECK(applied.error().code == Code::kUsage);
     return applied.error().message;
   };
-  CHECK_THAT(refusal({.frozen = {"conv3"}, .rates = {}}),
-             Catch::Contains("--freeze conv3") && Catch::Contains("did you mean 'conv1'?"));
-  CHECK_THAT(refusal({.frozen = {"relu1"}, .rates = {}}), Catch::Contains("its layers are conv1, bn1, conv2, fc1"));
-  CHECK_THAT(refusal({.frozen = {"*"}, .rates = {}}), Catch::Contains("nothing of the network is left to train"));
+  CHECK_THAT(refusal({"conv3=0"}), Catch::Contains("--lr-mult conv3") && Catch::Contains("did you mean 'conv1'?"));
+  CHECK_THAT(refusal({"relu1=2"}), Catch::Contains("its layers are conv1, bn1, conv2, fc1"));
+  CHECK_THAT(refusal({"*=0"}), Catch::Contains("nothing of the network is left to train"));
   for (const char* rule : {"conv1", "=1", "conv1=", "conv1=x", "conv1=-1", "conv1=1x"}) {
-    CHECK_THAT(parse_rates({rule}).error().message, Catch::Contains("must have the form PATTERN=X"));
+    CHECK_THAT(refusal({rule}), Catch::Contains("must have the form PATTERN=X"));
   }
 }

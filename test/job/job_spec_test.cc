@@ -184,6 +184,8 @@ TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
 TEST_CASE("a flag that is gone is accepted if its value asks for what this version does", "[job]") {
   const std::string good = text(filled());
   CHECK(text(*parse_job_spec(good + "lr-min = 0.1\npatience = 0\nlabel-names = \n")) == good);
+  CHECK(parse_job_spec(good + "freeze = conv*,bn1\n")->flags.network.lr_mult ==
+        std::vector<std::string>{"conv*=0", "bn1=0"});
   CHECK_THAT(parse_job_spec(good + "patience = 3\n").error().text(), Contains("dtrain has no --patience any more"));
 }
 

@@ -447,9 +447,8 @@ TEST_CASE("with a pretrained model, --load-epoch names that model's epoch", "[jo
   CHECK(parsed({}).job.network.layer_before_fullc.empty());
   CHECK(parsed({"--layer-before-fullc", "flatten0"}).job.network.layer_before_fullc.empty());
   CHECK_THAT(refused({"--layer-before-fullc", "flatten1"}), Catch::Contains("--pretrained-model"));
-  flags = parsed({"--freeze", "conv*,bn1", "--lr-mult", "fc=10"});
-  CHECK(flags.job.network.freeze == std::vector<std::string>{"conv*", "bn1"});
-  CHECK(flags.job.network.lr_mult == std::vector<std::string>{"fc=10"});
+  flags = parsed({"--lr-mult", "conv*=0,fc=10"});
+  CHECK(flags.job.network.lr_mult == std::vector<std::string>{"conv*=0", "fc=10"});
 }
 
 }  // namespace dtrain::job

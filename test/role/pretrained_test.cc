@@ -110,9 +110,9 @@ TEST_CASE("a pretrained model of a run with a mean image needs that image, or a 
 }
 
 TEST_CASE("frozen layers and rates are rules of the network that every process builds", "[role]") {
-  const Network network = must(build_network(flags_of({"--network", "mlp", "--num-classes", "10", "--image-shape",
-                                                       "1,28,28", "--freeze", "fc1", "--lr-mult", "fc3=10"})
-                                                 .job));
+  const Network network = must(build_network(
+      flags_of({"--network", "mlp", "--num-classes", "10", "--image-shape", "1,28,28", "--lr-mult", "fc1=0,fc3=10"})
+          .job));
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     const double rate = parameter.name.starts_with("fc1") ? 0 : parameter.name.starts_with("fc3") ? 10 : 1;
     CHECK(parameter.rule.learning_rate.value_or(1) == rate);

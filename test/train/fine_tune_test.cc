@@ -28,9 +28,9 @@ void train_model(const TempDir& dir) {
   REQUIRE(ToyRun(toy_spec(dir.path("net"), 2)).run());
 }
 
-ToyOptions tuned(const graph::RateRules& rules = {}, bool on_cpu = false) {
+ToyOptions tuned(const std::vector<std::string>& rates = {}, bool on_cpu = false) {
   graph::Graph network = must(graph::with_new_head(toy_network(), "auto", kToyClasses));
-  must(graph::apply(rules, network));
+  if (!rates.empty()) must(graph::apply_rates(rates, network));
   return {.network = network, .on_cpu_backend = on_cpu};
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("frozen layers keep weights and statistics, on both backends alike", "
   std::vector<Values> ends;
   for (const bool on_cpu : {false, true}) {
     const TempDir dir;
-    REQUIRE(ToyRun(tuning(model, dir, 2), tuned({.frozen = {"conv1", "bn1"}, .rates = {}}, on_cpu)).run());
+    REQUIRE(ToyRun(tuning(model, dir, 2), tuned({"conv1=0", "bn1=0"}, on_cpu)).run());
     ends.push_back(values_of(dir, 2));
     for (const std::string& name : kLower) {
       INFO(name);
@@ -91,7 +91,7 @@ TEST_CASE("a frozen layer above one that learns keeps its weights", "[train]") {
   train_model(model);
   for (const bool on_cpu : {false, true}) {
     const TempDir dir;
-    REQUIRE(ToyRun(tuning(model, dir, 1), tuned({.frozen = {"bn2"}, .rates = {}}, on_cpu)).run());
+    REQUIRE(ToyRun(tuning(model, dir, 1), tuned({"bn2=0"}, on_cpu)).run());
     Values then = values_of(model, 2), now = values_of(dir, 1);
     CHECK(now.at("bn2_gamma") == then.at("bn2_gamma"));
     CHECK(now.at("bn2_beta") == then.at("bn2_beta"));
@@ -104,7 +104,7 @@ TEST_CASE("a frozen layer above one that learns keeps its weights", "[train]") {
 TEST_CASE("a fine-tuned run resumes with the same bits", "[train]") {
   const TempDir model;
   train_model(model);
-  const ToyOptions options = tuned({.frozen = {"conv1", "bn1"}, .rates = {{"fc", 2}}}, true);
+  const ToyOptions options = tuned({"conv1=0", "bn1=0", "fc=2"}, true);
   const TempDir whole, parts;
   REQUIRE(ToyRun(tuning(model, whole, 4), options).run());
   REQUIRE(ToyRun(tuning(model, parts, 2), options).run());

@@ -170,7 +170,7 @@ TEST_CASE("a network that was fine-tuned is better than one that begins with not
   CHECK(train_on(some_classes(all, 0, 100000), network, 3, 0.05, {.save_prefix = prefix, .pretrained = {}}).last > 0.8);
 
   graph::Graph tuned = must(graph::with_new_head(network, "auto", kClasses / 2));
-  must(graph::apply({.frozen = {"convolution?", "batchnorm?"}, .rates = {}}, tuned));
+  must(graph::apply_rates({"convolution?=0", "batchnorm?=0"}, tuned));
   const data::DataSets few = some_classes(all, kClasses / 2, 2 * kBatch);
   const double fine_tuned =
       train_on(few, tuned, 6, 0.02, {.save_prefix = {}, .pretrained = prefix + "-0003.params"}).last;

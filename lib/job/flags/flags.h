@@ -58,7 +58,7 @@ struct NetworkFlags {
   std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
   // Fine-tuning (graph/fine_tune.h). Empty: the network keeps its last layer.
   std::string layer_before_fullc;
-  std::vector<std::string> freeze, lr_mult;
+  std::vector<std::string> lr_mult;
 };
 
 // Data flags that must be equal in all workers.

@@ -127,14 +127,10 @@ std::vector<Row> fine_tuning_rows() {
        .bind = DT_FIELD(Flags, job.network.layer_before_fullc, "none"),
        .default_text = "what the last fully connected layer reads",
        .scope = Scope::kJob},
-      {.name = "freeze",
-       .value = "PATTERN,...",
-       .help = "layers or parameters that keep their values; * and ? stand for any text and any letter",
-       .bind = DT_FIELD(Flags, job.network.freeze, "none"),
-       .scope = Scope::kJob},
       {.name = "lr-mult",
        .value = "PATTERN=X,...",
-       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; the last one that fits counts",
+       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; the last one that fits counts; "
+               "those with 0 keep their values; * and ? stand for any text and any letter",
        .bind = DT_FIELD(Flags, job.network.lr_mult, "none"),
        .scope = Scope::kJob},
   };

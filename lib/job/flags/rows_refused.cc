@@ -40,8 +40,8 @@ std::vector<RefusedFlag> of_the_originals() {
   };
 }
 
-// Flags of the training scripts of torchvision and GluonCV, and parameters of MXNet's iterators, that have another name
-// here.
+// Flags of the training scripts of torchvision and GluonCV, parameters of MXNet's iterators, and flags of earlier versions
+// that have another name here.
 std::vector<RefusedFlag> with_other_names() {
   struct OtherName {
     std::vector<std::string> spellings;
@@ -75,6 +75,7 @@ std::vector<RefusedFlag> with_other_names() {
       {{"--device"}, "--gpus or --cpus"},
       {{"--amp"}, "--dtype"},
       {{"--world-size"}, "-n"},
+      {{"--freeze"}, "--lr-mult 'PATTERN=0'"},
   };
   std::vector<RefusedFlag> flags;
   for (const OtherName& name : names) {

@@ -212,7 +212,19 @@ constexpr GoneFlag kGoneFlags[] = {
     {"lr-patience-factor"}, {"patience", "0"}, {"scaled-decoding", "0"}, {"tensorboard"},
 };
 
+// --freeze PATTERN of an earlier version is --lr-mult PATTERN=0.
+void freeze_by_rate(Entries& entries) {
+  const auto frozen = entries.extract("freeze");
+  if (frozen.empty() || frozen.mapped() == "none") return;
+  std::string& rates = entries["lr-mult"];
+  if (rates == "none") rates.clear();
+  for (const std::string_view pattern : split_list(frozen.mapped())) {
+    rates += fmt::format("{}{}=0", rates.empty() ? "" : ",", pattern);
+  }
+}
+
 Result<> drop_gone_flags(const NamedText& source, Entries& entries) {
+  freeze_by_rate(entries);
   for (const GoneFlag& flag : kGoneFlags) {
     const auto entry = entries.find(std::string(flag.name));
     if (entry == entries.end()) continue;

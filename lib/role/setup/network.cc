@@ -35,9 +35,7 @@ Result<> fine_tune(const job::NetworkFlags& flags, graph::Graph& graph) {
   if (!flags.layer_before_fullc.empty()) {
     DT_TRY(graph, graph::with_new_head(graph, flags.layer_before_fullc, flags.num_classes));
   }
-  if (flags.freeze.empty() && flags.lr_mult.empty()) return {};
-  DT_TRY(auto rates, graph::parse_rates(flags.lr_mult));
-  return graph::apply({.frozen = flags.freeze, .rates = std::move(rates)}, graph);
+  return flags.lr_mult.empty() ? Result<>{} : graph::apply_rates(flags.lr_mult, graph);
 }
 
 // What training needs of a graph that somebody else made.

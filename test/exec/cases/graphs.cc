@@ -13,7 +13,7 @@ void freeze(Graph& graph, const std::vector<NodeId>& nodes) {
   for (const NodeId id : nodes) {
     for (const TensorId input : std::vector<TensorId>(graph.node(id).inputs)) {
       const std::optional<VariableId> variable = graph.variable(input);
-      if (variable && graph.variables()[*variable].role == Variable::Role::kLearned) graph.freeze(*variable);
+      if (variable && graph.variables()[*variable].role == Variable::Role::kLearned) graph.set_job_rate(*variable, 0);
     }
   }
 }
