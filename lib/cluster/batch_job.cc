@@ -136,7 +136,7 @@ Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::stri
   DT_TRY(const Exports exports, exports_of(command));
   const bool is_named = !command.flags.batch.job_name.empty();
   const std::string name = is_named ? request.name : dns_label(request.name) + suffix;
-  KubernetesJob job{.name = name, .name_space = command.flags.batch.name_space, .manifests = {}, .pods = request.nodes};
+  KubernetesJob job{.name = name, .manifests = {}, .pods = request.nodes};
   DT_TRY(job.manifests, kubernetes_manifests({.name = name,
                                               .token = token,
                                               .flags = command.flags,

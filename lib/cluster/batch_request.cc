@@ -88,7 +88,7 @@ const std::vector<std::string>& batch_flags() {
   static const std::vector<std::string> names = {
       "nodes",        "queue",         "jobname",       "time-limit",    "worker-cores",
       "server-cores", "worker-memory", "server-memory", "submit-option", "parallel-environment",
-      "yarn-url",     "image",         "volume",        "namespace",     "print-for"};
+      "yarn-url",     "image",         "volume",        "print-for"};
   return names;
 }
 

@@ -109,7 +109,6 @@ class PodFollower {
 
 Words PodFollower::kubectl(const Words& words) const {
   Words all = {"kubectl"};
-  if (!job_.name_space.empty()) all.push_back("--namespace=" + job_.name_space);
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }

@@ -13,8 +13,7 @@
 namespace dtrain::cluster {
 
 struct KubernetesJob {
-  std::string name;        // of the Job, the Service and the Secret
-  std::string name_space;  // empty: that of kubectl's context
+  std::string name;  // of the Job, the Service and the Secret
   std::string manifests;
   int64_t pods = 1;
 };

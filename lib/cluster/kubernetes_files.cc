@@ -55,11 +55,8 @@ Result<> check_kubernetes(const KubernetesSetting& setting) {
 }
 
 std::string metadata_of(const KubernetesSetting& setting, const std::string& indent) {
-  std::string text = indent + "metadata:\n" + indent + "  name: " + setting.name + "\n";
-  const std::string& name_space = setting.flags.batch.name_space;
-  if (!name_space.empty()) text += indent + "  namespace: " + quoted_yaml(name_space) + "\n";
-  return text + indent + "  labels:\n" + indent + "    app.kubernetes.io/name: dtrain\n" + indent +
-         "    app.kubernetes.io/instance: " + setting.name + "\n";
+  return indent + "metadata:\n" + indent + "  name: " + setting.name + "\n" + indent + "  labels:\n" + indent +
+         "    app.kubernetes.io/name: dtrain\n" + indent + "    app.kubernetes.io/instance: " + setting.name + "\n";
 }
 
 std::string secret_of(const KubernetesSetting& setting) {

@@ -97,7 +97,6 @@ TEST_CASE("the manifests for Kubernetes are as stored", "[cluster][files]") {
   check_file("kubernetes_gpus.yaml", must(manifests({"--launcher",      "print",
                                                      "--image",         "registry.example/dtrain:1",
                                                      "--volume",        "shared:/data",
-                                                     "--namespace",     "vision",
                                                      "--gpus",          "0,1",
                                                      "--worker-cores",  "8",
                                                      "--worker-memory", "32G",

@@ -189,7 +189,6 @@ struct BatchFlags {
   std::string yarn_url;                          // YARN's resource manager: "http://HOST:8088"
   std::string image;                             // of containers
   std::string volume;                            // Kubernetes: "CLAIM:PATH"
-  std::string name_space;                        // Kubernetes
   std::vector<std::string> print_for;            // with --launcher print; empty: all systems
 };
 

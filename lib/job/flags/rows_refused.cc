@@ -76,6 +76,7 @@ std::vector<RefusedFlag> with_other_names() {
       {{"--amp"}, "--dtype"},
       {{"--world-size"}, "-n"},
       {{"--freeze"}, "--lr-mult 'PATTERN=0'"},
+      {{"--namespace"}, "the namespace of the current context of kubectl"},
   };
   std::vector<RefusedFlag> flags;
   for (const OtherName& name : names) {

@@ -28,7 +28,6 @@ std::vector<ForLaunchers> rules() {
           {"yarn-url", {"yarn"}},
           {"image", {"yarn", "kubernetes"}},
           {"volume", {"kubernetes"}},
-          {"namespace", {"kubernetes"}},
           {"print-for", {}}};
 }
 
