@@ -128,9 +128,9 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
   request.run_dir = inside.run_dir;
   request.checkpoints = inside.checkpoints;
   request.command = {command.executable};
-  const std::vector<std::string> kept =
-      job::without_flags(command.arguments, {"dry-run", "launcher", "print-for", "run-dir", "overwrite", "resume",
-                                             "retrain", "load-epoch", "model-load-epoch"});
+  const std::vector<std::string> kept = job::without_flags(
+      command.arguments,
+      {"dry-run", "launcher", "print-for", "run-dir", "overwrite", "resume", "retrain", "load-epoch"});
   request.command.insert(request.command.end(), kept.begin(), kept.end());
   if (!inside.launcher.empty()) request.command.insert(request.command.end(), {"--launcher", inside.launcher});
   request.at_first = first_flags(flags);

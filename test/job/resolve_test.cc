@@ -407,7 +407,6 @@ TEST_CASE("the step of the time-to-accuracy log is between 0 and 1", "[job]") {
 TEST_CASE("the option --retrain of MXNet-G means --load-epoch or --resume", "[job]") {
   CHECK(parsed({"--retrain", "--model-load-epoch", "3"}).loop.load_epoch == 3);
   CHECK(parsed({"--retrain"}).loop.resume == "auto");
-  CHECK_THAT(refused({"--model-load-epoch", "3"}), Contains("--retrain"));
   CHECK_THAT(refused({"--load-epoch", "3", "--resume", "auto"}), Contains("exclude"));
   CHECK_THAT(refused({"--load-epoch", "3", "--num-epochs", "3"}), Contains("--num-epochs"));
 }

@@ -64,7 +64,6 @@ TEST_CASE("a run remembers process flags except those of a single start or proce
                                         "inject",
                                         "insecure",
                                         "load-epoch",
-                                        "model-load-epoch",
                                         "overwrite",
                                         "preset",
                                         "rank",

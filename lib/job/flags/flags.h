@@ -238,8 +238,7 @@ struct LoopFlags {
   std::string log_file;    // empty: none
   double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
   bool test_io = false;    // reads the training data once and does not train
-  bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
-  std::optional<int64_t> model_load_epoch;
+  bool retrain = false;    // MXNet-G's flag: resolve() turns it into resume unless there is a load_epoch
 };
 
 // Where a flag's value comes from, from the weakest source to the strongest.

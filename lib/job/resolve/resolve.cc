@@ -353,18 +353,11 @@ Result<> resolve_fine_tuning(Flags& flags) {
   return {};
 }
 
-// MXNet-G's --retrain and --model-load-epoch become --load-epoch or --resume auto.
+// MXNet-G's --retrain becomes --resume auto.
 Result<> resolve_loop(Flags& flags) {
   LoopFlags& loop = flags.loop;
   DT_TRY_VOID(resolve_fine_tuning(flags));
-  if (loop.model_load_epoch && !loop.retrain) {
-    return fail(Code::kUsage, "--model-load-epoch {} has no effect without --retrain", *loop.model_load_epoch);
-  }
-  if (loop.model_load_epoch) {
-    loop.load_epoch = loop.model_load_epoch;
-  } else if (loop.retrain && !loop.load_epoch && loop.resume.empty()) {
-    loop.resume = "auto";
-  }
+  if (loop.retrain && !loop.load_epoch && loop.resume.empty()) loop.resume = "auto";
   for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
     while (directory->size() > 1 && directory->ends_with('/'))
       directory->pop_back();  // because names of files are appended to it

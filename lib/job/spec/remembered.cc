@@ -21,8 +21,8 @@ bool contains(const Names& names, std::string_view name) {
 }
 
 // Flags that concern a single start of a run.
-const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch", "model-load-epoch",   "dry-run",
-                           "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds", "test-io"};
+const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch",         "dry-run", "config",
+                           "preset",  "check",     "inject", "verbose", "allow-mixed-builds", "test-io"};
 // Flags that concern a single process, or that must be given again: the directory to copy, environment variables, whose
 // values may be secrets, and the permission to run without a token, which no stranger's run directory may give.
 const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-file", "env",     "env-server",
