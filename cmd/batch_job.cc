@@ -59,14 +59,14 @@ Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flag
 }
 
 Result<int> print_files(const Call& call, const job::Flags& flags) {
-  const std::vector<std::string>& asked =
-      flags.batch.print_for.empty() ? cluster::file_systems() : flags.batch.print_for;
+  const std::vector<std::string_view> named = job::split_list(flags.launch.launcher_argument);
+  std::vector<std::string> asked(named.begin(), named.end());
+  if (named.empty()) asked = cluster::file_systems();
   DT_TRY(const cluster::UserCommand command, command_of(call, flags));
   std::string text;
   for (const std::string& system : asked) {
     const Result<std::string> file = cluster::batch_file(system, command);
-    if (!file && !flags.batch.print_for.empty())
-      return tl::unexpected(Error(file.error()).with("printing the file for " + system));
+    if (!file && !named.empty()) return tl::unexpected(Error(file.error()).with("printing the file for " + system));
     if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);
     if (!file) show_note(fmt::format("no file for {}: {}", system, file.error().message));
     text += file ? *file : fmt::format("(none: {})\n", file.error().message);

@@ -14,7 +14,7 @@ namespace dtrain::cmd {
 // The user's command, in the current directory.
 Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flags);
 
-// Prints the file of each system that --print-for names; that of a single one is all that is printed.
+// Prints the file of each system that --launcher print=NAME,... names; that of a single one is all that is printed.
 Result<int> print_files(const Call& call, const job::Flags& flags);
 
 // Runs the job by kubectl and returns its exit code.

@@ -60,14 +60,14 @@ Result<std::string> slurm_file(const UserCommand& command) {
 // `run_dir`: absolute, or empty: the job makes one.
 Result<SgeJob> sge_job_of(const UserCommand& command, const std::string& run_dir) {
   const job::Flags& flags = command.flags;
-  const bool is_array = flags.batch.parallel_environment.empty();
+  const std::string environment = flags.launch.launcher == "sge" ? flags.launch.launcher_argument : "";
   UserCommand inner = command;
   // The launcher in the job asks for nothing more.
   inner.arguments = job::without_flags(command.arguments, batch_flags());
-  DT_TRY(BatchRequest request, request_of(inner, is_array ? "sge" : ""));
+  DT_TRY(BatchRequest request, request_of(inner, environment.empty() ? "sge" : ""));
   request.run_dir = run_dir;
   SgeJob job{.request = std::move(request),
-             .parallel_environment = flags.batch.parallel_environment,
+             .parallel_environment = environment,
              .processes = flags.job.num_servers + flags.job.num_workers,
              .output_dir = command.directory};
   DT_TRY_VOID(check_sge_job(job));

@@ -85,10 +85,9 @@ std::string name_of(const job::Flags& flags, const std::string& network) {
 }  // namespace
 
 const std::vector<std::string>& batch_flags() {
-  static const std::vector<std::string> names = {
-      "nodes",        "queue",         "jobname",       "time-limit",    "worker-cores",
-      "server-cores", "worker-memory", "server-memory", "submit-option", "parallel-environment",
-      "yarn-url",     "image",         "volume",        "print-for"};
+  static const std::vector<std::string> names = {"nodes",         "queue",        "jobname",       "time-limit",
+                                                 "worker-cores",  "server-cores", "worker-memory", "server-memory",
+                                                 "submit-option", "image",        "volume"};
   return names;
 }
 
@@ -129,8 +128,7 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
   request.checkpoints = inside.checkpoints;
   request.command = {command.executable};
   const std::vector<std::string> kept = job::without_flags(
-      command.arguments,
-      {"dry-run", "launcher", "print-for", "run-dir", "overwrite", "resume", "retrain", "load-epoch"});
+      command.arguments, {"dry-run", "launcher", "run-dir", "overwrite", "resume", "retrain", "load-epoch"});
   request.command.insert(request.command.end(), kept.begin(), kept.end());
   if (!inside.launcher.empty()) request.command.insert(request.command.end(), {"--launcher", inside.launcher});
   request.at_first = first_flags(flags);

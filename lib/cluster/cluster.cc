@@ -73,7 +73,8 @@ std::string user_name() {
 
 Result<YarnSetting> yarn_setting(const job::Flags& flags, const job::Environment& environment) {
   YarnSetting setting{.url = {}, .name = {}, .request = {}};
-  DT_TRY(setting.url, parse_yarn_url(flags.batch.yarn_url, environment("HADOOP_USER_NAME").value_or(user_name())));
+  DT_TRY(setting.url,
+         parse_yarn_url(flags.launch.launcher_argument, environment("HADOOP_USER_NAME").value_or(user_name())));
   DT_TRY(setting.request, batch_request({.executable = {}, .arguments = {}, .flags = flags, .directory = {}}, {}));
   setting.name = dns_label(setting.request.name) + "-" + job::make_token().substr(0, 8);
   setting.image = flags.batch.image;

@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 constexpr const char* kKubectlMissing =
-    "install kubectl, or print the manifests with --launcher print --print-for kubernetes and apply them elsewhere";
+    "install kubectl, or print the manifests with --launcher print=kubernetes and apply them elsewhere";
 // Reasons for which a container waits until somebody changes something.
 constexpr std::array kNeverStarts = {"ImagePullBackOff",  "ErrImageNeverPull",          "InvalidImageName",
                                      "RunContainerError", "CreateContainerConfigError", "CreateContainerError"};

@@ -27,8 +27,8 @@ Result<SgeTasks> sge_tasks(const job::Environment& environment, const std::strin
   }
   if (!tasks.hosts.empty()) return tasks;
   return fail(Code::kStartup,
-              "the tasks of job {} have left nothing in {}: the script for the job comes from dtrain --launcher print "
-              "--print-for sge",
+              "the tasks of job {} have left nothing in {}: the script for the job comes from dtrain --launcher "
+              "print=sge",
               tasks.job, run_dir);
 }
 

@@ -155,7 +155,7 @@ Result<> check_sge_job(const SgeJob& job) {
   if (!is_array(job) || job.request.node.cores == 0) return {};
   return fail(Code::kUsage,
               "--worker-cores, --server-cores: SGE counts cores as slots of a parallel environment: name one with "
-              "--parallel-environment (qconf -spl lists them)");
+              "--launcher sge=NAME (qconf -spl lists them)");
 }
 
 std::string qsub_script(const SgeJob& job) {

@@ -222,7 +222,7 @@ Result<YarnUrl> parse_yarn_url(const std::string& url, const std::string& user) 
                                                                       : host.substr(0, host.find(':'));
   if (!is_url || parsed.host.empty()) {
     return fail(Code::kUsage,
-                "--yarn-url {}: give the address of the resource manager's web services, such as http://HOST:8088",
+                "--launcher yarn={}: give the address of the resource manager's web services, such as http://HOST:8088",
                 url.empty() ? "''" : url);
   }
   return parsed;

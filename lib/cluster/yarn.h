@@ -12,7 +12,7 @@
 
 namespace dtrain::cluster {
 
-// What --yarn-url names: "http://HOST:8088", optionally with a query such as "?user.name=alice".
+// What --launcher yarn=URL names: "http://HOST:8088", optionally with a query such as "?user.name=alice".
 struct YarnUrl {
   std::string base;   // without a slash at the end
   std::string query;  // without the question mark; empty: none

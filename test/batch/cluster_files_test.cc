@@ -57,8 +57,8 @@ void check_file(const std::string& name, const std::string& text) {
 
 SgeJob sge_job(const Words& more) {
   const Case job(more);
-  return {.request = must(job.request(job.flags.batch.parallel_environment.empty() ? "sge" : "")),
-          .parallel_environment = job.flags.batch.parallel_environment,
+  return {.request = must(job.request(job.flags.launch.launcher_argument.empty() ? "sge" : "")),
+          .parallel_environment = job.flags.launch.launcher_argument,
           .processes = 5,
           .output_dir = "/home/u/job"};
 }
@@ -83,13 +83,14 @@ TEST_CASE("the script for qsub is as stored", "[cluster][files]") {
   check_file("sge_array.sh",
              qsub_script(sge_job({"--launcher", "print", "--run-dir", "/home/u/job/run", "--queue", "all.q",
                                   "--time-limit", "2h", "--worker-memory", "4G", "--submit-option=-P vision"})));
-  check_file("sge_parallel.sh", qsub_script(sge_job({"--launcher", "print", "--parallel-environment", "mpi",
-                                                     "--worker-cores", "2", "--nodes", "2", "--jobname", "small"})));
+  check_file(
+      "sge_parallel.sh",
+      qsub_script(sge_job({"--launcher", "sge=mpi", "--worker-cores", "2", "--nodes", "2", "--jobname", "small"})));
 }
 
 TEST_CASE("Grid Engine counts cores only in a parallel environment", "[cluster][files]") {
   CHECK(check_sge_job(sge_job({"--launcher", "print", "--worker-cores", "2"})).error().code == Code::kUsage);
-  CHECK(check_sge_job(sge_job({"--launcher", "print", "--worker-cores", "2", "--parallel-environment", "mpi"})));
+  CHECK(check_sge_job(sge_job({"--launcher", "sge=mpi", "--worker-cores", "2"})));
 }
 
 TEST_CASE("the manifests for Kubernetes are as stored", "[cluster][files]") {

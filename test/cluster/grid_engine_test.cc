@@ -114,7 +114,7 @@ TEST_CASE("what qsub refuses ends with code 3 and qsub's words", "[sge]") {
 TEST_CASE("the script that is printed for qsub runs a job in the tasks of an array", "[sge]") {
   const auto engine = make_or_skip<GridEngine>();
   if (engine == nullptr) return;
-  const Ended printed = engine->command(sge_job(command_line(kBriefTraining, "--launcher print --print-for sge")));
+  const Ended printed = engine->command(sge_job(command_line(kBriefTraining, "--launcher print=sge")));
   REQUIRE(printed.code == 0);
   must(write_file_atomic(engine->path("job.sh"), printed.output));
   const Ended end = engine->command({"qsub", "-sync", "y", "job.sh"});

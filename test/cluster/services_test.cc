@@ -42,9 +42,8 @@ class Yarn {
   [[nodiscard]] std::string requests() const { return text_of(dir_.path("requests")); }
   [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
   [[nodiscard]] std::vector<std::string> job(const std::string& scheme = "http") const {
-    return command_line(dtrain_program(), "-n 2 -s 1 --launcher yarn --yarn-url",
-                        fmt::format("{}://localhost:{}", scheme, port_), "--run-dir", dir_.path("run"),
-                        endless_training());
+    return command_line(dtrain_program(), "-n 2 -s 1 --launcher", fmt::format("yarn={}://localhost:{}", scheme, port_),
+                        "--run-dir", dir_.path("run"), endless_training());
   }
   [[nodiscard]] Ended run_job(const std::vector<std::string>& more = kBrief, const std::string& scheme = "http",
                               const std::vector<std::string>& environment = {}) const {
@@ -149,7 +148,7 @@ TEST_CASE("what YARN refuses ends the job with code 3 and YARN's words", "[yarn]
   const HeldPort nobodys;
   SECTION("nobody is there") {
     more.insert(more.end(),
-                {"--yarn-url", fmt::format("http://localhost:{}", nobodys.number()), "--advertise", "127.0.0.1"});
+                {"--launcher", fmt::format("yarn=http://localhost:{}", nobodys.number()), "--advertise", "127.0.0.1"});
     words = "YARN cannot be reached: POST http://localhost:";
   }
   const Ended end = yarn.run_job(more);
@@ -212,7 +211,7 @@ TEST_CASE("a job that Kubernetes cannot run ends with code 3 or that of its firs
   }
   SECTION("no kubectl") {
     options = cluster.options("/nonexistent");
-    words = "--launcher print --print-for kubernetes";
+    words = "--launcher print=kubernetes";
   }
   SECTION("a process that fails") {
     more.insert(more.end(), {"--load-epoch", "0", "--model-prefix", "nothing"});

@@ -187,18 +187,28 @@ TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with the
   CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));
 }
 
+TEST_CASE("a launcher takes an argument after its name, if it has one", "[job]") {
+  const LaunchFlags yarn = parsed({"-n", "2", "--launcher", "yarn=http://rm:8088?user.name=a"}).launch;
+  CHECK((yarn.launcher == "yarn" && yarn.launcher_argument == "http://rm:8088?user.name=a"));
+  CHECK(parsed({"-n", "2", "--launcher", "print=slurm,sge"}).launch.launcher_argument == "slurm,sge");
+  const LaunchFlags last = parsed({"-n", "2", "--launcher", "sge=mpi", "--launcher", "sge"}).launch;
+  CHECK((last.launcher == "sge" && last.launcher_argument.empty()));
+  CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--launcher", "ssh=a"}), Contains("--launcher: ssh takes no '=...'"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "sge="}), Contains("nothing after the '='"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "lsf=a"}), Contains("'lsf'"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "print=sge,pbs"}), Contains("--launcher: ") && Contains("'pbs'"));
+  CHECK_THAT(refused({"-n", "2", "--yarn-url", "http://a"}), Contains("use --launcher yarn=URL"));
+}
+
 TEST_CASE("flags for clusters are refused where they have no effect", "[job]") {
   CHECK_THAT(refused({"--queue", "q"}),
              Contains("--queue has no effect with --launcher local; it is for slurm, sge, yarn, print"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "mpi", "--nodes", "2"}), Contains("--nodes has no effect"));
-  CHECK_THAT(refused({"-n", "2", "--launcher", "slurm", "--yarn-url", "http://a"}), Contains("it is for yarn"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "slurm", "--image", "i"}), Contains("yarn, kubernetes, print"));
-  CHECK_THAT(refused({"-n", "2", "--launcher", "sge", "--print-for", "sge"}), Contains("it is for print"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "kubernetes"}), Contains("--image"));
-  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn"}), Contains("--yarn-url"));
-  CHECK_THAT(refused({"-n", "2", "--launcher", "print", "--print-for", "sge,pbs"}), Contains("--print-for pbs"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn"}), Contains("--launcher yarn=http://HOST:8088"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "sge", "-H", "hosts"}), Contains("chooses the hosts"));
-  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn", "--yarn-url", "http://rm", "--sync-dst-dir", "/tmp/d"}),
+  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn=http://rm", "--sync-dst-dir", "/tmp/d"}),
              Contains("hosts are not known"));
   CHECK(parsed({"-n", "2", "--launcher", "print", "--queue", "q", "--image", "i"}).batch.queue == "q");
 }

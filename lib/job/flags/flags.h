@@ -139,6 +139,8 @@ struct JobFlags {
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.
 struct LaunchFlags {
   std::string launcher = "local";  // once resolved, "ssh" if there is a host file and the flag was not given
+  // SGE's parallel environment; the URL of YARN's resource manager; of print: "slurm,sge". Empty: none was given.
+  std::string launcher_argument;
   // Whether servers and workers run on other hosts than the launcher.
   [[nodiscard]] bool on_other_hosts() const { return launcher != "local"; }
   std::string hostfile;  // empty: none
@@ -185,11 +187,8 @@ struct BatchFlags {
   int64_t worker_cores = 0, server_cores = 0;    // of each process
   int64_t worker_memory = 0, server_memory = 0;  // bytes, of each process
   std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
-  std::string parallel_environment;              // SGE
-  std::string yarn_url;                          // YARN's resource manager: "http://HOST:8088"
   std::string image;                             // of containers
   std::string volume;                            // Kubernetes: "CLAIM:PATH"
-  std::vector<std::string> print_for;            // with --launcher print; empty: all systems
 };
 
 struct WireFlags {

@@ -74,14 +74,6 @@ std::vector<Row> system_rows() {
        .help = "further option for sbatch or qsub, such as --account=NAME; may be repeated",
        .bind = word_of(&Flags::batch, &BatchFlags::submit_options),
        .repeats = true},
-      {.name = "parallel-environment",
-       .value = "NAME",
-       .help = "SGE: start the job in this parallel environment instead of as an array of tasks",
-       .bind = DT_FIELD(Flags, batch.parallel_environment, "none")},
-      {.name = "yarn-url",
-       .value = "URL",
-       .help = "YARN: address of the resource manager's web services, such as http://HOST:8088",
-       .bind = DT_FIELD(Flags, batch.yarn_url, "none")},
       {.name = "image",
        .value = "IMAGE",
        .help = "Kubernetes: container image with dtrain in it",
@@ -90,10 +82,6 @@ std::vector<Row> system_rows() {
        .value = "CLAIM:PATH",
        .help = "Kubernetes: claim of a volume that all pods mount at PATH, for the data and the run directory",
        .bind = DT_FIELD(Flags, batch.volume, "none")},
-      {.name = "print-for",
-       .value = "NAME,...",
-       .help = "what --launcher print prints the file of: slurm, sge, yarn, kubernetes",
-       .bind = DT_FIELD(Flags, batch.print_for, "all")},
   };
 }
 

@@ -45,6 +45,33 @@ Binding<Flags> port_range() {
           }};
 }
 
+std::vector<std::string> launcher_names() {
+  return {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"};
+}
+
+// NAME or NAME=ARGUMENT.
+Binding<Flags> launcher() {
+  return {.set = [](Flags& flags, std::string_view text) -> Result<> {
+            const std::string_view name = text.substr(0, text.find('='));
+            DT_TRY_VOID(check_choice(name, launcher_names(), {}));
+            const bool takes_argument = name == "sge" || name == "yarn" || name == "print";
+            if (name != text && !takes_argument) return fail(Code::kUsage, "{} takes no '=...'", name);
+            if (text.ends_with('=')) return fail(Code::kUsage, "'{}': there is nothing after the '='", text);
+            const std::string_view argument = name == text ? "" : text.substr(name.size() + 1);
+            for (const std::string_view system : split_list(name == "print" ? argument : "")) {
+              DT_TRY_VOID(check_choice(system, {"slurm", "sge", "yarn", "kubernetes"}, {}));
+            }
+            flags.launch.launcher = name;
+            flags.launch.launcher_argument = argument;
+            return {};
+          },
+          .get =
+              [](const Flags& flags) {
+                const LaunchFlags& launch = flags.launch;
+                return launch.launcher + (launch.launcher_argument.empty() ? "" : "=" + launch.launcher_argument);
+              }};
+}
+
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const Preset& preset : presets()) names.emplace_back(preset.name);
@@ -109,12 +136,13 @@ std::vector<Row> job_rows() {
        .help =
            "where to start the processes: local (this machine), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
            "-H or of mpirun's allocation), slurm (by srun in an allocation of Slurm, else as a job that sbatch "
-           "submits), sge (as a job that qsub submits), yarn (in containers of YARN) or kubernetes (in pods); print "
-           "only "
-           "prints the files with which such systems run the job",
-       .bind = DT_FIELD(Flags, launch.launcher),
+           "submits), sge (as an array of tasks that qsub submits; sge=NAME: in the parallel environment NAME), "
+           "yarn=URL (in containers of YARN, whose resource manager has its web services at http://HOST:8088) or "
+           "kubernetes (in pods); print only prints the files with which such systems run the job, print=slurm,sge "
+           "those of some",
+       .bind = launcher(),
        .default_text = "ssh with -H, otherwise the allocation of several hosts in which dtrain runs, otherwise local",
-       .choices = {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
+       .suggestions = launcher_names()},
       {.name = "sync-dst-dir",
        .value = "DIR",
        .help = "copy this program with its libraries, and the current directory, to DIR on every host, and run there",

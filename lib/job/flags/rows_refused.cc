@@ -76,6 +76,9 @@ std::vector<RefusedFlag> with_other_names() {
       {{"--amp"}, "--dtype"},
       {{"--world-size"}, "-n"},
       {{"--freeze"}, "--lr-mult 'PATTERN=0'"},
+      {{"--parallel-environment"}, "--launcher sge=NAME"},
+      {{"--yarn-url"}, "--launcher yarn=URL"},
+      {{"--print-for"}, "--launcher print=NAME,..."},
       {{"--namespace"}, "the namespace of the current context of kubectl"},
   };
   std::vector<RefusedFlag> flags;

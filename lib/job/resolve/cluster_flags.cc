@@ -24,20 +24,8 @@ std::vector<ForLaunchers> rules() {
           {"server-memory", all},
           {"queue", {"slurm", "sge", "yarn"}},
           {"submit-option", {"slurm", "sge"}},
-          {"parallel-environment", {"sge"}},
-          {"yarn-url", {"yarn"}},
           {"image", {"yarn", "kubernetes"}},
-          {"volume", {"kubernetes"}},
-          {"print-for", {}}};
-}
-
-Result<> check_print_for(const BatchFlags& batch) {
-  const std::vector<std::string> systems = {"slurm", "sge", "yarn", "kubernetes"};
-  for (const std::string& name : batch.print_for) {
-    if (std::find(systems.begin(), systems.end(), name) == systems.end())
-      return fail(Code::kUsage, "--print-for {}: choose from: {}", name, fmt::join(systems, ", "));
-  }
-  return {};
+          {"volume", {"kubernetes"}}};
 }
 
 // These choose the hosts themselves.
@@ -72,11 +60,10 @@ Result<> check_cluster_flags(const Flags& flags) {
                 fmt::join(names, ", "));
   }
   DT_TRY_VOID(check_hosts(launch));
-  DT_TRY_VOID(check_print_for(flags.batch));
-  if (launch.launcher == "yarn" && flags.batch.yarn_url.empty()) {
+  if (launch.launcher == "yarn" && launch.launcher_argument.empty()) {
     return fail(Code::kUsage,
-                "--launcher yarn: the address of the resource manager's web services is missing (--yarn-url "
-                "http://HOST:8088)");
+                "--launcher yarn: the address of the resource manager's web services is missing (--launcher "
+                "yarn=http://HOST:8088)");
   }
   if (launch.launcher == "kubernetes" && flags.batch.image.empty())
     return fail(Code::kUsage,
