@@ -1,4 +1,4 @@
-// The server that --metrics-addr and --monitor-addr start: what it answers, whom it refuses, and that no client can hold
+// The server that --metrics-addr starts: what it answers, whom it refuses, and that no client can hold
 // it up.
 #include "net/http/http_server.h"
 
@@ -41,7 +41,7 @@ struct Site {
   std::unique_ptr<HttpServer> server;
 
   explicit Site(HttpOptions options = {}) {
-    options.flag = "--monitor-addr";
+    options.flag = "--metrics-addr";
     options.where.host = "127.0.0.1";
     std::vector<HttpRoute> routes;
     routes.push_back({.path = "/metrics", .answer = [this]() -> HttpAnswer {

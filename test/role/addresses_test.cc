@@ -26,15 +26,15 @@ TEST_CASE("a scheduler listens at the address that --scheduler gives to the othe
 
 TEST_CASE("the address of a page is a port, or a host and a port, and a wrong one is quoted as it was given",
           "[role]") {
-  CHECK(observed_at("--monitor-addr", "8080").value() == net::Endpoint{"127.0.0.1", 8080});
-  CHECK(observed_at("--monitor-addr", "node7:0").value() == net::Endpoint{"node7", 0});
+  CHECK(observed_at("8080").value() == net::Endpoint{"127.0.0.1", 8080});
+  CHECK(observed_at("node7:0").value() == net::Endpoint{"node7", 0});
   for (const std::string text : {"abc", "99999", "node7:99999", "node7:", "::1:80"}) {
-    const Result<net::Endpoint> where = observed_at("--monitor-addr", text);
+    const Result<net::Endpoint> where = observed_at(text);
     REQUIRE(!where);
     CHECK(where.error().code == Code::kUsage);
     CHECK(
         where.error().message ==
-        "--monitor-addr " + text +
+        "--metrics-addr " + text +
             ": the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 address in "
             "brackets");
   }

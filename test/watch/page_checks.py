@@ -62,7 +62,7 @@ LOG_AT_END = "(() => { const log = document.getElementById('log'); return log.sc
 
 
 def watch_job(program, chromium, folder, start_job, check):
-    flags = ["-n", "2", "-s", "2", "--kv-store", "dist_sync", "--num-epochs", "60", "--save-period", "2", "--monitor-addr", "127.0.0.1:0"]
+    flags = ["-n", "2", "-s", "2", "--kv-store", "dist_sync", "--num-epochs", "60", "--save-period", "2", "--metrics-addr", "127.0.0.1:0"]
     with start_job(program, flags) as job, browser.Browser(chromium) as page:
         address = job.wait_for(r"the live page is at (http://127.0.0.1:\d+/)")[1]
         page.size(1280, 900)
@@ -164,7 +164,7 @@ def kill_worker(job, page, folder, check):
 
 def ends_well(program, chromium, folder, start_job, check):
     """A short job of one process, to its end; the page stays as it is when the server is gone."""
-    with start_job(program, ["--num-epochs", "3", "--num-batches", "500", "--monitor-addr", "127.0.0.1:0"]) as job, browser.Browser(chromium) as page:
+    with start_job(program, ["--num-epochs", "3", "--num-batches", "500", "--metrics-addr", "127.0.0.1:0"]) as job, browser.Browser(chromium) as page:
         page.size(1280, 900)
         page.prefer("dark")
         page.open(job.wait_for(r"the live page is at (http://127.0.0.1:\d+/)")[1])

@@ -161,8 +161,8 @@ struct LaunchFlags {
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;                                                  // file to write; empty: none
-  int64_t trace_steps = 0;                 // steps of which every process writes a timeline; 0: none
-  std::string metrics_addr, monitor_addr;  // HOST:PORT; empty: not served
+  int64_t trace_steps = 0;   // steps of which every process writes a timeline; 0: none
+  std::string metrics_addr;  // HOST:PORT; empty: not served
   std::string config, preset;
   std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
   std::string env_file;

@@ -218,15 +218,10 @@ std::vector<Row> run_rows() {
       {.name = "metrics-addr",
        .value = "[HOST:]PORT",
        .help =
-           "serve the metrics of the job to Prometheus at http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left "
-           "out; port 0 means any free port; a host beyond this machine needs a token (--token-file or "
-           "DTRAIN_TOKEN)",
+           "serve a page that shows the running job at http://HOST:PORT/, and the metrics of the job to Prometheus at "
+           "http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left out; port 0 means any free port; a host "
+           "beyond this machine needs a token (--token-file or DTRAIN_TOKEN)",
        .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
-      {.name = "monitor-addr",
-       .value = "[HOST:]PORT",
-       .help = "serve a page that shows the running job at http://HOST:PORT/; HOST is 127.0.0.1 if it is left out; "
-               "port and token as for --metrics-addr",
-       .bind = DT_FIELD(Flags, launch.monitor_addr, "none")},
       {.name = "verbose",
        .value = "0|1|2",
        .help = "log more: 1 adds connections, 2 adds every message between a worker and the servers",
@@ -294,9 +289,8 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.insecure)},
       {.name = "tls-cert",
        .value = "FILE",
-       .help =
-           "certificate of this process; turns on TLS for its connections, and for --metrics-addr and --monitor-addr "
-           "beyond this machine",
+       .help = "certificate of this process; turns on TLS for its connections, and for --metrics-addr beyond "
+               "this machine",
        .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
       {.name = "tls-key",
        .value = "FILE",

@@ -76,6 +76,7 @@ std::vector<RefusedFlag> with_other_names() {
       {{"--amp"}, "--dtype"},
       {{"--world-size"}, "-n"},
       {{"--freeze"}, "--lr-mult 'PATTERN=0'"},
+      {{"--monitor-addr"}, "--metrics-addr"},
       {{"--parallel-environment"}, "--launcher sge=NAME"},
       {{"--yarn-url"}, "--launcher yarn=URL"},
       {{"--print-for"}, "--launcher print=NAME,..."},

@@ -19,8 +19,7 @@ using net::HttpRoute;
 
 constexpr std::chrono::seconds kInterval{1};
 constexpr const char* kThisMachine = "127.0.0.1";
-constexpr const char* kMetricsFlag = "--metrics-addr";
-constexpr const char* kMonitorFlag = "--monitor-addr";
+constexpr const char* kFlag = "--metrics-addr";
 constexpr const char* kHtml = "text/html; charset=utf-8";
 
 observe::JobIdentity identity_of(const Process& process) {
@@ -57,9 +56,9 @@ std::string host_for_others(const net::Endpoint& where, const job::LaunchFlags& 
 }
 
 // The job's token. Code::kDenied if there is none and the address needs one.
-Result<std::string> allowed_token(const net::Endpoint& where, const std::string& flag, const job::LaunchFlags& flags) {
+Result<std::string> allowed_token(const net::Endpoint& where, const job::LaunchFlags& flags) {
   DT_TRY(std::string token, job::token_of(flags), "reading the job's token");
-  DT_TRY_VOID(job::check_token_policy(token, flags.insecure, where.host), "serving {}", flag);
+  DT_TRY_VOID(job::check_token_policy(token, flags.insecure, where.host), "serving {}", kFlag);
   return token;
 }
 
@@ -78,22 +77,20 @@ HttpAnswer answer_of(const Result<std::string>& traced) {
 
 }  // namespace
 
-Result<net::Endpoint> observed_at(const std::string& flag, const std::string& text) {
+Result<net::Endpoint> observed_at(const std::string& text) {
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   const std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
   if (Result<net::Endpoint> where = net::parse_endpoint(address, 0)) return where;
   return fail(Code::kUsage,
               "{} {}: the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 "
               "address in brackets",
-              flag, text);
+              kFlag, text);
 }
 
 Result<> check_observed(const job::LaunchFlags& flags) {
-  for (const auto& [flag, text] : {std::pair{kMetricsFlag, flags.metrics_addr}, {kMonitorFlag, flags.monitor_addr}}) {
-    if (text.empty()) continue;
-    DT_TRY(const net::Endpoint where, observed_at(flag, text));
-    DT_TRY_VOID(allowed_token(where, flag, flags));
-  }
+  if (flags.metrics_addr.empty()) return {};
+  DT_TRY(const net::Endpoint where, observed_at(flags.metrics_addr));
+  DT_TRY_VOID(allowed_token(where, flags));
   return {};
 }
 
@@ -116,8 +113,7 @@ Result<std::unique_ptr<Observer>> Observer::of_process(const Process& process, S
 
 Result<std::unique_ptr<Observer>> Observer::start(const Process& process, Knows knows, State state, Trace trace) {
   const job::LaunchFlags& flags = process.flags.launch;
-  const bool has_page = knows == Knows::kWholeJob && !flags.monitor_addr.empty();
-  if (flags.metrics_addr.empty() && !has_page) return nullptr;
+  if (flags.metrics_addr.empty()) return nullptr;
   std::unique_ptr<Observer> observer(new Observer(process, knows, std::move(state), std::move(trace)));
   DT_TRY_VOID(observer->serve(flags));
   observer->facts_.add_earlier_log(observer->tail_.take());
@@ -125,52 +121,32 @@ Result<std::unique_ptr<Observer>> Observer::start(const Process& process, Knows 
   return observer;
 }
 
-Result<> Observer::serve(const job::LaunchFlags& flags) {
-  const bool pages = knows_ == Knows::kWholeJob && !flags.monitor_addr.empty(), metrics = !flags.metrics_addr.empty();
-  if (pages && metrics) {
-    DT_TRY(const net::Endpoint both, observed_at(kMonitorFlag, flags.monitor_addr));
-    DT_TRY(const net::Endpoint other, observed_at(kMetricsFlag, flags.metrics_addr));
-    if (both == other && both.port != 0) return serve_at(both, kMonitorFlag, true, true, flags);
-  }
-  if (metrics) {
-    DT_TRY(const net::Endpoint where, observed_at(kMetricsFlag, flags.metrics_addr));
-    DT_TRY_VOID(serve_at(where, kMetricsFlag, true, false, flags));
-  }
-  if (!pages) return {};
-  DT_TRY(const net::Endpoint where, observed_at(kMonitorFlag, flags.monitor_addr));
-  return serve_at(where, kMonitorFlag, false, true, flags);
-}
-
-std::vector<HttpRoute> Observer::routes(bool metrics, bool page) {
-  std::vector<HttpRoute> all;
-  if (metrics) {
-    all.push_back(metrics_route(facts_, "application/openmetrics-text", observe::MetricsForm::kOpenMetrics,
-                                observe::kOpenMetricsType));
-    all.push_back(metrics_route(facts_, "", observe::MetricsForm::kPrometheus, observe::kPrometheusType));
-    all.push_back({.path = "/targets", .answer = [this]() -> HttpAnswer {
-                     return {"application/json", facts_.targets()};
-                   }});
-  }
-  if (page) {
-    all.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
-                     return {kHtml, std::string(observe::live_page())};
-                   }});
-    all.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
-                     return answer_of(trace_());
-                   }});
-    all.push_back(
-        {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
-  }
+std::vector<HttpRoute> Observer::routes() {
+  std::vector<HttpRoute> all = {metrics_route(facts_, "application/openmetrics-text",
+                                              observe::MetricsForm::kOpenMetrics, observe::kOpenMetricsType),
+                                metrics_route(facts_, "", observe::MetricsForm::kPrometheus, observe::kPrometheusType),
+                                {.path = "/targets", .answer = [this]() -> HttpAnswer {
+                                   return {"application/json", facts_.targets()};
+                                 }}};
+  if (knows_ == Knows::kItself) return all;
+  all.push_back({.path = "/", .kind = HttpRoute::Kind::kPage, .answer = []() -> HttpAnswer {
+                   return {kHtml, std::string(observe::live_page())};
+                 }});
+  all.push_back({.path = "/trace", .kind = HttpRoute::Kind::kAction, .answer = [this]() -> HttpAnswer {
+                   return answer_of(trace_());
+                 }});
+  all.push_back(
+      {.path = "/events", .kind = HttpRoute::Kind::kStream, .open_stream = [this] { return facts_.follow(); }});
   return all;
 }
 
-Result<> Observer::serve_at(const net::Endpoint& where, const std::string& flag, bool metrics, bool page,
-                            const job::LaunchFlags& flags) {
-  DT_TRY(const std::string token, allowed_token(where, flag, flags));
-  const bool is_local = job::is_loopback(where.host);
-  net::HttpOptions options{.flag = flag, .where = where};
+Result<> Observer::serve(const job::LaunchFlags& flags) {
+  DT_TRY(const net::Endpoint where, observed_at(flags.metrics_addr));
+  DT_TRY(const std::string token, allowed_token(where, flags));
+  const bool is_local = job::is_loopback(where.host), has_page = knows_ == Knows::kWholeJob;
+  net::HttpOptions options{.flag = kFlag, .where = where};
   options.only_local_names = is_local;
-  options.streams_max = page ? options.streams_max : 0;
+  options.streams_max = has_page ? options.streams_max : 0;
   if (!is_local && !flags.insecure) {
     options.accepts_token = [token](std::string_view given) { return job::same_token(given, token); };
   }
@@ -178,19 +154,16 @@ Result<> Observer::serve_at(const net::Endpoint& where, const std::string& flag,
     DT_TRY(options.certificate, certificate_of(flags));
   }
   const bool is_encrypted = options.certificate.has_value();
-  DT_TRY(std::unique_ptr<net::HttpServer> server,
-         net::HttpServer::start(std::move(options), routes(metrics, page), log_));
-  if (metrics) {
-    const std::string address = net::to_text({host_for_others(where, flags), server->port()});
-    registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
-    const std::string text =
-        fmt::format("metrics are served at {}", url_of(where, server->port(), is_encrypted, "/metrics"));
-    if (knows_ == Knows::kWholeJob) log_.info("{}", text);
-    if (knows_ == Knows::kItself)
-      log_.verbose(1, "{}", text);  // a job may have a hundred of these; /targets lists them
+  DT_TRY(server_, net::HttpServer::start(std::move(options), routes(), log_));
+  const std::string address = net::to_text({host_for_others(where, flags), server_->port()});
+  registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
+  const auto url = [&](const char* path) { return url_of(where, server_->port(), is_encrypted, path); };
+  if (!has_page) {  // a job may have a hundred of these; /targets lists them
+    log_.verbose(1, "metrics are served at {}", url("/metrics"));
+    return {};
   }
-  if (page) log_.info("the live page is at {}", url_of(where, server->port(), is_encrypted, "/"));
-  servers_.push_back(std::move(server));
+  log_.info("metrics are served at {}", url("/metrics"));
+  log_.info("the live page is at {}", url("/"));
   return {};
 }
 

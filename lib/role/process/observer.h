@@ -1,4 +1,4 @@
-// Shows a running process or job to those who watch it: serves what --metrics-addr and --monitor-addr ask for.
+// Shows a running process or job to those who watch it: serves what --metrics-addr asks for.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace dtrain::role {
 
-// A thread of its own asks for the state once a second and reads the logs of the run directory; the servers' threads
+// A thread of its own asks for the state once a second and reads the logs of the run directory; the server's threads
 // answer from copies. Training waits for none of them.
 class Observer {
  public:
@@ -28,18 +28,18 @@ class Observer {
   // thread calls it.
   using Trace = std::function<Result<std::string>()>;
 
-  // Of a process that knows the whole job: it has the live page.
+  // Of a process that knows the whole job: it serves the metrics and the live page.
   static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
   // Of a process that knows only itself: it serves its own metrics and has no page.
   static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
-  // Both listen and log the addresses. Null if the flags ask for nothing. Code::kStartup as HttpServer::start; kUsage:
-  // an address that cannot be read; kDenied: an address beyond loopback without a token.
+  // Both listen and log the address. Null without --metrics-addr. Code::kStartup as HttpServer::start; kUsage: an address
+  // that cannot be read; kDenied: an address beyond loopback without a token.
 
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  // The last state, and how the job ended. The thread stops; the servers end with the object.
+  // The last state, and how the job ended. The thread stops; the server ends with the object.
   void end(const Result<>& outcome);
 
  private:
@@ -47,9 +47,7 @@ class Observer {
   Observer(const Process& process, Knows knows, State state, Trace trace);
   static Result<std::unique_ptr<Observer>> start(const Process& process, Knows knows, State state, Trace trace);
   Result<> serve(const job::LaunchFlags& flags);
-  Result<> serve_at(const net::Endpoint& where, const std::string& flag, bool metrics, bool page,
-                    const job::LaunchFlags& flags);
-  std::vector<net::HttpRoute> routes(bool metrics, bool page);
+  std::vector<net::HttpRoute> routes();
   void watch();
   void look();
   void stop();
@@ -61,7 +59,7 @@ class Observer {
   const Log log_;
   observe::JobFacts facts_;
   observe::LogTail tail_;
-  std::vector<std::unique_ptr<net::HttpServer>> servers_;
+  std::unique_ptr<net::HttpServer> server_;
   Mutex mutex_;
   ConditionVariable ended_;
   bool end_ DT_GUARDED_BY(mutex_) = false;
@@ -92,11 +90,10 @@ observe::JobState job_state(const job::Progress& progress, std::chrono::steady_c
 observe::ProcessState own_state(telemetry::Registry& registry, const Waits& waits, const std::string& role,
                                 uint32_t rank);
 
-// Checks the addresses of both flags before anything is started, as Observer::start does, but does not listen.
+// Checks the address of --metrics-addr before anything is started, as Observer::start does, but does not listen.
 Result<> check_observed(const job::LaunchFlags& flags);
 
-// Where --metrics-addr or --monitor-addr (`flag`) says to listen. A bare port means loopback. Code::kUsage names the
-// flag.
-Result<net::Endpoint> observed_at(const std::string& flag, const std::string& text);
+// Where --metrics-addr says to listen. A bare port means loopback. Code::kUsage names the flag.
+Result<net::Endpoint> observed_at(const std::string& text);
 
 }  // namespace dtrain::role
