@@ -10,6 +10,7 @@
 #include "job/flags/rows.h"
 #include "job/parse.h"
 #include "job/resolve/data_set.h"
+#include "job/resolve/network_file.h"
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
@@ -105,6 +106,29 @@ TEST_CASE("a resumed run needs only its directory", "[job]") {
   CHECK(other.data.data_dir == "moved");
   CHECK(other.device.cpus == 3);
   CHECK(other.job.num_epochs == 7);
+}
+
+TEST_CASE("a resumed run finds its symbol file, and --network names the place to which it was moved", "[job]") {
+  const test::TempDir dir;
+  const std::string file = dir.path("net-symbol.json"), moved = dir.path("moved/net-symbol.json"),
+                    run = dir.path("run");
+  std::filesystem::create_directories(dir.path("moved"));
+  std::filesystem::create_directories(run);
+  must(write_file_atomic(file, "{}"));
+  must(write_job_spec(run, run_of({"--network", file}, here())));
+  const Flags same = must(resumed(run));
+  CHECK(same.job.network.file == file);
+  CHECK(must(read_network_file(same.job.network)) == "{}");
+  // For the processes of a job.
+  CHECK_THAT(fmt::format("{}", fmt::join(recalled_arguments(same), " ")), Contains("--network=" + file));
+  std::filesystem::rename(file, moved);
+  CHECK_THAT(read_network_file(same.job.network).error().text(), Contains("if it was moved, give --network FILE"));
+  const Flags found = must(resumed(run, {"--network", moved}));
+  CHECK(must(read_network_file(found.job.network)) == "{}");
+  CHECK(check_resumed(must(read_job_spec(run)), found, run));
+  must(write_file_atomic(moved, "[]"));
+  CHECK_THAT(check_resumed(must(read_job_spec(run)), must(resumed(run, {"--network", moved})), run).error().message,
+             Contains("cannot continue with --network net:"));
 }
 
 TEST_CASE("a resumed run keeps as many checkpoints as before", "[job]") {

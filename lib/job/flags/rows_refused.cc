@@ -77,6 +77,7 @@ std::vector<RefusedFlag> with_other_names() {
       {{"--world-size"}, "-n"},
       {{"--freeze"}, "--lr-mult 'PATTERN=0'"},
       {{"--monitor-addr"}, "--metrics-addr"},
+      {{"--network-file"}, "--network"},
       {{"--parallel-environment"}, "--launcher sge=NAME"},
       {{"--yarn-url"}, "--launcher yarn=URL"},
       {{"--print-for"}, "--launcher print=NAME,..."},

@@ -74,7 +74,7 @@ Result<std::string> read_network_file(const NetworkFlags& flags) {
                 flags.network);
   }
   DT_TRY(std::string content, read(flags.file),
-         "reading the symbol file of --network, {}; if it was moved, --network-file names it", flags.file);
+         "reading the symbol file of the run's network, {}; if it was moved, give --network FILE", flags.file);
   const std::string seen = network_of_file(flags.file, content);
   const auto hash = [](const std::string& name) { return name.substr(name.rfind(':') + 1); };
   if (hash(seen) == hash(flags.network)) return content;

@@ -136,7 +136,7 @@ struct NamedText {
 Result<Remembered> take_remembered(const NamedText& source, Entries& entries) {
   Remembered remembered;
   Flags holder;
-  for (const Row& row : training_flags().rows()) {
+  for (const Row& row : rows_that_may_be_stored()) {
     const auto entry = entries.find(row.name);
     if (entry == entries.end() || !is_remembered(row.name)) continue;
     std::string value = entry->second;

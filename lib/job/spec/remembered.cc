@@ -29,12 +29,12 @@ const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-f
                              "env-worker", "env-file",  "sync-dst-dir", "exclude",    "insecure"};
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
-                      "data-dir",     "network-file",      "path-imglist"};
+                      "data-dir",     kNetworkFile,        "path-imglist"};
 // Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file is one.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
 const Row* row_of(std::string_view flag) {
-  for (const Row& row : training_flags().rows()) {
+  for (const Row& row : rows_that_may_be_stored()) {
     if (row.name == flag) return &row;
   }
   return nullptr;
@@ -68,6 +68,15 @@ bool is_replaced(std::string_view flag, const std::vector<std::string>& given) {
 
 }  // namespace
 
+const std::vector<Row>& rows_that_may_be_stored() {
+  static const std::vector<Row> all = [] {
+    std::vector<Row> rows = training_flags().rows();
+    rows.push_back({.name = std::string(kNetworkFile), .bind = DT_FIELD(Flags, job.network.file, "none")});
+    return rows;
+  }();
+  return all;
+}
+
 std::string Remembered::path_of(std::string_view flag) const {
   const auto found = values.find(flag);
   return found == values.end() || found->second == "none" ? "" : found->second;
@@ -96,7 +105,7 @@ Remembered remember(const Flags& flags, const std::string& directory) {
   if (directory.find('\n') != std::string::npos) return {};  // the file has one line per value
   Remembered run{.directory = directory};
   const Flags defaults;
-  for (const Row& row : training_flags().rows()) {
+  for (const Row& row : rows_that_may_be_stored()) {
     if (!is_remembered(row.name)) continue;
     std::string value = row.bind.get(flags);
     const bool given = flags.source(row.name) > Source::kEnvironment;
@@ -141,9 +150,10 @@ Result<> recall(const Remembered& run, const std::string& directory, const std::
 
 std::vector<std::string> recalled_arguments(const Flags& flags) {
   std::vector<std::string> arguments;
-  for (const Row& row : training_flags().rows()) {
+  for (const Row& row : rows_that_may_be_stored()) {
     if (!is_remembered(row.name) || flags.source(row.name) != Source::kResumed) continue;
-    arguments.push_back(fmt::format("{}={}", row.spelling(), row.bind.get(flags)));
+    const std::string flag = row.name == kNetworkFile ? "--network" : row.spelling();
+    arguments.push_back(fmt::format("{}={}", flag, row.bind.get(flags)));
   }
   return arguments;
 }

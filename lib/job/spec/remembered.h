@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "job/flags/rows.h"
 
 namespace dtrain::job {
 
@@ -25,8 +26,14 @@ struct Remembered {
   [[nodiscard]] std::string path_of(std::string_view flag) const;
 };
 
+// The key of the path of the symbol file that --network names. It is stored like a flag of the process.
+inline constexpr std::string_view kNetworkFile = "network-file";
+
 // --keep of the run. A run of a version that did not store it keeps all checkpoints: 0.
 int64_t checkpoints_kept(const Remembered& run);
+
+// The flags of training, and kNetworkFile.
+const std::vector<Row>& rows_that_may_be_stored();
 
 // True if a run stores the value of this flag. False for flags of the job, and for flags that concern one start
 // (--dry-run) or one process (--rank), or that may hold a secret (--env).
