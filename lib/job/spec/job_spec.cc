@@ -208,9 +208,13 @@ struct GoneFlag {
   std::optional<std::string_view> off = {};  // the value that asks for what this version does; nullopt: any value
 };
 constexpr GoneFlag kGoneFlags[] = {
-    {"data-cache"},  {"keep-best"},        {"label-names", ""},    {"lr-min"},        {"monitor-addr"},
-    {"namespace"},   {"lr-patience", "0"}, {"lr-patience-factor"}, {"patience", "0"}, {"scaled-decoding", "0"},
-    {"tensorboard"},
+    {"data-cache"},           {"keep-best"},
+    {"label-names", ""},      {"lr-min"},
+    {"monitor-addr"},         {"namespace"},
+    {"lr-patience", "0"},     {"lr-patience-factor"},
+    {"patience", "0"},        {"scaled-decoding", "0"},
+    {"parallel-environment"}, {"print-for"},
+    {"tensorboard"},          {"yarn-url"},
 };
 
 // --freeze PATTERN of an earlier version is --lr-mult PATTERN=0.
