@@ -196,7 +196,8 @@ Result<int> print_dry_run(const Call& call, const Planned& planned) {
   return job::kExitOk;
 }
 
-// What a run of the benchmark reports besides its exit code. A failure that is already in the log is not reported again.
+// What a run of the benchmark reports besides its exit code. A failure that is already in the log is not reported
+// again.
 struct Ran {
   int code = job::kExitOk;
   bool reported = false;

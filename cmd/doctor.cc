@@ -176,9 +176,9 @@ doctor::Asked asked_for(const Subject& subject, const Places& places, const Doct
   asked.workers = flags.job.num_workers;
   asked.servers = flags.job.num_servers;
   // The best one lacks the optimizer's state, but counts as one more.
-  asked.checkpoints = 1 + train::checkpoints_to_come({.save_period = flags.loop.save_period,
-                                                      .num_epochs = flags.job.num_epochs,
-                                                      .keep = flags.loop.keep});
+  asked.checkpoints =
+      1 + train::checkpoints_to_come(
+              {.save_period = flags.loop.save_period, .num_epochs = flags.job.num_epochs, .keep = flags.loop.keep});
   asked.allow_mixed_builds = flags.launch.allow_mixed_builds;
   return asked;
 }

@@ -44,8 +44,8 @@ void open_standard_streams() {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);  // gets this number
   }
 }
-// Runs before the constructors of shared libraries, because gRPC's already open descriptors, and all of them together take
-// a fifth of a second, in which a process that trains may be asked to stop.
+// Runs before the constructors of shared libraries, because gRPC's already open descriptors, and all of them together
+// take a fifth of a second, in which a process that trains may be asked to stop.
 void prepare(int argc, char** argv, char** /*environment*/) {
   open_standard_streams();
   const bool trains = argc > 1 && (argv[1][0] == '-' || std::strcmp(argv[1], "train") == 0);

@@ -1,5 +1,5 @@
-// What commands ask of their tools, as their command lines say. For tests, which follow each flag to the options that it
-// sets, where running the command would show less.
+// What commands ask of their tools, as their command lines say. For tests, which follow each flag to the options that
+// it sets, where running the command would show less.
 #pragma once
 
 #include "bench/input.h"

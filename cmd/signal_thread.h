@@ -29,9 +29,9 @@ class SignalThread {
   std::thread thread_;
 };
 
-// A process that trains is asked to stop by TERM or USR1, also in the first moments, before there is a SignalThread. The
-// first blocks these signals, and the second, for a process that does not train itself, lets them through again. Programs
-// that are started in between would inherit the block.
+// A process that trains is asked to stop by TERM or USR1, also in the first moments, before there is a SignalThread.
+// The first blocks these signals, and the second, for a process that does not train itself, lets them through again.
+// Programs that are started in between would inherit the block.
 void block_early_signals();
 void unblock_early_signals();
 

@@ -70,8 +70,8 @@ struct ToolLine {
   std::vector<std::string> positionals;
 };
 
-// `usage` is for example "dtrain parse-log FILE [FLAGS]"; an explanation may follow on further lines. Code::kUsage unless
-// there are `least` to `most` positionals.
+// `usage` is for example "dtrain parse-log FILE [FLAGS]"; an explanation may follow on further lines. Code::kUsage
+// unless there are `least` to `most` positionals.
 template <class Options>
 Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
                                          const Call& call, size_t least, size_t most) {

@@ -115,8 +115,8 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   return 0;
 }
 
-// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. A failure is no reason not
-// to train.
+// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. A failure is no reason
+// not to train.
 std::optional<launch::JobRecord> record_process(const Call& call, const std::string& run_dir) {
   Result<launch::JobRecord> record =
       launch::JobRecord::create(launch::record_root(call.environment), launch::job_name(run_dir));

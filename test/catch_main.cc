@@ -1,6 +1,6 @@
-// main() of the test programs. Test cases run in random order, so that none can depend on what another one left behind; the
-// seed is printed, and DTRAIN_TEST_SEED=N or --rng-seed N repeats the order. A test case that takes a second or longer is
-// printed with its time, which scripts/test collects.
+// main() of the test programs. Test cases run in random order, so that none can depend on what another one left behind;
+// the seed is printed, and DTRAIN_TEST_SEED=N or --rng-seed N repeats the order. A test case that takes a second or
+// longer is printed with its time, which scripts/test collects.
 #define CATCH_CONFIG_RUNNER
 #include "support/catch.h"
 

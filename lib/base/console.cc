@@ -18,8 +18,8 @@ constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr WindowSize kSizeUnknown{80, 24};
 constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
 
-// Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out, and
-// said when writing is possible again: it never ends the program.
+// Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out,
+// and said when writing is possible again: it never ends the program.
 class StderrWriter {
  public:
   void operator()(std::string_view bytes) {
@@ -110,8 +110,8 @@ bool turns_quote(std::string_view text, size_t at, bool is_quoted) {
   return text[at] == '\'' && (is_quoted || at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
 }
 
-// Where a line may end that begins at `begin`: at the last blank outside quotes before `columns` are full, or at the first
-// one behind a longer word; else at the end.
+// Where a line may end that begins at `begin`: at the last blank outside quotes before `columns` are full, or at the
+// first one behind a longer word; else at the end.
 size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
   if (columns_of(text.substr(begin)) <= columns) return text.size();
   bool is_quoted = false;

@@ -51,8 +51,8 @@ constexpr LaneShift make_lane_shift() {
 }
 constexpr LaneShift kLaneShift = make_lane_shift();
 
-// A crc32 instruction takes 8 bytes and has its result after 3 cycles, but one that does not depend on it can begin in the
-// next cycle. So three lanes are summed side by side, the second and third from 0, and combined at the end.
+// A crc32 instruction takes 8 bytes and has its result after 3 cycles, but one that does not depend on it can begin in
+// the next cycle. So three lanes are summed side by side, the second and third from 0, and combined at the end.
 __attribute__((target("sse4.2"))) uint32_t update_lanes(uint32_t crc, const std::byte* bytes) {
   uint64_t first = crc, second = 0, third = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8, bytes += 8) {

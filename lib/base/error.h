@@ -55,8 +55,9 @@ struct Error {
 template <class T = void>
 using Result = tl::expected<T, Error>;
 
-// Nearly every file includes this header and formats errors, so the templates below only check the format string and pack
-// the arguments; functions that are compiled once format. Files that need more of fmt than <fmt/core.h> include it.
+// Nearly every file includes this header and formats errors, so the templates below only check the format string and
+// pack the arguments; functions that are compiled once format. Files that need more of fmt than <fmt/core.h> include
+// it.
 namespace detail {
 tl::unexpected<Error> make_failure(Code code, fmt::string_view format, fmt::format_args args);
 void add_context(Error& error, fmt::string_view format, fmt::format_args args);

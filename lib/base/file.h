@@ -57,16 +57,16 @@ class AtomicFile {
   int fd_ = -1;
 };
 
-// Opens a file for writing line by line, and makes it if it is missing. `flags`: O_APPEND or O_TRUNC. Code::kUsage: it cannot
-// be written, or it is a pipe: a thread that writes would wait for whoever reads it, perhaps for ever.
+// Opens a file for writing line by line, and makes it if it is missing. `flags`: O_APPEND or O_TRUNC. Code::kUsage: it
+// cannot be written, or it is a pipe: a thread that writes would wait for whoever reads it, perhaps for ever.
 Result<UniqueFd> open_for_lines(const std::string& path, int flags);
 
 Result<> write_file_atomic(const std::string& path, std::string_view content);
 // Creates the directory and its parents. Succeeds if it exists already.
 Result<> make_directories(const std::string& path);
 
-// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is the path of a file
-// is one path, also with ';' in it.
+// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is the path of a
+// file is one path, also with ';' in it.
 std::vector<std::string> split_paths(const std::string& list, const std::string& directory = {});
 
 }  // namespace dtrain

@@ -1,6 +1,6 @@
 // How much of its host this process may use. Containers and batch systems limit processes by control groups (Linux's
-// cgroups, versions 1 and 2), which the numbers of the host's processors and bytes do not show. All functions read files
-// of the kernel, in less than a millisecond; call them once, not in a loop.
+// cgroups, versions 1 and 2), which the numbers of the host's processors and bytes do not show. All functions read
+// files of the kernel, in less than a millisecond; call them once, not in a loop.
 #pragma once
 
 #include <string>

@@ -78,8 +78,8 @@ class Log {
   std::string node_;
 };
 
-// The node of a line that a Log wrote and that is neither a warning nor an error, such as "0" or "server 1"; empty for any
-// other line.
+// The node of a line that a Log wrote and that is neither a warning nor an error, such as "0" or "server 1"; empty for
+// any other line.
 std::string_view node_of_ordinary_line(std::string_view line);
 
 }  // namespace dtrain

@@ -1,6 +1,6 @@
-// The modules: parts of the program in shared libraries of their own, which are loaded when they are first used. What they
-// are linked with would make every process start slower, or may be missing on a host. The loader searches for them where
-// it searches for the program's libraries (cmd/meson.build). Module and program must be of the same build.
+// The modules: parts of the program in shared libraries of their own, which are loaded when they are first used. What
+// they are linked with would make every process start slower, or may be missing on a host. The loader searches for them
+// where it searches for the program's libraries (cmd/meson.build). Module and program must be of the same build.
 #pragma once
 
 #include <string>
@@ -29,8 +29,9 @@ inline constexpr Module kWebModule{.file = "dtrain_web.so",
                                    .use = "downloads and web services",
                                    .remedy = "install libcurl (Debian: libcurl4)"};
 
-// The address of the module's entry. Loads the file `path`; if that has no slash, the loader searches for it. A module stays
-// loaded until the process ends. Code::kStartup if the file or a library that it needs is missing; the message names it.
+// The address of the module's entry. Loads the file `path`; if that has no slash, the loader searches for it. A module
+// stays loaded until the process ends. Code::kStartup if the file or a library that it needs is missing; the message
+// names it.
 Result<void*> load_module(const Module& module, const std::string& path);
 
 // The same for a module whose entry is a constant of this type.

@@ -31,15 +31,15 @@ std::string lower_case(std::string_view text);
 // "1,281,167".
 std::string with_thousands(int64_t number);
 
-// A number that is not negative, with at most so many digits after the point and without an exponent: "0.05", "0.0000125",
-// "3".
+// A number that is not negative, with at most so many digits after the point and without an exponent: "0.05",
+// "0.0000125", "3".
 std::string decimal_text(double number, int digits);
 
 // "512 KiB", "1.5 GiB".
 std::string bytes_text(double bytes);
 
-// Returns `text` without comments: each line is cut at its first '#'. A byte order mark, which some editors write at the
-// beginning of a file, is left out too.
+// Returns `text` without comments: each line is cut at its first '#'. A byte order mark, which some editors write at
+// the beginning of a file, is left out too.
 std::string without_comments(std::string_view text);
 
 }  // namespace dtrain

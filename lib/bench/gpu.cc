@@ -1,5 +1,5 @@
-// `dtrain bench train` on a GPU: as a training of one process, with the weights in the GPU's memory. Its calls are timed by
-// the spans of a trace (docs/reference/traces.md), whose steps queue their calls one by one.
+// `dtrain bench train` on a GPU: as a training of one process, with the weights in the GPU's memory. Its calls are
+// timed by the spans of a trace (docs/reference/traces.md), whose steps queue their calls one by one.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -125,8 +125,8 @@ class Gpu final : public BenchDevice {
     return options;
   }
 
-  // A node's backward pass has a product of the forward pass's size for the weights, and another one if the gradient by its
-  // input is wanted.
+  // A node's backward pass has a product of the forward pass's size for the weights, and another one if the gradient by
+  // its input is wanted.
   Result<std::vector<ProfileLine>> with_flops(std::vector<ProfileLine> lines) const {
     DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph_, options_.inputs.front().shape));
     const std::vector<int64_t> products = graph::multiply_accumulates_by_node(graph_, shapes);

@@ -1,5 +1,5 @@
-// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment, as for training,
-// and how long each stage takes.
+// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment, as for
+// training, and how long each stage takes.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Flags;
 namespace dtrain::bench {
 
 struct BenchInputOptions {
-  // What batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the decoders). kAuto:
-  // what training reads, which is pixels wherever the augmentation allows it.
+  // What batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the decoders).
+  // kAuto: what training reads, which is pixels wherever the augmentation allows it.
   enum class Form { kAuto, kPixels, kNumbers };
   int64_t num_batches = 100, num_warmup_batches = 10;
   Form form = Form::kAuto;
@@ -54,9 +54,9 @@ class BatchConsumer {
   int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch
 };
 
-// `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or --threads.
-// Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the augmentation
-// changes normalized numbers; otherwise as open_data.
+// `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or
+// --threads. Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the
+// augmentation changes normalized numbers; otherwise as open_data.
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
 
 }  // namespace dtrain::bench

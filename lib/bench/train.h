@@ -1,5 +1,5 @@
-// `dtrain bench train`: measures how many samples per second this machine's CPU or a GPU trains or classifies with random
-// data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
+// `dtrain bench train`: measures how many samples per second this machine's CPU or a GPU trains or classifies with
+// random data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,9 @@ class UnaryClient {
  public:
   static std::unique_ptr<UnaryClient> create(const net::Endpoint& server);
   virtual ~UnaryClient() = default;
-  // Sends all arrays as gradients, receives the new weights once, with at most `window` calls in flight, and returns the seconds that
-  // it took. The answers are copied into `back`, which has the sizes of the arrays, as a worker that pulls does.
+  // Sends all arrays as gradients, receives the new weights once, with at most `window` calls in flight, and returns
+  // the seconds that it took. The answers are copied into `back`, which has the sizes of the arrays, as a worker that
+  // pulls does.
   virtual Result<double> exchange(std::span<const std::span<const std::byte>> arrays,
                                   std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) = 0;
 };

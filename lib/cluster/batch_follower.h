@@ -24,8 +24,9 @@ struct FollowLimits {
   Duration hopeless = std::chrono::seconds(5);  // a reason for which a job may never start has to last
 };
 
-// INT, TERM, USR1 and HUP cancel a job that waits. A job that runs is asked to end with a checkpoint; a second INT cancels
-// it. In both cases the job has left the system when this returns; a third INT returns at once. USR2 is passed on.
+// INT, TERM, USR1 and HUP cancel a job that waits. A job that runs is asked to end with a checkpoint; a second INT
+// cancels it. In both cases the job has left the system when this returns; a third INT returns at once. USR2 is passed
+// on.
 //
 // Returns the job's exit code. Code::kStartup: it could not be submitted, or ended before it ran; kPeerLost: the system
 // ended it while it ran; kPreempted: this process was told to stop. The calling process must have a single thread.

@@ -24,8 +24,9 @@ struct KubernetesLimits {
   std::chrono::seconds stop{180};                                 // for the pods to end after the Job was deleted
 };
 
-// Shows why pods wait, and what the scheduler and worker 0 print, and of the others warnings and errors, as "[pod] line". INT, TERM, USR1 and HUP delete the Job, whose processes get
-// time to write a checkpoint; a second INT ends the pods at once. When this returns, the objects are deleted.
+// Shows why pods wait, and what the scheduler and worker 0 print, and of the others warnings and errors, as "[pod]
+// line". INT, TERM, USR1 and HUP delete the Job, whose processes get time to write a checkpoint; a second INT ends the
+// pods at once. When this returns, the objects are deleted.
 //
 // Returns the exit code of the first container that failed, or 0. Code::kStartup: kubectl is missing, the cluster
 // refuses the manifests, or a pod can never start, in kubectl's words; kPeerLost: the Job was ended or deleted by

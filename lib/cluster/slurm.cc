@@ -89,7 +89,8 @@ Result<launch::AgentStarter> slurm_starter() {
 launch::AgentStarter slurm_starter(bool binds) {
   return {.tool = "srun", .allocation = {}, .command = [binds](const launch::AgentCommand& agents) {
             launch::Command command{.role = "srun", .arguments = srun(agents)};
-            // An agent's processes share all cores that the job has on the node. Where nothing is bound, srun would warn.
+            // An agent's processes share all cores that the job has on the node. Where nothing is bound, srun would
+            // warn.
             if (binds) command.environment = {"SLURM_CPU_BIND=none"};
             return command;
           }};

@@ -285,8 +285,8 @@ class StoreCollective final : public comm::Collective {
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
-  // Queues the operation. Work that a graph contains is not queued again; an operation on an empty span only checks that the group is usable.
-  // The device is set because a store may call from any thread.
+  // Queues the operation. Work that a graph contains is not queued again; an operation on an empty span only checks
+  // that the group is usable. The device is set because a store may call from any thread.
   template <class Operation>
   Result<> recorded(const char* name, std::span<float> values, const Operation& operation) const {
     DT_CUDA(cudaSetDevice(store_->device()));

@@ -46,8 +46,8 @@ struct DataGetOptions {
 // was downloaded and is not needed any more is removed. A set that is there already is left alone. Every step can be
 // ended at any point: the next call continues.
 //
-// Code::kNotFound, kUnavailable: the address does not have a file, or does not answer; kData: a file is not the published
-// one (it is removed), or the folder cannot be written; kUsage: no address, or one that is no address.
+// Code::kNotFound, kUnavailable: the address does not have a file, or does not answer; kData: a file is not the
+// published one (it is removed), or the folder cannot be written; kUsage: no address, or one that is no address.
 Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const Log& log);
 
 }  // namespace dtrain::dataset

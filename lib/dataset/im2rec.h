@@ -37,8 +37,8 @@ struct Im2recHost {
 
 // Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If `prefix` is a
 // directory, packs all lists in it. If there is no list, or options.list is set, first lists `root` into PREFIX.lst, or
-// into several lists (dataset/packing/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there is no
-// image; kData if a list gives no record; kPreempted if the host's `stop` became true.
+// into several lists (dataset/packing/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there
+// is no image; kData if a list gives no record; kPreempted if the host's `stop` became true.
 Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                        const Im2recHost& host = {});
 

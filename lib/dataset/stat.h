@@ -57,8 +57,8 @@ Result<DataStat> data_stat(const std::vector<std::string>& files, const DataStat
 // are those of --data-train.
 Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, const Log& log);
 
-// Writes the same pictures as the network gets them, normalized, as one NumPy array to `out`: float32 [n, c, h, w], channels
-// red, green, blue; n is `count`, or the number of records if that is less.
+// Writes the same pictures as the network gets them, normalized, as one NumPy array to `out`: float32 [n, c, h, w],
+// channels red, green, blue; n is `count`, or the number of records if that is less.
 Result<> write_array(job::Flags flags, int64_t count, const std::string& out, const Log& log);
 
 }  // namespace dtrain::dataset

@@ -27,8 +27,8 @@ class DeviceModule {
   // A text for logs and messages: "NVIDIA H200, sm_90, 132 processors, 139.8 GiB". Code::kDevice if there is no such
   // device.
   virtual Result<std::string> describe(int device) = 0;
-  // The bus id by which other programs know the device, whatever CUDA_VISIBLE_DEVICES says: "0000:3B:00.0". Code::kDevice
-  // as above.
+  // The bus id by which other programs know the device, whatever CUDA_VISIBLE_DEVICES says: "0000:3B:00.0".
+  // Code::kDevice as above.
   virtual Result<std::string> pci_bus_id(int device) = 0;
   // The versions of what the module works with, as "13.0"; empty for what is absent.
   struct Versions {
@@ -57,8 +57,8 @@ class DeviceModule {
   virtual Result<> sum_gradients(std::span<Executor* const> executors) = 0;
 };
 
-// The module's only entry point, exported with C linkage under the name that base/module.h has: returns a new object that
-// the caller owns.
+// The module's only entry point, exported with C linkage under the name that base/module.h has: returns a new object
+// that the caller owns.
 using MakeDeviceModule = DeviceModule* (*)();
 
 }  // namespace dtrain::exec

@@ -1,6 +1,6 @@
-// Which elements a Dropout leaves out. This follows from the image's key in the batch, the node's name and the element's
-// position alone: it is the same for any number of devices and threads and after a resume, and backward draws it again
-// instead of keeping it. cuda/kernels/dropout.cu has the same arithmetic.
+// Which elements a Dropout leaves out. This follows from the image's key in the batch, the node's name and the
+// element's position alone: it is the same for any number of devices and threads and after a resume, and backward draws
+// it again instead of keeping it. cuda/kernels/dropout.cu has the same arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -92,9 +92,9 @@ class Executor {
     static_cast<void>(dynamic_scale);
     return false;
   }
-  // With parameters_on_device: from the first step on, a gradient with an absolute value of `limit` or more counts as not
-  // finite, because a store could not add it to those of the other devices. Initially infinite. Devices whose gradients
-  // the host sees ignore it.
+  // With parameters_on_device: from the first step on, a gradient with an absolute value of `limit` or more counts as
+  // not finite, because a store could not add it to those of the other devices. Initially infinite. Devices whose
+  // gradients the host sees ignore it.
   virtual void set_gradient_limit(float limit) { static_cast<void>(limit); }
   // The number of good steps since a dynamic scale last changed, from which the device continues counting.
   virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
@@ -111,14 +111,14 @@ class Executor {
   // itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
   // With parameters_on_device, where only the device sees the gradients; valid after backward. has_bad_gradient: a
-  // gradient is not finite, or not below the limit. left_out_update: the device skipped this update or an earlier one because the gradients
-  // summed by the store were not finite.
+  // gradient is not finite, or not below the limit. left_out_update: the device skipped this update or an earlier one
+  // because the gradients summed by the store were not finite.
   virtual bool has_bad_gradient() { return false; }
   virtual bool left_out_update() { return false; }
   // The number of the network's results.
   [[nodiscard]] virtual size_t heads() const = 0;
-  // A result of the last forward, [n, outputs], row-major: the softmax of a loss. `head` counts Shapes::heads. Valid until
-  // the next forward.
+  // A result of the last forward, [n, outputs], row-major: the softmax of a loss. `head` counts Shapes::heads. Valid
+  // until the next forward.
   virtual std::span<const float> result(size_t head) = 0;
 
   // With keep_all: a node's output in the last forward, and the loss's gradient by that output after the last backward,

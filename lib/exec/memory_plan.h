@@ -21,8 +21,9 @@ struct Placement {
 
 // Places the largest first, each at the lowest address that is free during its whole lifetime. The arena is never
 // larger than the sum of the bytes; for our networks it is within a few percent of the largest total that is alive at
-// once. This takes time in proportion to the square of the number of lifetimes, so more than kComparedMax of them, which
-// only a network from a hostile file has, are placed in the order of their first steps instead; the arena may be larger.
+// once. This takes time in proportion to the square of the number of lifetimes, so more than kComparedMax of them,
+// which only a network from a hostile file has, are placed in the order of their first steps instead; the arena may be
+// larger.
 inline constexpr size_t kComparedMax = 20000;
 Placement place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
 

@@ -20,9 +20,9 @@ struct Rounding {
 
 using Reference = reference::ReferenceExecutor<double>;
 
-// For a node's output, for what its backward adds to the gradients of its inputs, and for what it adds to the gradient of
-// the parameter that it reads as this argument. They use the tensors that `reference` holds: inputs and parameters, and for the latter two also the node's
-// own gradient.
+// For a node's output, for what its backward adds to the gradients of its inputs, and for what it adds to the gradient
+// of the parameter that it reads as this argument. They use the tensors that `reference` holds: inputs and parameters,
+// and for the latter two also the node's own gradient.
 Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, const graph::TensorUse& use);

@@ -1,8 +1,8 @@
 // A SpatialTransformer's sampling of one image's map, for the backends that compute on the host.
 //
-// The result has kinks where a place meets the row or the column of a cell, and the identity, with which networks begin,
-// puts all places there. The cells are therefore chosen in float32 with the operations in the order below, whatever type
-// the weights between them are computed in, so that all backends choose the same.
+// The result has kinks where a place meets the row or the column of a cell, and the identity, with which networks
+// begin, puts all places there. The cells are therefore chosen in float32 with the operations in the order below,
+// whatever type the weights between them are computed in, so that all backends choose the same.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace dtrain::exec {
 
-// A place on one axis: between the cells `cell` and `cell` + 1, either of which may be outside of the map. The weight of
-// `cell` is 1 - beyond.
+// A place on one axis: between the cells `cell` and `cell` + 1, either of which may be outside of the map. The weight
+// of `cell` is 1 - beyond.
 template <class T>
 struct Place {
   int64_t cell = 0;

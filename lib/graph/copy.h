@@ -17,7 +17,8 @@ class Copy {
   NodeId up_to(NodeId last);
   // Copies one node, whose inputs have been copied.
   NodeId node(NodeId id);
-  // Copies the node with another operator, which may have further arguments: their variables are made as for a new node.
+  // Copies the node with another operator, which may have further arguments: their variables are made as for a new
+  // node.
   NodeId node_as(NodeId id, const Op& op);
   // From now on, what reads the output of `id` reads that of `copied`.
   void stands_for(NodeId id, NodeId copied);

@@ -10,8 +10,8 @@ namespace dtrain::graph {
 // By node: the nodes that read its output, in ascending order. One that reads it twice is there twice.
 std::vector<std::vector<NodeId>> readers(const Graph& graph);
 
-// By node: 1 if it reads a learned tensor that is not frozen, or depends on a node that does. A BatchNorm for which this
-// is 0 computes as in inference: nothing before it changes, so its moving statistics stay as they are.
+// By node: 1 if it reads a learned tensor that is not frozen, or depends on a node that does. A BatchNorm for which
+// this is 0 computes as in inference: nothing before it changes, so its moving statistics stay as they are.
 std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes);
 
 // By node: 1 if backward must compute the gradient by its output, because it depends on training, and a loss depends on

@@ -71,8 +71,8 @@ struct FullyConnected {
 //               the moving statistics to momentum * old + (1 - momentum) * this batch's
 //   inference   the same with the moving statistics
 // Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. With fix_gamma, gamma counts as 1 and its
-// gradient is 0, but the tensor exists. With global_statistics, training uses the moving statistics as inference does, and
-// does not change them. Gradients: docs/arithmetic.md, "Operators".
+// gradient is 0, but the tensor exists. With global_statistics, training uses the moving statistics as inference does,
+// and does not change them. Gradients: docs/arithmetic.md, "Operators".
 struct BatchNorm {
   static constexpr OpNames kNames{"BatchNorm"};
   static constexpr size_t kGamma = 1, kBeta = 2, kMean = 3, kVariance = 4;
@@ -128,10 +128,10 @@ struct Scale {
   double factor = 1;
 };
 
-// Normalizes over neighboring channels: y = x d^-beta, where d = k + alpha / size * (the sum of the squares of the `size`
-// channels around x's own, which is odd; channels outside of the map count as 0).
-// Backward: dx = dy d^-beta - 2 beta alpha / size * x * (the sum of dy y / d over the same channels).
-// Source: Krizhevsky et al. 2012, section 3.3. MXNet's LRN.
+// Normalizes over neighboring channels: y = x d^-beta, where d = k + alpha / size * (the sum of the squares of the
+// `size` channels around x's own, which is odd; channels outside of the map count as 0). Backward: dx = dy d^-beta - 2
+// beta alpha / size * x * (the sum of dy y / d over the same channels). Source: Krizhevsky et al. 2012, section 3.3.
+// MXNet's LRN.
 struct LocalResponseNorm {
   static constexpr OpNames kNames{"LocalResponseNorm", "LRN"};
   int64_t size = 5;
@@ -226,8 +226,8 @@ class Graph {
   void add_head(NodeId node);
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
-  // With the multiplier 0 it keeps its values: its decay is 0, too. Backward ends above the lowest tensor that is learned,
-  // so below it gradients are 0.
+  // With the multiplier 0 it keeps its values: its decay is 0, too. Backward ends above the lowest tensor that is
+  // learned, so below it gradients are 0.
   void set_job_rate(VariableId variable, double multiplier) { variables_.at(variable).job_rate = multiplier; }
   void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 
@@ -278,8 +278,8 @@ struct ParameterInfo {
   ParameterRule rule = {};      // see Variable::rule; a statistic's always has an initial value
 };
 
-// What a batch has for one image: the network's inputs and the labels that its losses read. Batches have them in the order
-// of these lists (tensor/batch.h).
+// What a batch has for one image: the network's inputs and the labels that its losses read. Batches have them in the
+// order of these lists (tensor/batch.h).
 struct InputInfo {
   VariableId variable;
   std::string name;

@@ -1,4 +1,5 @@
-// How a symbol file spells a node. Two files may describe one network with different texts, for example with "(3, 3)" or
+// How a symbol file spells a node. Two files may describe one network with different texts, for example with "(3, 3)"
+// or
 // "(3,3)", or with or without attributes that have their default values. A graph that was read from a file keeps the
 // texts, so that the same file is written again.
 #pragma once

@@ -27,8 +27,9 @@ struct BaselineHeader {
   Bytes data = {};  // of the scan, to the end of the file
 };
 
-// Called between jpeg_read_header and jpeg_start_decompress. Null unless the file is a baseline JPEG, gray or YCbCr, that
-// has all components in one scan and is to be decoded at its own size. `file` is the buffer that libjpeg-turbo reads.
+// Called between jpeg_read_header and jpeg_start_decompress. Null unless the file is a baseline JPEG, gray or YCbCr,
+// that has all components in one scan and is to be decoded at its own size. `file` is the buffer that libjpeg-turbo
+// reads.
 std::optional<BaselineHeader> baseline_header(const jpeg_decompress_struct& info, Bytes file);
 
 }  // namespace dtrain::images

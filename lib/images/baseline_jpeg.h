@@ -1,9 +1,9 @@
-// Decodes the most common JPEGs faster than libjpeg-turbo does: baseline, with one scan, gray or YCbCr, with the color at
-// full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left to
-// libjpeg-turbo. docs/reference/speed.md has measurements.
+// Decodes the most common JPEGs faster than libjpeg-turbo does: baseline, with one scan, gray or YCbCr, with the color
+// at full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left
+// to libjpeg-turbo. docs/reference/speed.md has measurements.
 //
-// Of a part of a picture, the codes of the rows above it must be read as well, but not those above the last restart marker
-// that is at the beginning of a row of MCUs.
+// Of a part of a picture, the codes of the rows above it must be read as well, but not those above the last restart
+// marker that is at the beginning of a row of MCUs.
 #pragma once
 
 #include <array>
@@ -23,8 +23,9 @@ class BaselineJpeg {
   // Whether read() decodes pictures of this kind, and the processor has the instructions for it.
   static bool handles(const BaselineHeader& header);
 
-  // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file, because
-  // what is read or the end of the file is damaged, or has something that encoders do not write. `out` is then undefined.
+  // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file,
+  // because what is read or the end of the file is damaged, or has something that encoders do not write. `out` is then
+  // undefined.
   bool read(const BaselineHeader& header, const Window& wanted, int channels, Image& out);
 
  private:

@@ -27,7 +27,8 @@ int16_t weight_of(float fraction) {
   return static_cast<int16_t>(std::lrintf(fraction * kOne));
 }
 
-// Columns beyond the border take the border's pixel alone. Rows beyond it keep their weights, of the border's row twice.
+// Columns beyond the border take the border's pixel alone. Rows beyond it keep their weights, of the border's row
+// twice.
 enum class AtBorder { kOneTap, kSameTwice };
 
 void make_taps(int64_t from, int64_t to, int begin, int count, AtBorder at_border, LinearTaps& taps) {
@@ -53,8 +54,8 @@ void make_taps(int64_t from, int64_t to, int begin, int count, AtBorder at_borde
   }
 }
 
-// Resizes one row of pixels of three bytes. The sums have 19 bits, of which OpenCV's second pass takes the upper 15. Reads
-// 8 bytes at each first pixel, of which the second one is the neighbor, or has the weight 0.
+// Resizes one row of pixels of three bytes. The sums have 19 bits, of which OpenCV's second pass takes the upper 15.
+// Reads 8 bytes at each first pixel, of which the second one is the neighbor, or has the weight 0.
 void widen3(const uint8_t* row, const LinearTaps& columns, int left, size_t begin, int16_t* out) {
   const __m128i zero = _mm_setzero_si128();
   for (size_t x = begin; x < columns.first.size(); x++, out += 3) {

@@ -57,9 +57,9 @@ class ImageDecoder {
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
   ~ImageDecoder();
 
-  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are turned
-  // by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file whose
-  // data end early or do not decode is an error; garbage between the segments of a JPEG is not.
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are
+  // turned by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file
+  // whose data end early or do not decode is an error; garbage between the segments of a JPEG is not.
   Result<> decode(Bytes file, int channels, Image& out);
   // Decodes with the file's own channels: 1, 3 or 4, and does not turn the picture. Code::kData also if they have more
   // than 8 bits.
@@ -67,8 +67,8 @@ class ImageDecoder {
 
   // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
   // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
-  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels
-  // that decode() gives. It does not see damage outside of the part, except that the file ends early.
+  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the
+  // pixels that decode() gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);
 
@@ -100,8 +100,8 @@ struct FirstResize {
   ImageSize size;
   Interpolation method;  // for choose()
 };
-// What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages of
-// areas where `method` is bilinear, because it often reduces a lot.
+// What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages
+// of areas where `method` is bilinear, because it often reduces a lot.
 FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
 Window central_square(const ImageSize& size);
@@ -111,8 +111,8 @@ void cut(const Image& image, const Window& part, const Window& wanted, Image& ou
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
 
-// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call it
-// before its threads start.
+// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call
+// it before its threads start.
 void use_own_threads_only();
 
 }  // namespace dtrain::images

@@ -92,8 +92,8 @@ DT_AVX2 inline __m256i load_two(const void* low, const void* high) {
 }
 
 // The first direction. `others` is not 0 where a row but the first has a coefficient. If there is none in a block,
-// libjpeg-turbo copies the first row. The transform gives the same numbers, except for those too large for 16 bits, which
-// only damaged files have. In these, steps of 0 or large steps may also make 0 of coefficients that are not.
+// libjpeg-turbo copies the first row. The transform gives the same numbers, except for those too large for 16 bits,
+// which only damaged files have. In these, steps of 0 or large steps may also make 0 of coefficients that are not.
 DT_AVX2 inline void transform_columns(Rows& r, __m256i others) {
   const auto is_flat = [](__m128i half) DT_AVX2 { return _mm_testz_si128(half, half) != 0; };
   const bool first = is_flat(_mm256_castsi256_si128(others)), second = is_flat(_mm256_extracti128_si256(others, 1));
@@ -241,8 +241,8 @@ DT_AVX2 inline __m256i scaled(__m256i x, int16_t factor) {
   return _mm256_srai_epi16(_mm256_add_epi16(product, _mm256_set1_epi16(1)), 1);
 }
 
-// The factors of JFIF, with 16 bits after the point: 1.402, 0.34414, 0.71414 and 1.772. Those that do not fit into a signed
-// number of 16 bits are split: 1.402 = 1 + 0.402, 0.71414 = 1 - 0.28586, 1.772 = 2 - 0.228.
+// The factors of JFIF, with 16 bits after the point: 1.402, 0.34414, 0.71414 and 1.772. Those that do not fit into a
+// signed number of 16 bits are split: 1.402 = 1 + 0.402, 0.71414 = 1 - 0.28586, 1.772 = 2 - 0.228.
 DT_AVX2 inline void convert_16(const uint8_t* luma, const uint8_t* blue_difference, const uint8_t* red_difference,
                                uint8_t* out) {
   const __m256i center = _mm256_set1_epi16(128);

@@ -1,5 +1,6 @@
-// Turns a JPEG's coefficients into pixels, with AVX2. The results equal those of libjpeg-turbo's default methods, bit for
-// bit: the "islow" inverse cosine transform, the "fancy" upsampling (a triangle filter), and the conversion of colors.
+// Turns a JPEG's coefficients into pixels, with AVX2. The results equal those of libjpeg-turbo's default methods, bit
+// for bit: the "islow" inverse cosine transform, the "fancy" upsampling (a triangle filter), and the conversion of
+// colors.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ bool has_jpeg_pixels();
 // Arrays may be read and written this many bytes beyond their ends.
 inline constexpr size_t kPixelSlack = 64;
 
-// Multiplies two blocks of one component by the quantization steps ([64], row by row) and transforms them to 8 rows of 8
-// samples each. `ends` is the larger of the two blocks' ends (JpegBlocks).
+// Multiplies two blocks of one component by the quantization steps ([64], row by row) and transforms them to 8 rows of
+// 8 samples each. `ends` is the larger of the two blocks' ends (JpegBlocks).
 void transform_blocks(const int16_t* first, const int16_t* second, const uint16_t* steps, int ends, uint8_t* out_first,
                       uint8_t* out_second, size_t stride);
 

@@ -77,8 +77,8 @@ void HuffmanTable::fill_entries() {
   }
 }
 
-// Adds the second coefficients. The bits after those of the first coefficient, filled up with zeros, are the index of an
-// entry. Its first coefficient comes next if all of its bits are known, that is, not filled up.
+// Adds the second coefficients. The bits after those of the first coefficient, filled up with zeros, are the index of
+// an entry. Its first coefficient comes next if all of its bits are known, that is, not filled up.
 void HuffmanTable::pair_entries() {
   for (uint32_t peek = 0; peek < entries_.size(); peek++) {
     Entry& entry = entries_[peek];
@@ -227,8 +227,8 @@ int end_block(BitReader& bits, const HuffmanTable::Entry& entry, int end, int16_
 
 // Adds the coefficients to a block of zeros. Returns where they end, in zigzag order, or 0 if they do not decode.
 //
-// Filling the reader takes twice as long as a look-up, because the address of the next bits depends on the lengths of the
-// codes before them. The bits of one filling are enough for five look-ups.
+// Filling the reader takes twice as long as a look-up, because the address of the next bits depends on the lengths of
+// the codes before them. The bits of one filling are enough for five look-ups.
 int read_ac(BitReader& bits, const HuffmanTable& table, int16_t* block) {
   constexpr int kLookUps = 5;
   static_assert(kLookUps * HuffmanTable::kPeekBits <= 56);

@@ -1,7 +1,8 @@
 // The coefficients of a baseline JPEG: Huffman codes to blocks of 8 x 8 numbers.
 //
-// libjpeg-turbo looks up a code of up to 8 bits and reads the coefficient's own bits in a second step. Here one look-up of
-// kPeekBits bits gives both, and in photographs of good quality more than half of the look-ups give two coefficients.
+// libjpeg-turbo looks up a code of up to 8 bits and reads the coefficient's own bits in a second step. Here one look-up
+// of kPeekBits bits gives both, and in photographs of good quality more than half of the look-ups give two
+// coefficients.
 #pragma once
 
 #include <array>
@@ -35,8 +36,8 @@ class HuffmanTable {
   bool make(const HuffmanCode& code, bool is_dc);
 
   [[nodiscard]] const Entry& entry(uint32_t peek) const { return entries_[peek]; }
-  // For a code that does not fit into kPeekBits together with its value: takes the next 16 bits, and returns the length of
-  // the code times 256 plus its symbol, or 0 if there is no such code.
+  // For a code that does not fit into kPeekBits together with its value: takes the next 16 bits, and returns the length
+  // of the code times 256 plus its symbol, or 0 if there is no such code.
   [[nodiscard]] int length_and_symbol(uint32_t next16) const;
 
  private:
@@ -82,8 +83,8 @@ class JpegScan {
   // After start(): skips the data in front of the restart marker number `count`, counted from 1, without decoding them.
   // False as for read().
   bool skip_restarts(int count);
-  // Reads the next MCUs into the components' blocks. False if the data are damaged or unusual; another decoder should then
-  // decode the file.
+  // Reads the next MCUs into the components' blocks. False if the data are damaged or unusual; another decoder should
+  // then decode the file.
   bool read(int mcus);
   // After the last row: whether the file ends as it should.
   [[nodiscard]] bool ends_well() const { return marker_ == kEndOfImage; }

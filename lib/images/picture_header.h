@@ -29,8 +29,8 @@ Result<PictureHeader> read_picture_header(Bytes file);
 // The name of a format of pictures that is not read, by the first bytes; empty if it is none of them.
 std::string_view unread_format(Bytes file);
 
-// Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk before
-// it reads it, up to 2 GiB.
+// Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk
+// before it reads it, up to 2 GiB.
 bool has_cut_png_chunk(Bytes file);
 
 // Code::kData, with the size and the limit, if there are no pixels or more than kPicturePixelsMax.

@@ -12,8 +12,8 @@
 namespace dtrain::images {
 namespace {
 
-// libpng reports an error by calling a function that must not return; longjmp leaves it. No object with a destructor may
-// live between setjmp and the library's calls.
+// libpng reports an error by calling a function that must not return; longjmp leaves it. No object with a destructor
+// may live between setjmp and the library's calls.
 struct PngMessage {
   char text[128] = "";
 

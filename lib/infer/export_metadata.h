@@ -1,5 +1,5 @@
-// What an exported file says about the images that its network reads and the classes that it names. See docs/formats.md,
-// "Exported models".
+// What an exported file says about the images that its network reads and the classes that it names. See
+// docs/formats.md, "Exported models".
 #pragma once
 
 #include <map>

@@ -58,8 +58,8 @@ Result<bool> is_model(const std::string& subject) {
   return newest.has_value();
 }
 
-// The flags of a network that has no run: its name or its symbol file, with the images and classes of the data set that it
-// was designed for, unless the flags or the file say otherwise.
+// The flags of a network that has no run: its name or its symbol file, with the images and classes of the data set that
+// it was designed for, unless the flags or the file say otherwise.
 Result<job::Flags> untrained_flags(const InfoOptions& options, const Log& log) {
   job::Flags flags = options.model.flags;
   flags.job.network.network = options.subject;

@@ -20,10 +20,10 @@ struct OnnxNetwork {
   std::map<std::string, std::string> metadata = {};
 };
 
-// The bytes of the .onnx file. Its input "data" is [batch, c, h, w], float32, as the network reads it: pixels are normalized
-// before. Each result of the graph is an output [batch, classes] of probabilities, called as its node. The names of
-// initializers are those of the network's variables. Dropout is left out, and labels are. Code::kUsage: the model needs more
-// than 2 GiB, which ONNX's files cannot have.
+// The bytes of the .onnx file. Its input "data" is [batch, c, h, w], float32, as the network reads it: pixels are
+// normalized before. Each result of the graph is an output [batch, classes] of probabilities, called as its node. The
+// names of initializers are those of the network's variables. Dropout is left out, and labels are. Code::kUsage: the
+// model needs more than 2 GiB, which ONNX's files cannot have.
 Result<std::string> onnx_bytes(const OnnxNetwork& network);
 
 // Reads the arrays and the metadata of a file, of any program. Code::kNotFound; kData: it is no such file, or damaged.

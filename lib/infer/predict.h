@@ -24,9 +24,8 @@ struct PredictOptions {
   Output output = Output::kTable;
   std::string result;  // the network's result, by its node; empty: the first one
   int64_t top = 5;     // classes for each picture, the most probable ones first; kNpy has all classes
-  std::string
-      synset;  // a file with the names of the classes, a line each; empty: synset.txt beside the model or in the
-               // directory of its training data, if it is there
+  std::string synset;  // a file with the names of the classes, a line each; empty: synset.txt beside the model or in
+                       // the directory of its training data, if it is there
 };
 
 // Replaces "-" by the lines of `standard_input`, without those that are empty. Code::kUsage for a second "-".
@@ -37,10 +36,10 @@ struct Predicted {
 };
 
 // Classifies each picture once, on the CPU, and writes the results in the order of the inputs. `inputs` has no "-" any
-// more. A picture that cannot be read is named in the log; it has no line in a table or in JSON, and in kNpy a row of NaN,
-// so that row i is always picture i. Code::kData: more of them than --max-bad-records, or a file is broken; kNotFound:
-// there is no such file; kUsage: the model is not known or has no such
-// result, or the names do not fit its classes.
+// more. A picture that cannot be read is named in the log; it has no line in a table or in JSON, and in kNpy a row of
+// NaN, so that row i is always picture i. Code::kData: more of them than --max-bad-records, or a file is broken;
+// kNotFound: there is no such file; kUsage: the model is not known or has no such result, or the names do not fit its
+// classes.
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log);
 
 }  // namespace dtrain::infer

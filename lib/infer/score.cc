@@ -49,7 +49,8 @@ bool names_data(const job::DataFlags& data) {
 
 constexpr const char* kHowToNameData = "give --data-val FILE.rec or FOLDER, or --data-dir DIR";
 
-// Sets the data flags to those of the run that trained the model. Code::kUsage: it is no run, or it had no validation data.
+// Sets the data flags to those of the run that trained the model. Code::kUsage: it is no run, or it had no validation
+// data.
 Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   DT_TRY(const std::string params, role::params_of({choice.flag, choice.model, choice.epoch}));
   const Result<job::JobSpec> spec = role::spec_of(params);

@@ -20,8 +20,8 @@ struct ScoreOptions {
 struct Score {
   std::string params;  // the file of the weights
   int64_t images = 0, bad_records = 0;
-  // accuracy, top_k_accuracy_5 and cross-entropy; if the network has several results, means over them, and then those of
-  // each one
+  // accuracy, top_k_accuracy_5 and cross-entropy; if the network has several results, means over them, and then those
+  // of each one
   std::vector<train::MetricValue> metrics;
   double images_per_s = 0;                    // reading and decoding included
   std::string data = {};                      // the files, for people
@@ -35,10 +35,10 @@ struct Score {
   [[nodiscard]] std::string table() const;
 };
 
-// Classifies the validation data that --data-val or --data-dir names, or else those of the run that trained the model, each
-// picture once, on the CPU. Logs whose data they are, and how pixels become numbers. Code::kNotFound: there is no such model
-// or no such data; kUsage: it is not known which network it is, or the data do not fit it; kData: a file is broken, the
-// weights are of another network, or the labels are not its classes.
+// Classifies the validation data that --data-val or --data-dir names, or else those of the run that trained the model,
+// each picture once, on the CPU. Logs whose data they are, and how pixels become numbers. Code::kNotFound: there is no
+// such model or no such data; kUsage: it is not known which network it is, or the data do not fit it; kData: a file is
+// broken, the weights are of another network, or the labels are not its classes.
 Result<Score> score(const ScoreOptions& options, const Log& log);
 
 }  // namespace dtrain::infer

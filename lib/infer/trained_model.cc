@@ -62,8 +62,8 @@ Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) 
   return std::optional(std::move(found.type));
 }
 
-// How pixels become the numbers that the network takes, for a model without a JobSpec: what the flags leave open, the data
-// say, or, without them, the network's name.
+// How pixels become the numbers that the network takes, for a model without a JobSpec: what the flags leave open, the
+// data say, or, without them, the network's name.
 Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   job::Flags& flags = trained.flags;
   job::NetworkFlags& network = flags.job.network;

@@ -28,8 +28,8 @@ struct ModelChoice {
   std::string flag = "--model";  // what messages call it
   std::string model;             // a run directory, a prefix, or a .params file
   std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
-  // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is not
-  // set (empty or 0) is that of the run that trained the model.
+  // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is
+  // not set (empty or 0) is that of the run that trained the model.
   job::Flags flags;
   std::optional<job::Resize> val_resize;  // nullopt: that of the model
   // A model that was trained with a mean image then needs --mean-img, and the log shows how pixels become numbers.
@@ -40,7 +40,8 @@ struct TrainedModel {
   std::string params;         // the file of the weights
   job::Flags flags;           // of the choice, completed by those of the run that trained the model
   std::string data_dir = {};  // of the run's training data; empty if the files do not tell
-  // How pixels become numbers is said by the run that trained the model, by the data or by the flags; false: by nothing.
+  // How pixels become numbers is said by the run that trained the model, by the data or by the flags; false: by
+  // nothing.
   bool knows_pixels = true;
   bool has_mean_image = false;  // the run subtracted a mean image in place of a mean
   // Nothing says how large images become the network's input: image files, and those of class folders, are fitted.
@@ -55,8 +56,8 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log);
 
 // synset.txt beside the model, with the names of its classes by label. The file may not exist.
 std::string class_names_beside(const TrainedModel& model);
-// The names of the classes by label, from that file, or else from the one in the directory of the training data; empty: not
-// known. The log names a file that does not fit.
+// The names of the classes by label, from that file, or else from the one in the directory of the training data; empty:
+// not known. The log names a file that does not fit.
 Result<std::vector<std::string>> known_class_names(const TrainedModel& model, int64_t classes, const Log& log);
 
 // A network with its learned tensors and statistics.

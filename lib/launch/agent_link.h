@@ -1,5 +1,5 @@
-// The connection between the launcher and one agent (agent.h): a stream of lines in each direction. ssh_link.h makes one
-// for each host by ssh; with an AgentGroup (agent_group.h) one command starts all agents, and each calls back.
+// The connection between the launcher and one agent (agent.h): a stream of lines in each direction. ssh_link.h makes
+// one for each host by ssh; with an AgentGroup (agent_group.h) one command starts all agents, and each calls back.
 //
 // All calls come from one thread, and none blocks except the destructor.
 #pragma once

@@ -49,8 +49,9 @@ Result<Meeting> read_meeting(const std::string& path);
 // The command that writes the file. It takes the key from the variable DTRAIN_AGENT_KEY.
 std::vector<std::string> meeting_command(const std::string& path, const std::string& launcher);
 
-// The index of the host, among those that a job needs, on which the agent runs: the one of its name, or else with one of
-// its addresses, or else the one of its number. `taken` says which hosts have an agent already. Nullopt: no host is left.
+// The index of the host, among those that a job needs, on which the agent runs: the one of its name, or else with one
+// of its addresses, or else the one of its number. `taken` says which hosts have an agent already. Nullopt: no host is
+// left.
 std::optional<size_t> place_of(const Hello& hello, const std::vector<std::string>& hosts,
                                const std::vector<bool>& taken);
 

@@ -54,7 +54,8 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
   for (const std::string& line : seen) screen.line(line);
 }
 
-// The other process that the first error of this one tells of: "error [data] worker 0 failed: ..." with `what` " failed: ".
+// The other process that the first error of this one tells of: "error [data] worker 0 failed: ..." with `what` "
+// failed: ".
 const JobHistory::Process* told_of(const JobHistory::Process& reporter, std::string_view what,
                                    const JobHistory& history) {
   if (reporter.printed->error().empty()) return nullptr;

@@ -2,8 +2,9 @@
 // terminal.
 //
 // The launcher's work is done by a child in a process group of its own, which the terminal cannot stop: Ctrl-S, Ctrl-Z
-// or a pager that is not read only hold up the display, and without a reader, or on a full disk, only the display is lost. The child's output comes through a pipe (screen.h). If this
-// process ends early, even by kill -9, the child receives SIGHUP.
+// or a pager that is not read only hold up the display, and without a reader, or on a full disk, only the display is
+// lost. The child's output comes through a pipe (screen.h). If this process ends early, even by kill -9, the child
+// receives SIGHUP.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // The commands by which --sync-dst-dir brings this program and the current directory to a host, which needs nothing but
-// ssh, a shell, tar and gzip. The program lies there in DIR/.dtrain/ID, and DIR/.dtrain/current is a link to the one that
-// was copied last; so a copy never changes files that a running job uses. ID identifies the package (package/staged.h).
+// ssh, a shell, tar and gzip. The program lies there in DIR/.dtrain/ID, and DIR/.dtrain/current is a link to the one
+// that was copied last; so a copy never changes files that a running job uses. ID identifies the package
+// (package/staged.h).
 #pragma once
 
 #include <string>
@@ -42,7 +43,8 @@ std::string this_directory();
 // The commands that copy print on stdout, again and again with carriage returns, how many bytes they have copied
 // (copied_bytes() of copy_progress.h).
 
-// Unpacks the archive on the host, starts the program once, and makes it the current one. The three newest programs stay.
+// Unpacks the archive on the host, starts the program once, and makes it the current one. The three newest programs
+// stay.
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
 
 // Copies what differs in the current directory. An rsync that is older than 3.1 cannot print how far it is.

@@ -12,8 +12,8 @@
 
 namespace dtrain::launch {
 
-// How many descriptors the launcher of the job may have open: the streams of its hosts and of its processes on this one,
-// and the logs of processes on hosts that do not share the run directory.
+// How many descriptors the launcher of the job may have open: the streams of its hosts and of its processes on this
+// one, and the logs of processes on hosts that do not share the run directory.
 int64_t descriptors_of(const Job& job);
 
 // A file in the run directory, by which agents on other hosts detect whether they share that directory. Removed by the

@@ -16,9 +16,9 @@ struct ShownLine {
   Fit fit = Fit::kAsIs;
 };
 
-// The lines of the scheduler and of the first worker that is started here. Of the others those that are no ordinary line
-// of their log: warnings, errors, crashes. `is_for_people`: without time and node, and without what is for log files only
-// (job/process/people.h).
+// The lines of the scheduler and of the first worker that is started here. Of the others those that are no ordinary
+// line of their log: warnings, errors, crashes. `is_for_people`: without time and node, and without what is for log
+// files only (job/process/people.h).
 class ShownLines {
  public:
   explicit ShownLines(bool is_for_people) : is_for_people_(is_for_people) {}

@@ -20,8 +20,8 @@ class StepTimes {
     step_ = step;
     since_ = now;
   }
-  // The longest step so far. The one in progress counts too, but not for ever: a job that hangs makes no step that anybody
-  // should wait for.
+  // The longest step so far. The one in progress counts too, but not for ever: a job that hangs makes no step that
+  // anybody should wait for.
   [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
     if (!since_) return longest_;
     const Clock::duration most = longest_ > Clock::duration(0) ? kTimesLongest * longest_ : kFirstStepMax;

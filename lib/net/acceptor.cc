@@ -15,8 +15,8 @@
 namespace dtrain::net {
 namespace {
 
-// Connections accepted from one listener per turn. The turn then looks at the callers, so that a useful connection does not
-// wait behind a thousand useless ones.
+// Connections accepted from one listener per turn. The turn then looks at the callers, so that a useful connection does
+// not wait behind a thousand useless ones.
 constexpr int kAcceptedAtOnce = 16;
 
 // How long to wait after accept has failed for lack of a resource, which only another owner can release.

@@ -1,5 +1,5 @@
-// Accepts connections from anybody who can reach a port, and waits for each peer to say who it is or what it wants. Until
-// then a connection costs a descriptor and little more, for a bounded time, and their number is bounded.
+// Accepts connections from anybody who can reach a port, and waits for each peer to say who it is or what it wants.
+// Until then a connection costs a descriptor and little more, for a bounded time, and their number is bounded.
 #pragma once
 
 #include <poll.h>
@@ -27,8 +27,8 @@ class Caller {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~Caller() = default;
-  // Takes what has arrived, without waiting. False: there is nothing more to wait for; the connection has been handed on,
-  // or is to be closed.
+  // Takes what has arrived, without waiting. False: there is nothing more to wait for; the connection has been handed
+  // on, or is to be closed.
   virtual bool waits() = 0;
   // The descriptor, and what it waits for.
   [[nodiscard]] virtual pollfd watched() const = 0;
@@ -60,14 +60,14 @@ struct AcceptorLimits {
   std::chrono::milliseconds grace{};
   int descriptors_max = 0;  // of the process, connections included
 
-  // For as many descriptors as this process may have: an eighth of them for callers, another eighth (at most 256) for all
-  // that is not a connection.
+  // For as many descriptors as this process may have: an eighth of them for callers, another eighth (at most 256) for
+  // all that is not a connection.
   static AcceptorLimits of_process();
 };
 
 // Does not wait and has no thread: its owner polls. A new connection for which the system has no descriptor below
-// `descriptors_max` takes the place of the caller that has waited longest; if there is none, it is refused, and `warn` is
-// told so at most once a minute. The process must ignore SIGPIPE.
+// `descriptors_max` takes the place of the caller that has waited longest; if there is none, it is refused, and `warn`
+// is told so at most once a minute. The process must ignore SIGPIPE.
 class Acceptor {
  public:
   using Clock = Caller::Clock;

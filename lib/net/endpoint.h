@@ -15,8 +15,8 @@ struct Endpoint {
   uint16_t port = 0;
   bool operator==(const Endpoint&) const = default;
 };
-// "host:port", "[v6]:port". Code::kUsage. The port is at least `port_min`: addresses to call have no port 0, which means
-// any free port where an address is to listen at.
+// "host:port", "[v6]:port". Code::kUsage. The port is at least `port_min`: addresses to call have no port 0, which
+// means any free port where an address is to listen at.
 Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min = 1);
 std::string to_text(const Endpoint& endpoint);
 

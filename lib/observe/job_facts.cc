@@ -46,7 +46,8 @@ json finite_or_null(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-// The share of each phase in a worker's time since `before` (null: since its start), by name. Null if nothing was measured.
+// The share of each phase in a worker's time since `before` (null: since its start), by name. Null if nothing was
+// measured.
 json phase_shares(const Source& now, const Source* before) {
   std::map<std::string, double> shares;
   double all = 0;
@@ -184,8 +185,8 @@ std::string process_in_words(const std::string& line) {
   return fmt::format("{} {}, silent for {:.1f} s", role, rank, static_cast<double>(ms) / 1e3);
 }
 
-// "epoch 1 of 20: Validation-accuracy=0.9" of "Epoch[0] Validation-accuracy=0.9", because MXNet's log counts epochs from 0
-// and people count from 1. Other texts stay as they are.
+// "epoch 1 of 20: Validation-accuracy=0.9" of "Epoch[0] Validation-accuracy=0.9", because MXNet's log counts epochs
+// from 0 and people count from 1. Other texts stay as they are.
 std::string with_epoch_from_1(const std::string& text, int64_t epochs) {
   constexpr std::string_view kBegin = "Epoch[", kEnd = "]";
   int64_t epoch = 0;

@@ -1,5 +1,5 @@
-// What is known of a running job, for those who watch it: the newest state of its processes, curves, events and the last
-// log lines. Everything is bounded, however long the job runs.
+// What is known of a running job, for those who watch it: the newest state of its processes, curves, events and the
+// last log lines. Everything is bounded, however long the job runs.
 #pragma once
 
 #include <cstdint>
@@ -54,15 +54,15 @@ struct CurvePoint {
   std::vector<double> by_worker = {};  // samples per second; of the first kCurveWorkersMax workers
 };
 inline constexpr size_t kCurvePointsMax = 600;
-// The page shows where the time of about the last so many seconds went. A phase with a smaller share than this one belongs
-// to "other", so that what the page draws and what it says are the same.
+// The page shows where the time of about the last so many seconds went. A phase with a smaller share than this one
+// belongs to "other", so that what the page draws and what it says are the same.
 inline constexpr double kRecentSeconds = 15, kShareMin = 0.01;
 inline constexpr size_t kCurveWorkersMax = 8;
 
 struct JobEvent {
   double seconds = 0;
-  // "start", "join", "loss", "checkpoint", "validation", "rate", "regroup", "slow", "warning", "advice", "stop", "finish",
-  // "end"
+  // "start", "join", "loss", "checkpoint", "validation", "rate", "regroup", "slow", "warning", "advice", "stop",
+  // "finish", "end"
   std::string kind;
   std::string text;
 };
@@ -89,11 +89,11 @@ class JobFacts {
   [[nodiscard]] const std::string& name() const { return identity_.name; }
 
   // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
-  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, the shares
-  // of each worker's phases and how busy each server is (both null if not known), and with the newest values as "now",
-  // because "points" may leave the newest point out; "points" has the members of CurvePoint
-  // in their order, "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts
-  // must outlive the stream.
+  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, the
+  // shares of each worker's phases and how busy each server is (both null if not known), and with the newest values as
+  // "now", because "points" may leave the newest point out; "points" has the members of CurvePoint in their order,
+  // "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts must outlive
+  // the stream.
   [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
   // For tests: as the first event's data.
   [[nodiscard]] std::string history() const;
@@ -130,8 +130,8 @@ class JobFacts {
   bool is_success_ DT_GUARDED_BY(mutex_) = false;
 };
 
-// The kind of event that a log line tells of ("checkpoint"), and its text without time, node and the words that the kind
-// repeats; an empty kind if it tells of none. Each line that begins with "warning: " tells of one.
+// The kind of event that a log line tells of ("checkpoint"), and its text without time, node and the words that the
+// kind repeats; an empty kind if it tells of none. Each line that begins with "warning: " tells of one.
 JobEvent event_of(const std::string& log_line);
 
 }  // namespace dtrain::observe

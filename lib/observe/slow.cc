@@ -198,7 +198,8 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
   return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
 }
 
-// For the worker that waits longest for its data. Empty if nothing is decoded, because then the flags about it do not help.
+// For the worker that waits longest for its data. Empty if nothing is decoded, because then the flags about it do not
+// help.
 std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
   if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kPictureMs) return "";

@@ -25,8 +25,9 @@ struct Slow {
   std::string sentence = {};
 };
 
-// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said about a
-// worker unless it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step with its waits.
+// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said
+// about a worker unless it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step with its
+// waits.
 std::vector<Slow> find_slow(const JobPeriod& period);
 
 // Where the workers' time goes, as shares of the steps' time that add up to 1.
@@ -37,8 +38,8 @@ TimeShares time_shares(const JobPeriod& period);
 // "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
-// The one change that would help a job most, as a sentence; empty if nothing stands out, or if the period is shorter than
-// 30 s. All but `run_dir` is about the job's flags.
+// The one change that would help a job most, as a sentence; empty if nothing stands out, or if the period is shorter
+// than 30 s. All but `run_dir` is about the job's flags.
 struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
@@ -62,8 +63,8 @@ std::string to_json(const Conclusion& conclusion);
 // Says once what is slow. Not thread-safe.
 class SlowWatch {
  public:
-  // Compares with what it was told kPeriodSeconds ago or more, once every worker has made kStepsMin steps since. Returns
-  // what it has not said before.
+  // Compares with what it was told kPeriodSeconds ago or more, once every worker has made kStepsMin steps since.
+  // Returns what it has not said before.
   std::vector<Slow> update(const std::vector<Source>& sources, double now_s);
 
   static constexpr double kPeriodSeconds = 10;

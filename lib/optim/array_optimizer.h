@@ -11,7 +11,8 @@
 
 namespace dtrain::optim {
 
-// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, a whole one.
+// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, a whole
+// one.
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
@@ -28,8 +29,8 @@ class ArrayOptimizer {
   // Sets the arrays, in groups that are updated together. They must outlive the optimizer's use. Their state is
   // initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
-  // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, since each array has its own. Allocates no
-  // memory. On a device the update is only queued.
+  // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, since each array has its own.
+  // Allocates no memory. On a device the update is only queued.
   virtual void update(size_t group, const UpdateStep& step) = 0;
   // One slot of the state of an array in a group. It has the array's size.
   virtual std::span<float> state(size_t group, size_t array, size_t slot) = 0;

@@ -114,8 +114,8 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// Gram and Schmidt's method, in its modified form, for `count` vectors one after the other. Products of two of them are then
-// as small as the condition of a random matrix times the rounding of a double, far below that of a float.
+// Gram and Schmidt's method, in its modified form, for `count` vectors one after the other. Products of two of them are
+// then as small as the condition of a random matrix times the rounding of a double, far below that of a float.
 void make_orthonormal(std::span<double> vectors, size_t count) {
   const size_t length = vectors.size() / count;
   for (size_t k = 0; k < count; k++) {

@@ -1,5 +1,5 @@
-// Euclidean norms of whole arrays, for rules that scale the learning rate of each array by them (lars). Elements are added
-// in a fixed order, so the same array has the same norm on any number of threads.
+// Euclidean norms of whole arrays, for rules that scale the learning rate of each array by them (lars). Elements are
+// added in a fixed order, so the same array has the same norm on any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ struct Norms {
 
 // An array is divided into blocks of so many elements, whose sums of squares are added in their order.
 inline constexpr size_t kNormBlock = 1 << 16;
-// So many sums of a block are made side by side: sum i has elements i, i + kNormLanes, ... They are then added in pairs.
+// So many sums of a block are made side by side: sum i has elements i, i + kNormLanes, ... They are then added in
+// pairs.
 inline constexpr size_t kNormLanes = 64;
 
 // Of at most kNormBlock elements. Squares are exact, and sums are float64.

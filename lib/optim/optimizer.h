@@ -36,8 +36,8 @@ struct Multipliers {
   double weight_decay = 1;
   bool adapts = true;  // whether a rule that uses norms scales this parameter's rate
 };
-// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay; with lars, only weights,
-// and only their rates are scaled.
+// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay; with lars, only
+// weights, and only their rates are scaled.
 Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {}, const OptimizerSpec& spec = {});
 
 // All optimizers, in the order of docs/arithmetic.md.

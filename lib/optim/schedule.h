@@ -24,7 +24,8 @@ struct ScheduleSpec {
   double warmup_epochs = 0;  // until here the rate rises linearly from warmup_begin to `base`
   double warmup_begin = 0;
 
-  // Of lbsgd: the rate is multiplied by `scale`, up to which it rises from 1 until `warmup_epochs`. Set by --macrobatch-size,
+  // Of lbsgd: the rate is multiplied by `scale`, up to which it rises from 1 until `warmup_epochs`. Set by
+  // --macrobatch-size,
   // --warmup-epochs and --warmup-strategy.
   struct LargeBatch {
     enum class Rise { kLinear, kSquare, kSquareRoot, kAtOnce };

@@ -1,5 +1,5 @@
-// What the package of this program consists of: `dtrain package` writes it as an archive, and --sync-dst-dir takes it to
-// the hosts of a job. docs/formats.md, "Packages", describes the layout.
+// What the package of this program consists of: `dtrain package` writes it as an archive, and --sync-dst-dir takes it
+// to the hosts of a job. docs/formats.md, "Packages", describes the layout.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,9 @@ inline constexpr const char* kManifest = "MANIFEST";
 // Where the executable searches for its libraries (cmd/meson.build).
 inline constexpr const char* kPackedSearchPath = "$ORIGIN/../lib/dtrain";
 
-// `executable`: the path of this program. If it was unpacked from a package, the contents are that package's. Code::kData
-// if a library cannot be packed, or if files of the unpacked package have changed; kPreempted: a signal arrived.
+// `executable`: the path of this program. If it was unpacked from a package, the contents are that package's.
+// Code::kData if a library cannot be packed, or if files of the unpacked package have changed; kPreempted: a signal
+// arrived.
 Result<Contents> package_contents(const std::string& executable, proc::SignalQueue& signals);
 
 }  // namespace dtrain::package

@@ -1,5 +1,5 @@
-// The text of a package's MANIFEST: what it is, and a checksum for each of its files. `sha256sum --check MANIFEST` reads
-// it too. docs/formats.md, "Packages", describes it.
+// The text of a package's MANIFEST: what it is, and a checksum for each of its files. `sha256sum --check MANIFEST`
+// reads it too. docs/formats.md, "Packages", describes it.
 #pragma once
 
 #include <map>

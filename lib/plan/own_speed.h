@@ -1,5 +1,5 @@
-// How fast each worker of a run was by itself, from the phases of its step loop. The log says less: in a run whose workers
-// wait for each other, all of them log the speed of the slowest one.
+// How fast each worker of a run was by itself, from the phases of its step loop. The log says less: in a run whose
+// workers wait for each other, all of them log the speed of the slowest one.
 #pragma once
 
 #include <cstdint>

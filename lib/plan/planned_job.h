@@ -33,8 +33,9 @@ Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string
 // do not say. An Error: `path` is neither a run directory nor a log.
 Result<std::vector<std::string>> with_flags_of_run(std::vector<std::string> arguments, const std::string& path);
 
-// Takes the speeds from the log of a run, or from a run directory: from the time of the workers' own steps, or from their
-// logs if that is not there. The job has as many workers as the flags say, or as the log has if the flags do not say it.
+// Takes the speeds from the log of a run, or from a run directory: from the time of the workers' own steps, or from
+// their logs if that is not there. The job has as many workers as the flags say, or as the log has if the flags do not
+// say it.
 Result<PlannedJob> job_of_log(const job::Flags& flags, const std::string& path);
 
 }  // namespace dtrain::plan

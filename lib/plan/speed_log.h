@@ -12,9 +12,9 @@
 namespace dtrain::plan {
 
 // Samples/s by rank: the median of a worker's windows without the first one, which includes the warm-up and counts one
-// batch too many. `path`: a file, or a directory, of which all worker-*.log are read. `workers`: the expected number; 0:
-// as many as the largest rank implies. Lines may contain anything. Code::kNotFound: there is no log. Code::kData names a
-// worker that has no speed, has a speed that is not a number above 0, or is not in the job.
+// batch too many. `path`: a file, or a directory, of which all worker-*.log are read. `workers`: the expected number;
+// 0: as many as the largest rank implies. Lines may contain anything. Code::kNotFound: there is no log. Code::kData
+// names a worker that has no speed, has a speed that is not a number above 0, or is not in the job.
 Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers);
 
 // `path` itself, or all worker-*.log if it is a run directory, in order. Code::kNotFound: there is none.

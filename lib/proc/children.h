@@ -49,8 +49,8 @@ class Children {
  public:
   static Result<std::unique_ptr<Children>> create(ChildrenOptions options);
 
-  // The caller's number `process` identifies the program in events. Code::kStartup if it cannot be executed. `on_start`,
-  // if given, gets its pid at once; if that fails, the program is killed.
+  // The caller's number `process` identifies the program in events. Code::kStartup if it cannot be executed.
+  // `on_start`, if given, gets its pid at once; if that fails, the program is killed.
   Result<> start(size_t process, const Program& program, const std::function<Result<>(pid_t)>& on_start = nullptr);
   void signal(int number) const { group_.signal(number); }  // to all
   void kill() const;                                        // sends SIGKILL to all

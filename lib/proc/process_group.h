@@ -1,8 +1,9 @@
 // Programs on this machine, as a group that is sure to be ended.
 //
-// A guard leads the process group. It is a small process that waits until the process that made the group (the launcher)
-// ends, even by kill -9, which closes the launcher's end of a pipe. Then it ends the group: TERM, a pause, KILL. Until the
-// guard is reaped, no other process can get the group's id, so a signal to the group never reaches an unrelated process.
+// A guard leads the process group. It is a small process that waits until the process that made the group (the
+// launcher) ends, even by kill -9, which closes the launcher's end of a pipe. Then it ends the group: TERM, a pause,
+// KILL. Until the guard is reaped, no other process can get the group's id, so a signal to the group never reaches an
+// unrelated process.
 #pragma once
 
 #include <sys/types.h>

@@ -117,8 +117,9 @@ struct Done {
 };
 // Time passes. To be sent several times per reconnect_ms.
 struct Tick {};
-// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could hear nobody.
-// To be sent before the late Tick. All time limits of processes start anew, and those of the current phase are extended.
+// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could hear
+// nobody. To be sent before the late Tick. All time limits of processes start anew, and those of the current phase are
+// extended.
 struct Slept {
   Millis ms = 0;
 };

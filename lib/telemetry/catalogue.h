@@ -141,8 +141,8 @@ std::optional<Metric> find_metric(std::string_view name);
 std::string_view name_of(Unit unit);  // "seconds"; empty for kNone
 std::string_view name_of(Kind kind);  // "counter"
 
-// The metric's name in OpenMetrics: "dtrain_wait_data_seconds". Time is in seconds there, so a metric in milliseconds is
-// to be divided by 1000. Samples of a counter have "_total" behind it.
+// The metric's name in OpenMetrics: "dtrain_wait_data_seconds". Time is in seconds there, so a metric in milliseconds
+// is to be divided by 1000. Samples of a counter have "_total" behind it.
 std::string open_metrics_name(const MetricInfo& info);
 
 // docs/reference/metrics.md.

@@ -1,6 +1,6 @@
-// How a network classified labeled images: which classes it took for which, and the images that it got most wrong. Training
-// writes this after each validation into its run directory, where `dtrain report` reads it. See docs/formats.md, "Run
-// directory".
+// How a network classified labeled images: which classes it took for which, and the images that it got most wrong.
+// Training writes this after each validation into its run directory, where `dtrain report` reads it. See
+// docs/formats.md, "Run directory".
 #pragma once
 
 #include <cstdint>

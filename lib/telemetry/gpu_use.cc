@@ -9,8 +9,8 @@ namespace dtrain::telemetry {
 
 namespace {
 
-// What is used of NVML's interface, which has stayed compatible since CUDA 7. It is declared here because a machine that
-// builds dtrain may lack its header.
+// What is used of NVML's interface, which has stayed compatible since CUDA 7. It is declared here because a machine
+// that builds dtrain may lack its header.
 using Device = void*;
 struct Utilization {
   unsigned gpu, memory;  // per cent of the time, over at most the last second

@@ -11,15 +11,15 @@
 
 namespace dtrain::telemetry {
 
-// Appends records. Each line is written by one system call, if the disk takes it whole, so several processes of a host may
-// share the file.
+// Appends records. Each line is written by one system call, if the disk takes it whole, so several processes of a host
+// may share the file.
 class MetricsFile final : public Sink {
  public:
   // Code::kUsage if the file cannot be opened.
   static Result<std::unique_ptr<MetricsFile>> open(const std::string& path, std::string role, uint32_t rank);
 
-  // A value that is not finite is written as null, and the values of a metric with a label as one object. Code::kData if
-  // the line cannot be written.
+  // A value that is not finite is written as null, and the values of a metric with a label as one object. Code::kData
+  // if the line cannot be written.
   Result<> write(const Record& record) override;
 
  private:

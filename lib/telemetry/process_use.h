@@ -21,8 +21,8 @@ ProcessUse process_use();
 // For how long the threads of this process were ready to run and had no core. Not thread-safe.
 class CoreWait {
  public:
-  // Reads the kernel's counters of all threads and returns the sum in seconds, which never falls. A thread that has ended
-  // counts with what it had in the last call. 0 where the kernel does not count.
+  // Reads the kernel's counters of all threads and returns the sum in seconds, which never falls. A thread that has
+  // ended counts with what it had in the last call. 0 where the kernel does not count.
   double update();
 
  private:

@@ -65,7 +65,8 @@ class Registry {
   Cell& cell(Metric metric, const std::string& label = "");
   Histogram& histogram(Metric metric, const std::string& label = "");
   void set(Metric metric, double value, const std::string& label = "") { cell(metric, label).set(value); }
-  // Removes a series of a counter or gauge whose value is not known any more. Only for one to which no reference is kept.
+  // Removes a series of a counter or gauge whose value is not known any more. Only for one to which no reference is
+  // kept.
   void remove(Metric metric, const std::string& label = "");
 
   // Called before each snapshot, by the thread that takes it, to write what somebody else counts. The collector is

@@ -2,8 +2,8 @@
 // span to another begins, passes and ends. tracer.h says when it records, trace_file.h writes a file that Perfetto and
 // chrome://tracing show.
 //
-// Each thread has a lane of its own, so threads do not wait for each other, and so has each track: what a device does in
-// one of its queues. While nothing is recorded, a span costs one relaxed load.
+// Each thread has a lane of its own, so threads do not wait for each other, and so has each track: what a device does
+// in one of its queues. While nothing is recorded, a span costs one relaxed load.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // When a process records its timeline, and the file that it writes then: --trace, SIGUSR2, the scheduler's request.
 //
-// A trace is of some steps of each worker, also those whose update was left out, which count although the next step of a
-// job with one worker has their number again. Workers that wait for each other trace the same steps. A worker records from
-// the beginning of the first one until the weights of the last one have come, which is in the forward pass after it. A
-// server records what belongs to these steps until the scheduler says that the trace is over, because all workers have
-// written theirs or because it waits no longer for some. The scheduler numbers the traces of a job from 1.
+// A trace is of some steps of each worker, also those whose update was left out, which count although the next step of
+// a job with one worker has their number again. Workers that wait for each other trace the same steps. A worker records
+// from the beginning of the first one until the weights of the last one have come, which is in the forward pass after
+// it. A server records what belongs to these steps until the scheduler says that the trace is over, because all workers
+// have written theirs or because it waits no longer for some. The scheduler numbers the traces of a job from 1.
 #pragma once
 
 #include <atomic>
@@ -66,7 +66,8 @@ class Tracer {
   void forward_done(uint64_t step) {
     if (timeline_.is_on()) end_after(step);
   }
-  // A server or the scheduler: the timeline if something that belongs to this worker's step is to be recorded, else null.
+  // A server or the scheduler: the timeline if something that belongs to this worker's step is to be recorded, else
+  // null.
   Timeline* of_step(uint32_t worker, uint64_t step) {
     return timeline_.is_on() && covers(worker, step) ? &timeline_ : nullptr;
   }

@@ -1,5 +1,6 @@
-// A batch of examples on the host, as it is passed from the loader to the executors: what the network's inputs read, and
-// the labels with which its losses compare. Image classification is the case of one input, the images, and one label.
+// A batch of examples on the host, as it is passed from the loader to the executors: what the network's inputs read,
+// and the labels with which its losses compare. Image classification is the case of one input, the images, and one
+// label.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// NDArray list files: `.params`, `.states`, `mean.bin`. Those of MXNet up to 1.9 are read; they are written as MXNet 0.12
-// to 1.9 do. See docs/formats.md, "NDArray files".
+// NDArray list files: `.params`, `.states`, `mean.bin`. Those of MXNet up to 1.9 are read; they are written as MXNet
+// 0.12 to 1.9 do. See docs/formats.md, "NDArray files".
 //
 // Files may hold any bytes: the result is the arrays, or an Error of Code::kData with the place and the reason. Errors
 // of functions that read a file also name the file. Numbers are little-endian, as on every machine that dtrain
@@ -35,9 +35,9 @@ struct StoredArrayView {
   std::variant<std::span<const float>, std::span<const uint8_t>> values;
 };
 
-// Converts arrays to the bytes of a list file, with arrays of version 2, and back. `bytes` may be anything, with arrays of
-// all versions. float64, float16 and bfloat16 become float32: float64 is rounded to the nearest, the others are exact.
-// Sparse arrays and those of other types are rejected with an Error that names them.
+// Converts arrays to the bytes of a list file, with arrays of version 2, and back. `bytes` may be anything, with arrays
+// of all versions. float64, float16 and bfloat16 become float32: float64 is rounded to the nearest, the others are
+// exact. Sparse arrays and those of other types are rejected with an Error that names them.
 std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays);
 Result<std::vector<StoredArray>> parse_ndarray_bytes(std::string_view bytes);
 

@@ -26,10 +26,10 @@ class DeviceArrays {
 // optim/initializer.h.
 struct InitializerSpec {
   // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0.
-  // kOrthogonal: `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more rows.
-  // kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the identity.
-  // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0.
-  // kBilinear: the filter of an enlargement, for weights of four dimensions.
+  // kOrthogonal: `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more
+  // rows. kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the
+  // identity. The weights are 0, and the bias is 1, 0, 0, 0, 1, 0. kBilinear: the filter of an enlargement, for weights
+  // of four dimensions.
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;

@@ -23,8 +23,8 @@ class ClassTally {
   ClassTally(const MetricSpec& spec, Shape image);
 
   void start();  // forgets everything
-  // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row with a value
-  // that is not a number has no prediction and is left out.
+  // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row with a
+  // value that is not a number has no prediction and is left out.
   void add(std::span<const float> probabilities, const data::LoadedBatch& batch);
 
   [[nodiscard]] const telemetry::ClassCounts& counts() const { return counts_; }

@@ -1,5 +1,6 @@
 // Whether data limits how fast a worker trains, and which stage of reading a picture does. Everything is measured: the
-// steps' waits for batches, the times of some of the pictures (images/augmentation/stages.h), and the CPU time of the process.
+// steps' waits for batches, the times of some of the pictures (images/augmentation/stages.h), and the CPU time of the
+// process.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,9 @@ bool is_data_limit(double wait_share);
 // `trained_s`: how long training has gone on by the end of the period.
 DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s);
 
-// "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time (3.10 of
-// 4.37 ms an image, 1 thread, busy for 98 % of the time); use --data-nthreads 2". The advice follows from the numbers.
+// "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time (3.10
+// of 4.37 ms an image, 1 thread, busy for 98 % of the time); use --data-nthreads 2". The advice follows from the
+// numbers.
 std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
 
 // The milliseconds of an image in each stage, by the stage's key; empty if no picture was timed.

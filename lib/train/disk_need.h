@@ -33,8 +33,8 @@ struct DiskNeed {
 // empty if they fit. Code::kData: there is not even space for one.
 Result<std::string> check_disk(const DiskNeed& need, const std::string& prefix, double free_bytes);
 
-// The bytes that are free on the file system of a prefix, whose directory need not exist yet. Infinite if this cannot be
-// found out.
+// The bytes that are free on the file system of a prefix, whose directory need not exist yet. Infinite if this cannot
+// be found out.
 double free_bytes_for(const std::string& prefix);
 
 }  // namespace dtrain::train

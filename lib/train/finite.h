@@ -31,9 +31,9 @@ struct BadResult {
   size_t head = 0;
   std::span<const float> values;
 };
-// Returns the name of the first layer whose output is not finite, for a batch with such a result. Recomputes a few images
-// around the first bad row with the reference backend. `options` must have the batch's size and the inputs that the
-// executor was compiled with. Takes seconds; used for the message that ends a run.
+// Returns the name of the first layer whose output is not finite, for a batch with such a result. Recomputes a few
+// images around the first bad row with the reference backend. `options` must have the batch's size and the inputs that
+// the executor was compiled with. Takes seconds; used for the message that ends a run.
 std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
                       const exec::Batch& batch, const BadResult& result);
 

@@ -18,8 +18,8 @@ struct MetricHead {
   size_t label = 0;
 };
 
-// The metrics to show besides accuracy, in this order: --top-k, then --loss. All are means over the results; if there are
-// several, the metrics of each one follow: "accuracy_NAME".
+// The metrics to show besides accuracy, in this order: --top-k, then --loss. All are means over the results; if there
+// are several, the metrics of each one follow: "accuracy_NAME".
 struct MetricSpec {
   std::vector<int64_t> top_k = {};       // each at least 2; if larger than the number of classes, every row is a hit
   std::vector<std::string> losses = {};  // "ce", "crossentropy", "nll", "nll_loss"
@@ -69,8 +69,8 @@ class Metrics {
   [[nodiscard]] double window_accuracy() const { return mean(window_, 0); }
   [[nodiscard]] double window_cross_entropy() const { return mean(window_, 1); }
 
-  // The epoch's sums: the row count, then for each head one sum per metric. Equal specs give the same layout. The sums are added over
-  // workers and stored in checkpoints.
+  // The epoch's sums: the row count, then for each head one sum per metric. Equal specs give the same layout. The sums
+  // are added over workers and stored in checkpoints.
   [[nodiscard]] const std::vector<double>& sums() const { return epoch_; }
   // Code::kData if the count of numbers differs from that of sums().
   Result<> set_sums(std::span<const double> sums);

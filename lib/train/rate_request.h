@@ -21,8 +21,8 @@ struct RateRequest {
 Result<RateRequest> parse_rate_request(std::string_view text);
 std::string to_string(const RateRequest& request);
 
-// Whether worker 0 of a run trains in the directory of this metrics.jsonl, on this host or, if the file system has locks
-// for all hosts, on another one.
+// Whether worker 0 of a run trains in the directory of this metrics.jsonl, on this host or, if the file system has
+// locks for all hosts, on another one.
 bool is_training(const std::string& metrics_path);
 
 // Leaves a request for the run. `metrics_path`: of its metrics.jsonl, beside which the request is written.

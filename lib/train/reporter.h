@@ -65,8 +65,8 @@ class Reporter {
     phases_.spent(phase, begin);
     speedometer_.leave_out(std::chrono::steady_clock::now() - begin);
   }
-  // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors: see
-  // telemetry::Recorder; the same holds for end_epoch() and end_validation().
+  // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors:
+  // see telemetry::Recorder; the same holds for end_epoch() and end_validation().
   Result<> end_step(double checkpoint_s);
   // Call when the weights of the epoch's last step are there.
   Result<> end_epoch();

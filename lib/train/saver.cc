@@ -36,9 +36,8 @@ Result<> Saver::check_disk() const {
   const double learned = bytes_of(view.parameters), weights = learned + bytes_of(view.statistics);
   const double states = spec.save_optimizer_states ? learned * static_cast<double>(slots.size()) : 0;
   DT_TRY(const std::string warning,
-         train::check_disk(
-             {.checkpoints = to_come, .checkpoint = weights + states, .best = best_ ? 0 : weights},
-             spec.save_prefix, free_bytes_for(spec.save_prefix)));
+         train::check_disk({.checkpoints = to_come, .checkpoint = weights + states, .best = best_ ? 0 : weights},
+                           spec.save_prefix, free_bytes_for(spec.save_prefix)));
   if (!warning.empty()) parts_.log.warn("{}", warning);
   return {};
 }

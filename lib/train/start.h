@@ -48,8 +48,9 @@ struct Start {
   std::vector<int64_t> kept_epochs = {};  // of --resume only: another run's checkpoints are not this one's to remove
 };
 
-// Fills the view's weights and statistics. A pretrained model fills all but the last layer (graph/fine_tune.h), which is
-// drawn anew, and training begins at epoch 0. Called only on rank 0; the other workers receive everything from there.
+// Fills the view's weights and statistics. A pretrained model fills all but the last layer (graph/fine_tune.h), which
+// is drawn anew, and training begins at epoch 0. Called only on rank 0; the other workers receive everything from
+// there.
 //
 // A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule at the beginning of the
 // epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that dtrain

@@ -59,10 +59,10 @@ class StepRunner {
 
   // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
   // it, including those of earlier processes. Returns false (--on-nan skip, or a dynamic loss scale) if the loss or a
-  // gradient was not finite; then the batch counts for nothing, and in a job with several workers all of its round leave
-  // the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
-  // `next`: the batch of the following step, if known. It may be copied to the devices during this step, and must not
-  // change before that step.
+  // gradient was not finite; then the batch counts for nothing, and in a job with several workers all of its round
+  // leave the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer. `next`: the
+  // batch of the following step, if known. It may be copied to the devices during this step, and must not change before
+  // that step.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
   // Call between steps only.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }

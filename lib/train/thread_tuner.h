@@ -1,7 +1,7 @@
-// --data-nthreads auto: finds the number of decode threads with which a worker's steps take the least time. Decode threads
-// and compute threads share the cores: too few decode threads let the steps wait for batches, and too many take the
-// cores away from the computation. The compute threads themselves stay as they are, because sums depend on their number
-// to the last bit; batches do not depend on the number of threads that decode them.
+// --data-nthreads auto: finds the number of decode threads with which a worker's steps take the least time. Decode
+// threads and compute threads share the cores: too few decode threads let the steps wait for batches, and too many take
+// the cores away from the computation. The compute threads themselves stay as they are, because sums depend on their
+// number to the last bit; batches do not depend on the number of threads that decode them.
 #pragma once
 
 #include <cstdint>

@@ -242,7 +242,8 @@ Result<> Trainer::Impl::step() {
   return monitor_.print(step, parts_.training);
 }
 
-// What a step waits for other processes says nothing about its own threads. `network_wait_s`: all such waits before the step.
+// What a step waits for other processes says nothing about its own threads. `network_wait_s`: all such waits before the
+// step.
 void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s) {
   if (!tuner_) return;
   const double others_s = parts_.store.times().wait_s - network_wait_s;

@@ -29,7 +29,8 @@ class ValidationWatch {
 };
 
 // Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
-// image counted once. `seen` is called for each batch, with the number of batches so far, while `inference` has its results.
+// image counted once. `seen` is called for each batch, with the number of batches so far, while `inference` has its
+// results.
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
                   Metrics& metrics, const std::function<void(int64_t batches, const data::LoadedBatch&)>& seen);
 

@@ -1,5 +1,5 @@
-// A launcher that follows a job of a batch system. The system is a folder: its commands are short shell scripts, and the
-// test writes the job's state into the file `now`.
+// A launcher that follows a job of a batch system. The system is a folder: its commands are short shell scripts, and
+// the test writes the job's state into the file `now`.
 #include "cluster/batch_follower.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 using namespace launch::test;
 using dtrain::test::must;
 
-// The states: "waiting REASON", "running", "ended CODE", "killed", "unknown"; anything else is no answer. With "never" as
-// the reason it will never start.
+// The states: "waiting REASON", "running", "ended CODE", "killed", "unknown"; anything else is no answer. With "never"
+// as the reason it will never start.
 class FolderSystem : public BatchSystem {
  public:
   FolderSystem(std::string dir, std::string submit) : dir_(std::move(dir)), submit_(std::move(submit)) {}

@@ -11,8 +11,8 @@
 
 namespace dtrain::test {
 
-// Limits for jobs on hosts: until the first step, until the end of a short job, and until all processes of an ended job are
-// gone.
+// Limits for jobs on hosts: until the first step, until the end of a short job, and until all processes of an ended job
+// are gone.
 constexpr double kHostsStartSeconds = 90, kHostsJobSeconds = 120, kHostsQuietSeconds = 15;
 
 class Hosts {

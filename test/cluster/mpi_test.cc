@@ -150,8 +150,8 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   CHECK(mpirun_has_ended(dir));
 }
 
-// As when a node loses power: nobody is told. Heartbeats and the connection to the agent notice it here, and on the host
-// the agent notices that the launcher is silent.
+// As when a node loses power: nobody is told. Heartbeats and the connection to the agent notice it here, and on the
+// host the agent notices that the launcher is silent.
 TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") {
   const auto hosts = hosts_or_skip(kOpenMpi);
   if (hosts == nullptr) return;

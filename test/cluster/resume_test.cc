@@ -151,8 +151,8 @@ TEST_CASE("a symbol file trains to the bytes of the network that it describes, a
 
 // test/cluster/old_run has what version 0.1.0-bc01322f wrote: data, a run of one epoch, and the weights that the same
 // version reaches when it resumes the run up to epoch 5. OpenBLAS chooses its kernels by the processor, and these round
-// differently: two that were compared differ by 1.2e-7 at epoch 5. A momentum, a rate or an order of images that was not
-// taken over changes the weights by 1e-2.
+// differently: two that were compared differ by 1.2e-7 at epoch 5. A momentum, a rate or an order of images that was
+// not taken over changes the weights by 1e-2.
 TEST_CASE("a run that an older version wrote is resumed to the weights that this version reached", "[resume]") {
   const std::filesystem::path old = DTRAIN_OLD_RUN;
   const TempDir dir;

@@ -151,7 +151,8 @@ TEST_CASE("regrouping joins workers of similar speed, and a job stops by its cur
 }
 
 // Worker 1 needs three times as long per step, so the others reach the bound and wait for it. The trace has pulls that
-// were parked for it, the server's warning names it, and SIGUSR2 makes the workers print their open waits, and all processes a trace.
+// were parked for it, the server's warning names it, and SIGUSR2 makes the workers print their open waits, and all
+// processes a trace.
 TEST_CASE("the lead of an ssp job reaches its bound, and the log names the slow worker", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));

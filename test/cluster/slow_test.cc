@@ -1,5 +1,5 @@
-// A job on several hosts, of which one is slow. The scheduler says which worker holds the others up, and why, with numbers
-// that are those of the limit.
+// A job on several hosts, of which one is slow. The scheduler says which worker holds the others up, and why, with
+// numbers that are those of the limit.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -45,8 +45,8 @@ std::string said_in(const std::string& log, const std::string& process) {
   return begin == std::string::npos || end == std::string::npos ? "" : text.substr(begin + 6, end - begin - 6);
 }
 
-// Trains with two servers on the first host and one worker on each of the three others, until the scheduler has said why
-// this process is slow. Returns the sentence. On a busy machine other workers may be slow as well, and named.
+// Trains with two servers on the first host and one worker on each of the three others, until the scheduler has said
+// why this process is slow. Returns the sentence. On a busy machine other workers may be slow as well, and named.
 std::string sentence_about(const std::string& process, const Hosts& hosts, const TempDir& dir) {
   std::string lines = hosts.address(0) + " role=server\n";
   for (int i = 1; i < hosts.count(); i++) lines += hosts.address(i) + " role=worker\n";
@@ -82,7 +82,8 @@ struct SlowJob {
   std::unique_ptr<Hosts> hosts;  // which mount a folder of `dir`
 };
 
-// Three workers on hosts 1 to 3, of which `host` is limited. Null, and the cause is printed, if that is not permitted here.
+// Three workers on hosts 1 to 3, of which `host` is limited. Null, and the cause is printed, if that is not permitted
+// here.
 std::unique_ptr<SlowJob> slow_job(int host, int times, std::vector<std::string> limit) {
   auto job = std::make_unique<SlowJob>();
   std::string why_not;

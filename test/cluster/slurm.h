@@ -1,5 +1,6 @@
-// A cluster of Slurm on this machine, with the partitions debug and short (2 minutes): slurmctld here and a slurmd on each of the hosts, which are network namespaces
-// (hosts.h). Node I, counted from 0, is named nodeI+1. Needs root and the packages that scripts/setup installs.
+// A cluster of Slurm on this machine, with the partitions debug and short (2 minutes): slurmctld here and a slurmd on
+// each of the hosts, which are network namespaces (hosts.h). Node I, counted from 0, is named nodeI+1. Needs root and
+// the packages that scripts/setup installs.
 #pragma once
 
 #include <memory>
@@ -30,8 +31,8 @@ class Slurm {
   [[nodiscard]] std::string processes() const;
   // Waits until there are no such processes and no jobs; returns false when the time is up.
   [[nodiscard]] bool all_quiet(double seconds) const;
-  // Ends the service that checks who a user is: as kill -9 does, after which Slurm's commands try for almost a minute to
-  // reach it, or in order.
+  // Ends the service that checks who a user is: as kill -9 does, after which Slurm's commands try for almost a minute
+  // to reach it, or in order.
   void stop_munge() { munged_.reset(); }
   void end_munge();
 

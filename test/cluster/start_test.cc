@@ -49,8 +49,8 @@ TEST_CASE("processes that are started by hand find each other and train to the e
   CHECK(broken_files(job.run_dir()).empty());
 }
 
-// Sets only the variables that dmlc's tracker sets: role, addresses and numbers of processes come from them. The scheduler
-// prints no lines for a launcher, but how the job goes.
+// Sets only the variables that dmlc's tracker sets: role, addresses and numbers of processes come from them. The
+// scheduler prints no lines for a launcher, but how the job goes.
 TEST_CASE("processes read role, scheduler and counts from DMLC variables", "[start]") {
   const TempDir dir;
   const HeldPort port;

@@ -1,5 +1,5 @@
-// Preloaded into a program, counts the threads that it starts. At the end of each of its processes, the number is appended
-// as a line to the file that the environment variable DTRAIN_TEST_THREADS names.
+// Preloaded into a program, counts the threads that it starts. At the end of each of its processes, the number is
+// appended as a line to the file that the environment variable DTRAIN_TEST_THREADS names.
 #include <dlfcn.h>
 #include <pthread.h>
 

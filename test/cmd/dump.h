@@ -94,7 +94,8 @@ void dump_members(Products& to, const std::string& path, std::string_view names,
   std::apply([&](const auto&... member) { (one(member), ...); }, members);
 }
 
-// Defines how a struct is dumped. Does not compile unless all its members are listed; their order is that of the struct.
+// Defines how a struct is dumped. Does not compile unless all its members are listed; their order is that of the
+// struct.
 #define DT_DUMPED(Type, ...)                                                            \
   inline void dump(Products& dt_to, const std::string& dt_path, const Type& dt_value) { \
     const auto& [__VA_ARGS__] = dt_value;                                               \

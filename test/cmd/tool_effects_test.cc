@@ -1,5 +1,5 @@
-// Each flag of each tool is followed to what it changes in a run of the program: a flag that is parsed and then used nowhere
-// fails here. test/cmd/flag_effects_test.cc does it for the flags of training.
+// Each flag of each tool is followed to what it changes in a run of the program: a flag that is parsed and then used
+// nowhere fails here. test/cmd/flag_effects_test.cc does it for the flags of training.
 #include <algorithm>
 #include <cstdlib>
 #include <map>

@@ -121,7 +121,8 @@ std::string masked(const std::string& text) {
   return std::regex_replace(text, numbers(), "#");
 }
 
-// Without the note that depends on the number of cores, and without lines of progress, which a slow machine gets more of.
+// Without the note that depends on the number of cores, and without lines of progress, which a slow machine gets more
+// of.
 std::string masked_messages(const std::string& messages) {
   std::istringstream lines(messages);
   std::string kept;

@@ -14,10 +14,10 @@ void make_inputs(const std::string& dir);
 struct ToolRun {
   bool succeeded = false;
   std::string output;  // what was printed, for a message
-  // "exit code"; "stdout", or "json.KEY" for each key if lines of JSON were printed; "stderr"; "file NAME" for each file
-  // that was written; "threads": how many were started; "request.OPTION" for each option that a benchmark or a download
-  // asks its tool for (cmd/requests.h). Measured values and the numbers in messages are masked; what a tool prints
-  // that starts a job is not there.
+  // "exit code"; "stdout", or "json.KEY" for each key if lines of JSON were printed; "stderr"; "file NAME" for each
+  // file that was written; "threads": how many were started; "request.OPTION" for each option that a benchmark or a
+  // download asks its tool for (cmd/requests.h). Measured values and the numbers in messages are masked; what a tool
+  // prints that starts a job is not there.
   Products seen;
 };
 

@@ -42,9 +42,9 @@ void check_operations(const Group& group, const Arrays& arrays, const std::vecto
 // The same for whole numbers, with all typical lengths.
 void check_lengths(const Group& group);
 
-// Draws operations from the seed: on arrays of fewer than `elements_max`, either `sum_all` or reduce and broadcast. Each
-// rank pauses before each of them for up to `pause_max` turns of the scheduler, so that ranks arrive in any order. Checks
-// that every rank gets the sum each time.
+// Draws operations from the seed: on arrays of fewer than `elements_max`, either `sum_all` or reduce and broadcast.
+// Each rank pauses before each of them for up to `pause_max` turns of the scheduler, so that ranks arrive in any order.
+// Checks that every rank gets the sum each time.
 struct ManyOperations {
   int count = 0;
   int64_t pause_max = 0, elements_max = 0;

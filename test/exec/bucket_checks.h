@@ -1,5 +1,5 @@
-// How an executor waits for the weights of each bucket and announces its gradients. The tests of every backend make these
-// checks with executors that they compile.
+// How an executor waits for the weights of each bucket and announces its gradients. The tests of every backend make
+// these checks with executors that they compile.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace dtrain::exec::test {
 
-// An executor for the network of the check, with these options. It shares the weights of `weights_of` unless that is null.
+// An executor for the network of the check, with these options. It shares the weights of `weights_of` unless that is
+// null.
 using Compile = std::function<std::unique_ptr<Executor>(const Options& options, Executor* weights_of)>;
 
 inline Case three_convolutions(int64_t batch) {
@@ -51,9 +52,9 @@ inline void check_order_of_buckets(const Case& c, size_t first_step, size_t seco
   }
 }
 
-// Weights arrive only when their bucket is awaited; weights and gradients are overwritten as soon as it is announced, and
-// the batch when forward has returned. The results must equal those of an undisturbed run. So nothing is read before its
-// wait or after its announcement, and an announced gradient is complete.
+// Weights arrive only when their bucket is awaited; weights and gradients are overwritten as soon as it is announced,
+// and the batch when forward has returned. The results must equal those of an undisturbed run. So nothing is read
+// before its wait or after its announcement, and an announced gradient is complete.
 inline void check_lent_weights(const Case& c, const Options& options, const Compile& compile) {
   const std::vector<size_t>& begin = options.bucket_begin;
   const auto plain = compile(options, nullptr), lent = compile(options, nullptr);

@@ -1,5 +1,5 @@
-// Runs the functions that the fuzzers run, without clang: on the seeds, on all inputs on which a fuzzer once failed, and
-// on seeds with changed bytes.
+// Runs the functions that the fuzzers run, without clang: on the seeds, on all inputs on which a fuzzer once failed,
+// and on seeds with changed bytes.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

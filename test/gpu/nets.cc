@@ -142,8 +142,8 @@ double steps_tolerance(const Mode& mode) {
   return 1e-2;
 }
 
-// How many times as much as rounding the images alone changes the reference's gradients the device may differ: it rounds
-// everything else as well.
+// How many times as much as rounding the images alone changes the reference's gradients the device may differ: it
+// rounds everything else as well.
 constexpr double kRoundingsMax = 4;
 
 // The largest relative error of a number that is rounded as this mode rounds the factors of a product.

@@ -109,8 +109,9 @@ TEST_CASE("ordinary JPEGs have the pixels of libjpeg-turbo, whole and in parts",
   }
 }
 
-// With restart markers, parts are decoded from the last marker above them that is at the beginning of a row of MCUs: every
-// row, every second one, every third marker of which three are in two rows, and never before the end of the picture.
+// With restart markers, parts are decoded from the last marker above them that is at the beginning of a row of MCUs:
+// every row, every second one, every third marker of which three are in two rows, and never before the end of the
+// picture.
 TEST_CASE("parts of JPEGs with restart markers have the pixels of the whole picture, at every place", "[images]") {
   if (is_skipped()) return;
   BaselineJpeg ours;
@@ -214,7 +215,8 @@ TEST_CASE("damage above the last restart marker before a part does not matter to
   CHECK(refused_whole > 100);
 }
 
-// A flipped bit may give numbers too large for 16 bits, codes that do not exist, and data that end too early or too late.
+// A flipped bit may give numbers too large for 16 bits, codes that do not exist, and data that end too early or too
+// late.
 TEST_CASE("damaged JPEGs have the pixels of libjpeg-turbo, or are left to it", "[images]") {
   if (is_skipped()) return;
   BaselineJpeg ours;

@@ -27,8 +27,8 @@ int between(int least, int most, RandomStream& random) {
 
 }  // namespace
 
-// OpenCV resizes the whole picture; a window of the result is made here from the part of the picture that it needs, which
-// lies in an image of its own, so that a read beyond it is seen by AddressSanitizer.
+// OpenCV resizes the whole picture; a window of the result is made here from the part of the picture that it needs,
+// which lies in an image of its own, so that a read beyond it is seen by AddressSanitizer.
 TEST_CASE("rows of any part of a resized picture are those of OpenCV", "[images]") {
   BilinearMemory memory;
   for (uint64_t seed = 1; seed <= 400; seed++) {

@@ -28,8 +28,8 @@ inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
   return scans;
 }
 
-// Makes a JPEG with libjpeg-turbo. `set_up(info)` sets its parameters, beginning from the defaults for pixels of the color
-// space `from`; `sample(y, i)` gives number i of row y.
+// Makes a JPEG with libjpeg-turbo. `set_up(info)` sets its parameters, beginning from the defaults for pixels of the
+// color space `from`; `sample(y, i)` gives number i of row y.
 template <class SetUp, class Sample>
 std::vector<uint8_t> encode_jpeg(int height, int width, J_COLOR_SPACE from, const SetUp& set_up, const Sample& sample) {
   jpeg_compress_struct info{};

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kEdge = 96;
 
-// Made by test/bench/peers/mxnet_batches.py --golden, with MXNet 1.9.1: of each picture height, width, seed and the edge that
-// the shorter edge is resized to (0: none), then red, green and blue of nine places.
+// Made by test/bench/peers/mxnet_batches.py --golden, with MXNet 1.9.1: of each picture height, width, seed and the
+// edge that the shorter edge is resized to (0: none), then red, green and blue of nine places.
 constexpr const char* kOfMxnet = R"(
 120 160 1 0
  160.812 168.812 201.812 172.812 143.312 213.812 184.812 155.312 188.312

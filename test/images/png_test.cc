@@ -52,7 +52,8 @@ std::vector<PngKind> all_kinds() {
   return kinds;
 }
 
-// 13 rows and 11 columns of drawn bytes. libpng is told nothing wrong here, so its default of ending the program is right.
+// 13 rows and 11 columns of drawn bytes. libpng is told nothing wrong here, so its default of ending the program is
+// right.
 std::vector<uint8_t> make_png_of_kind(const PngKind& kind) {
   constexpr png_uint_32 kHeight = 13, kWidth = 11;
   std::vector<uint8_t> file;

@@ -45,8 +45,9 @@ std::string outcome_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-// command_lines.txt has pairs of lines: a command line, and what it means. DTRAIN_REWRITE_GOLDEN=1 writes what the command
-// lines mean now, and the change is then read as a diff. Both versions of CLI11 that dtrain is built with must agree.
+// command_lines.txt has pairs of lines: a command line, and what it means. DTRAIN_REWRITE_GOLDEN=1 writes what the
+// command lines mean now, and the change is then read as a diff. Both versions of CLI11 that dtrain is built with must
+// agree.
 TEST_CASE("command lines mean what is recorded", "[job]") {
   const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/command_lines.txt";
   const Result<std::string> golden = read_file(path);

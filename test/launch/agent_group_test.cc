@@ -1,5 +1,5 @@
-// Jobs whose agents are all started by one command, as mpirun does it. A script takes the command's place, and all hosts
-// are this machine. Agents, connections and processes are real.
+// Jobs whose agents are all started by one command, as mpirun does it. A script takes the command's place, and all
+// hosts are this machine. Agents, connections and processes are real.
 #include "launch/agent_group.h"
 
 #include <sys/stat.h>

@@ -170,7 +170,8 @@ TEST_CASE("what is no request is refused at once, and ends nothing but the conne
   CHECK(status_of(http_get(site.port(), "/metrics")) == 200);
 }
 
-// Nobody reads the rest. If the server closed the connection with unread bytes, the client would see a broken connection.
+// Nobody reads the rest. If the server closed the connection with unread bytes, the client would see a broken
+// connection.
 TEST_CASE("a client that sends more than a request gets its answer, and no broken connection", "[net]") {
   const Site site;
   const std::string body(200000, 'x');
@@ -271,8 +272,8 @@ TEST_CASE("an answer that is young enough is given again, however many ask", "[n
   for (int i = 1; i <= 3; i++) CHECK(body_of(http_get(newest.port(), "/metrics")) == "made " + std::to_string(i));
 }
 
-// The patience is longer than a client of this test waits for an answer. The clients that stop reading are fewer than the
-// threads.
+// The patience is longer than a client of this test waits for an answer. The clients that stop reading are fewer than
+// the threads.
 TEST_CASE("clients that stop reading or sending hold nothing up", "[net]") {
   HttpOptions options;
   options.patience = std::chrono::minutes(10);
@@ -326,8 +327,8 @@ TEST_CASE("where too many requests wait, others are refused at once", "[net]") {
   }
 }
 
-// The patience is longer than a client of this test waits for an answer. There are more silent clients than threads, and
-// in the end more than the server keeps.
+// The patience is longer than a client of this test waits for an answer. There are more silent clients than threads,
+// and in the end more than the server keeps.
 TEST_CASE("clients that have not sent a whole request keep no other waiting", "[net]") {
   HttpOptions options;
   options.patience = std::chrono::minutes(10);
@@ -346,8 +347,8 @@ TEST_CASE("clients that have not sent a whole request keep no other waiting", "[
   CHECK(read_answer(stalled.front()).empty());  // the oldest was closed, without an answer
 }
 
-// More silent clients than the server keeps come before and after the one that then sends its request. They do not take its
-// place, because it has not waited for the grace.
+// More silent clients than the server keeps come before and after the one that then sends its request. They do not take
+// its place, because it has not waited for the grace.
 TEST_CASE("a client whose request is on its way keeps its place among silent ones", "[net]") {
   HttpOptions options;
   options.patience = options.grace = std::chrono::minutes(10);

@@ -33,7 +33,8 @@ using namespace std::string_literals;
 using namespace std::string_view_literals;
 inline constexpr std::string_view kHttp2Greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"sv;
 
-// The HEADERS frame of a call of Scheduler.Join on stream 1, without compression: each name and value follows its length.
+// The HEADERS frame of a call of Scheduler.Join on stream 1, without compression: each name and value follows its
+// length.
 inline std::string call_without_token() {
   std::string block;
   for (const auto& [name, value] : {std::pair{":method"sv, "POST"sv},

@@ -1,4 +1,5 @@
-// The parts of `dtrain package`: reading ELF files, the manifest, licenses, and the archive. test/cluster runs a package.
+// The parts of `dtrain package`: reading ELF files, the manifest, licenses, and the archive. test/cluster runs a
+// package.
 #include <elf.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A whole server in this process, with a scheduler and a worker: what happens when it runs out of memory in the middle of
-// a gradient. This program has an aligned_alloc of its own, so that no other test fails by it.
+// A whole server in this process, with a scheduler and a worker: what happens when it runs out of memory in the middle
+// of a gradient. This program has an aligned_alloc of its own, so that no other test fails by it.
 #include <atomic>
 #include <cstdlib>
 #include <future>

@@ -126,8 +126,8 @@ TEST_CASE("14 allreduce workers exchange their addresses", "[rpc]") {
 }
 
 TEST_CASE("1,000 workers join and exchange messages at a barrier", "[rpc]") {
-// The replies hold a million addresses of processes. ThreadSanitizer knows nothing of the locks inside gRPC and looks each
-// access to them up in its suppressions: with 1,000 workers that takes longer than the deadlines of the calls.
+// The replies hold a million addresses of processes. ThreadSanitizer knows nothing of the locks inside gRPC and looks
+// each access to them up in its suppressions: with 1,000 workers that takes longer than the deadlines of the calls.
 #ifdef __SANITIZE_THREAD__
   constexpr uint32_t kWorkers = 50;
 #else

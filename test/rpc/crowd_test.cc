@@ -79,7 +79,8 @@ TEST_CASE("a job runs despite more idle HTTP/2 connections than the scheduler ha
   run_job_beside_strangers(kHttp2Greeting);
 }
 
-// A refused call must not give its connection more time than one has that says nothing at all, which is closed after 5 s.
+// A refused call must not give its connection more time than one has that says nothing at all, which is closed after 5
+// s.
 TEST_CASE("a connection whose call was refused is closed sooner than a silent one", "[rpc][cluster]") {
   const auto deadline = Child::Clock::now() + 60s;
   Child scheduler(run_crowded_scheduler);

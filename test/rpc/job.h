@@ -1,5 +1,5 @@
-// A scheduler and the control clients of a job's processes, all in this process, over loopback. A lost connection is noticed soon; other
-// limits are long, because a test that needs them short sets them.
+// A scheduler and the control clients of a job's processes, all in this process, over loopback. A lost connection is
+// noticed soon; other limits are long, because a test that needs them short sets them.
 #pragma once
 
 #include <future>

@@ -161,7 +161,8 @@ void pause_at_random(uint64_t seed) {
   poll(nullptr, 0, static_cast<int>(random.below(200)));
 }
 
-// Runs three strangers beside a job of two workers and a server. The scheduler's memory must stay, and the job must end.
+// Runs three strangers beside a job of two workers and a server. The scheduler's memory must stay, and the job must
+// end.
 void run_job_beside(const std::function<Result<>(uint16_t)>& stranger) {
   Cluster cluster;
   const size_t before = cluster.scheduler.peak_mib();

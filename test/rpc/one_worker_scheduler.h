@@ -1,4 +1,5 @@
-// A scheduler for one worker that answers on gRPC's threads, over loopback. A test overrides the reactions that it is about.
+// A scheduler for one worker that answers on gRPC's threads, over loopback. A test overrides the reactions that it is
+// about.
 #pragma once
 
 #include <memory>

@@ -10,9 +10,9 @@
 
 namespace dtrain::test {
 
-// Holds the port as long as it lives: its socket is bound and does not listen. So the system gives the port to nobody who
-// asks for any port, connections to it are refused, and a program that names it can listen there, because its socket has
-// SO_REUSEADDR as this one has.
+// Holds the port as long as it lives: its socket is bound and does not listen. So the system gives the port to nobody
+// who asks for any port, connections to it are refused, and a program that names it can listen there, because its
+// socket has SO_REUSEADDR as this one has.
 class HeldPort {
  public:
   HeldPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

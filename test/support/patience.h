@@ -8,7 +8,8 @@
 
 namespace dtrain::test {
 
-// How long a test waits before it fails. No test asserts that something takes less, so only a failing test waits so long.
+// How long a test waits before it fails. No test asserts that something takes less, so only a failing test waits so
+// long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{240};
 #else

@@ -1,5 +1,5 @@
-// The machine of the membership and a whole job around it, in virtual time: processes join, train, meet, stop and leave, and
-// their messages and streams are delayed, broken and opened again. Everything is drawn from a seed.
+// The machine of the membership and a whole job around it, in virtual time: processes join, train, meet, stop and
+// leave, and their messages and streams are delayed, broken and opened again. Everything is drawn from a seed.
 #pragma once
 
 #include <fmt/core.h>

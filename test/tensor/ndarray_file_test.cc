@@ -121,8 +121,8 @@ TEST_CASE("a file with any bit flipped is read or refused, without a crash", "[t
   CHECK(refused > 500);
 }
 
-// The example as the versions before and after 2 store it. Versions 2 and 3, float16, float64 and sparse arrays below are
-// files that MXNet 1.9.1 wrote.
+// The example as the versions before and after 2 store it. Versions 2 and 3, float16, float64 and sparse arrays below
+// are files that MXNet 1.9.1 wrote.
 TEST_CASE("arrays of versions 0 to 3 are read", "[tensor]") {
   const std::string head = bytes_of("12010000000000000000000000000000 0100000000000000");
   const std::string name = bytes_of("0100000000000000 0500000000000000 6172673a77");

@@ -100,7 +100,8 @@ TEST_CASE("a frozen layer above one that learns keeps its weights", "[train]") {
   }
 }
 
-// Without a gradient they do not wait for, and do not disturb, the others: also with a bucket that is frozen as a whole.
+// Without a gradient they do not wait for, and do not disturb, the others: also with a bucket that is frozen as a
+// whole.
 TEST_CASE("a fine-tuned run resumes with the same bits", "[train]") {
   const TempDir model;
   train_model(model);

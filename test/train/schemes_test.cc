@@ -251,7 +251,8 @@ TEST_CASE("a mid-epoch checkpoint has the metric sums and statistics of all work
 }
 
 // Some images of one worker are not finite. Its step and those of the other workers of the round then count for no
-// sample. Shares have 9 or 10 records in two batches, so the bad record spoils one of the worker's two steps in an epoch.
+// sample. Shares have 9 or 10 records in two batches, so the bad record spoils one of the worker's two steps in an
+// epoch.
 TEST_CASE("all workers count the skipped steps of one worker as the store does", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (!scheme.epoch.ends_after_fixed_steps) continue;

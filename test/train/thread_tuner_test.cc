@@ -11,8 +11,8 @@ using Catch::Contains;
 
 namespace {
 
-// A machine on which a step takes `ms` with each number of decode threads, give or take `noise`, and waits for data for a
-// part of that. After a change, the batches that were made before it keep the old speed for a few steps.
+// A machine on which a step takes `ms` with each number of decode threads, give or take `noise`, and waits for data for
+// a part of that. After a change, the batches that were made before it keep the old speed for a few steps.
 struct Machine {
   std::map<int, double> ms;
   double noise = 0;

@@ -337,8 +337,8 @@ TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
   CHECK_THAT(run.log_text(), Catch::Contains("is not finite: left out"));
 }
 
-// Record 11 comes at least once in the eight batches of an epoch. A worker that is alone makes no update of its step, so
-// the next step has the same number.
+// Record 11 comes at least once in the eight batches of an epoch. A worker that is alone makes no update of its step,
+// so the next step has the same number.
 TEST_CASE("a step that is left out is traced, says so, and counts as one of the steps of the trace", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;

@@ -33,10 +33,11 @@ class DlbsParameters {
     bool given = false;  // by the file or the command line
   };
 
-  // `config`: the text of a configuration file, {"parameters": {...}}; empty: none. Of `settings` the last one of a name
-  // counts. Parameters that nobody gave have DLBS's defaults, and parameters that DLBS does not know are kept. Then each
-  // text is expanded: ${name} is another parameter's value, or else that of an environment variable, and $(...)$ is the
-  // value of an expression (expression.h). Names may be made of others, as in ${${exp.framework}.data_dir}.
+  // `config`: the text of a configuration file, {"parameters": {...}}; empty: none. Of `settings` the last one of a
+  // name counts. Parameters that nobody gave have DLBS's defaults, and parameters that DLBS does not know are kept.
+  // Then each text is expanded: ${name} is another parameter's value, or else that of an environment variable, and
+  // $(...)$ is the value of an expression (expression.h). Names may be made of others, as in
+  // ${${exp.framework}.data_dir}.
   //
   // Code::kUsage: no such JSON; a value of the wrong type; an undefined name, or names that need each other, which the
   // message lists.

@@ -1,5 +1,5 @@
-// What a DLBS benchmark prints: "__NAME__=JSON" lines, which DLBS's log parser reads. Of several lines with one name the
-// last one counts for it.
+// What a DLBS benchmark prints: "__NAME__=JSON" lines, which DLBS's log parser reads. Of several lines with one name
+// the last one counts for it.
 #pragma once
 
 #include <chrono>

@@ -36,8 +36,8 @@ struct ConvolutionShape {
 
   [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.extent_h()) / op.stride_h + 1; }
   [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.extent_w()) / op.stride_w + 1; }
-  // "256x64x56x56 k64 3x3 s1 p1", followed by dilation, groups and pitches if they are not the default. Equal texts get equal
-  // plans.
+  // "256x64x56x56 k64 3x3 s1 p1", followed by dilation, groups and pitches if they are not the default. Equal texts get
+  // equal plans.
   [[nodiscard]] std::string text() const;
 };
 

@@ -107,8 +107,8 @@ class Lowering {
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch norm
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form that the network computes with
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient, or the node's term of it if other nodes read the tensor too: float32
-  // or, for filters, in the stored form. finish_bucket converts it to the canonical gradient.
+  // The value to which a kernel writes the gradient, or the node's term of it if other nodes read the tensor too:
+  // float32 or, for filters, in the stored form. finish_bucket converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
   // Keeps a batch norm that the Add after it completes.
@@ -162,8 +162,8 @@ class Lowering {
   std::vector<Map> outputs_;             // by node
   std::vector<std::vector<Map>> terms_;  // by node
   std::map<graph::NodeId, Norm> norms_;
-  // By parameter: the values that its gradient is converted from, which are several if several nodes read it, in the order
-  // of the backward pass. Empty if a kernel writes the canonical gradient itself.
+  // By parameter: the values that its gradient is converted from, which are several if several nodes read it, in the
+  // order of the backward pass. Empty if a kernel writes the canonical gradient itself.
   std::vector<std::vector<ValueId>> gradient_terms_;
   std::vector<char> depends_on_training_;  // by node
   std::vector<StepRange> forward_, backward_;

@@ -194,8 +194,8 @@ Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
   return finish_step();
 }
 
-// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all from none. The
-// others may not trace this step, so with a group the graph is timed as a whole.
+// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all from none.
+// The others may not trace this step, so with a group the graph is timed as a whole.
 Result<> CudaExecutor::queue_step(const exec::GradientReady& ready) {
   if (spans_.is_on() && !store_->is_watched()) {
     forward_on_device(&CudaExecutor::queue_recorded);

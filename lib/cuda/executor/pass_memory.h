@@ -25,8 +25,8 @@ struct DeviceInput {
 // it is copied within the device to where the program reads it, which takes a thousandth of a step.
 class BatchMemory {
  public:
-  // For the batch size and the inputs of the options, whose normalizations are on the device when this returns, and this
-  // number of labels for each example. with_keys: the batches have keys.
+  // For the batch size and the inputs of the options, whose normalizations are on the device when this returns, and
+  // this number of labels for each example. with_keys: the batches have keys.
   BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys);
 
   // Queues the copies of a batch that fits the options. Labels may be missing. With Options::same_batch only the first

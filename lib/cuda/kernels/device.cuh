@@ -72,8 +72,8 @@ __device__ __forceinline__ void store(const float (&x)[N], T* to) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// Loads N float32 parameters of neighboring channels: 16 bytes at a time if their address allows it. It need not, because
-// the parameters of a network follow each other without gaps, and one with 3 channels moves all those after it.
+// Loads N float32 parameters of neighboring channels: 16 bytes at a time if their address allows it. It need not,
+// because the parameters of a network follow each other without gaps, and one with 3 channels moves all those after it.
 template <int N>
 __device__ __forceinline__ void load_parameters(const float* from, float (&x)[N]) {
   if constexpr (N % 4 == 0) {

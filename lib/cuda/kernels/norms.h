@@ -6,7 +6,8 @@
 
 namespace dtrain::cuda {
 
-// What find_norm_rates needs. It takes the sums in the order of optim::sum_of_squares, so the rates are those of the host.
+// What find_norm_rates needs. It takes the sums in the order of optim::sum_of_squares, so the rates are those of the
+// host.
 struct NormRates {
   enum class Rule { kLars, kLbsgd };
   Rule rule = Rule::kLars;

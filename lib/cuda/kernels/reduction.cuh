@@ -16,8 +16,8 @@ struct Chunks {
   int64_t count, rows_each;  // the last chunk may have fewer
 };
 
-// An H100 takes these in two full turns of three blocks for each multiprocessor. More blocks would be no faster, and give
-// the second kernel more partial results to sum.
+// An H100 takes these in two full turns of three blocks for each multiprocessor. More blocks would be no faster, and
+// give the second kernel more partial results to sum.
 constexpr int64_t kReductionBlocks = 792;
 constexpr int64_t kTileGroups = 32;  // 512 contiguous bytes of a row
 

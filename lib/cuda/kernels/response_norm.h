@@ -13,7 +13,8 @@ struct ResponseNormShape {
   float beta = 0, k = 1;
 };
 
-// y = x d^-beta, d = k + alpha / size * (the sum of x^2 over the channels around). Sums are in the order of the channels.
+// y = x d^-beta, d = k + alpha / size * (the sum of x^2 over the channels around). Sums are in the order of the
+// channels.
 //   x, y [rows, channels]    d [rows, channels], dense, float32; may be null
 // Bytes: rows * channels * (2 * bytes_of(type) + 4, or without d 2 * bytes_of(type)).
 struct ResponseNorm {

@@ -25,8 +25,8 @@ __device__ __forceinline__ Place sampled_place(const float* t, float a, float b,
   return {cell, position - static_cast<float>(cell)};
 }
 
-// The four cells around a place, in the order of the sums: upper left, upper right, lower left, lower right. `row` is the
-// cell's row of the tensor, or negative outside of the map.
+// The four cells around a place, in the order of the sums: upper left, upper right, lower left, lower right. `row` is
+// the cell's row of the tensor, or negative outside of the map.
 struct Corners {
   int64_t row[4];
   float weight[4], by_row[4], by_column[4];
@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(kThreads) transformation_kernel(const Backward
   }
 }
 
-// A thread computes a channel of an image alone, because places add to the same cells. Networks sample their images, whose
-// gradient nobody needs, so that this kernel hardly runs.
+// A thread computes a channel of an image alone, because places add to the same cells. Networks sample their images,
+// whose gradient nobody needs, so that this kernel hardly runs.
 template <class T>
 __global__ void __launch_bounds__(kThreads) map_kernel(const BackwardArguments<T> a) {
   const SamplingShape& s = a.shape;

@@ -18,8 +18,8 @@ void softmax(const Softmax& softmax, cudaStream_t stream);
 
 // dx = (p - [label]) * loss_scale. With smoothing a: dx[label] = (p - 1 + a) * loss_scale, and for the other classes (p
 // - a / (classes - 1)) * loss_scale. All of it is multiplied by `factor`.
-//   p [rows, classes], float32    labels: whole numbers below classes (checked on the host), that of row i at i * label_stride
-//   loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
+//   p [rows, classes], float32    labels: whole numbers below classes (checked on the host), that of row i at i *
+//   label_stride loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
 // Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
 struct SoftmaxBackward {
   Type type = Type::kFloat32;  // of dx

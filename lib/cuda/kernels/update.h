@@ -93,8 +93,8 @@ inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// Sets loss_scale->nonfinite to 1 if any gradient of the table is NaN or has an absolute value of at least `limit`, which
-// may be infinite; never resets it. Bytes: the gradients.
+// Sets loss_scale->nonfinite to 1 if any gradient of the table is NaN or has an absolute value of at least `limit`,
+// which may be infinite; never resets it. Bytes: the gradients.
 void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* loss_scale, cudaStream_t stream);
 inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;

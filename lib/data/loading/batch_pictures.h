@@ -15,8 +15,8 @@ namespace dtrain::data {
 // pixels so that the least of a picture is black and its largest is white.
 images::Image picture_of(const LoadedBatch& batch, const Shape& shape, int64_t row);
 
-// The first `count` pictures of the batch, whose images have the shape [c, h, w], for a contact sheet. Below each stand its
-// first label, the name of this class if there is one, and the number of its record: "3 cat #1234".
+// The first `count` pictures of the batch, whose images have the shape [c, h, w], for a contact sheet. Below each stand
+// its first label, the name of this class if there is one, and the number of its record: "3 cat #1234".
 std::vector<images::SheetPicture> pictures_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
                                               std::span<const std::string> class_names);
 

@@ -12,8 +12,8 @@
 namespace dtrain::data {
 
 // Batches are filled in a ring of slots: batch b is in slot b modulo their number. The consumer holds one batch, while
-// decoders fill those after it. A decoder takes runs of rows in order. One thread is the consumer; any number of threads
-// are decoders, of which only the first `decoders` work.
+// decoders fill those after it. A decoder takes runs of rows in order. One thread is the consumer; any number of
+// threads are decoders, of which only the first `decoders` work.
 class BatchRing {
  public:
   struct Options {

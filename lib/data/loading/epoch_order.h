@@ -15,9 +15,9 @@ struct EpochOrder {
   int64_t chunk_bytes = 0;  // 0: the whole share is one chunk
 };
 
-// Cuts a share into as many chunks of consecutive records as have `chunk_bytes` each, to the nearest number, and of equal
-// size to about a record. So a chunk has from two thirds to four thirds of `chunk_bytes`, unless the whole share has less
-// or a record has more. `stored_bytes` returns the size of a record. 0: one chunk.
+// Cuts a share into as many chunks of consecutive records as have `chunk_bytes` each, to the nearest number, and of
+// equal size to about a record. So a chunk has from two thirds to four thirds of `chunk_bytes`, unless the whole share
+// has less or a record has more. `stored_bytes` returns the size of a record. 0: one chunk.
 std::vector<Share> chunks_of(const Share& share, int64_t chunk_bytes,
                              const std::function<int64_t(int64_t)>& stored_bytes);
 

@@ -53,8 +53,9 @@ class ImageDataset : public Dataset {
   }
 
  private:
-  // One picture in so many is timed: the clock is read seven times, which would slow down small pictures. Usual batch sizes
-  // are no multiples of it, so that all rows of a batch are timed in turn: on a slow disk the first one waits longest.
+  // One picture in so many is timed: the clock is read seven times, which would slow down small pictures. Usual batch
+  // sizes are no multiples of it, so that all rows of a batch are timed in turn: on a slow disk the first one waits
+  // longest.
   static constexpr uint64_t kTimedEvery = 7;
 
   struct Scratch {

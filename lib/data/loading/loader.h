@@ -32,9 +32,9 @@ class Dataset {
   [[nodiscard]] virtual int64_t size() const = 0;                 // records
   [[nodiscard]] virtual const Shape& image() const = 0;           // [c, h, w] of what load writes
   [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every record
-  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first), and reads its labels,
-  // label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset and
-  // reason.
+  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first), and reads its
+  // labels, label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset
+  // and reason.
   virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
   // What load does with the pixels of its images; nullptr if they never were pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }

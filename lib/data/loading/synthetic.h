@@ -16,9 +16,9 @@ struct SyntheticOptions {
   uint64_t seed = 0;
   int64_t rank = 0;  // each rank draws other data
 };
-// Makes a data set of batch_size * batches records. The first batch is drawn at once, images from U(-1, 1) and each label
-// from 0 .. its classes - 1. All other batches repeat it, so that without shuffling every batch is the same and costs only
-// the copy.
+// Makes a data set of batch_size * batches records. The first batch is drawn at once, images from U(-1, 1) and each
+// label from 0 .. its classes - 1. All other batches repeat it, so that without shuffling every batch is the same and
+// costs only the copy.
 std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options);
 
 }  // namespace dtrain::data

@@ -23,8 +23,8 @@ struct ListEntry {
   bool operator==(const ListEntry&) const = default;
 };
 
-// The id at the beginning of a line. One of pandas may end in ".0"; a negative one becomes 2^64 more, as in MXNet's im2rec,
-// which reads it as an unsigned number. Nullopt: no whole number.
+// The id at the beginning of a line. One of pandas may end in ".0"; a negative one becomes 2^64 more, as in MXNet's
+// im2rec, which reads it as an unsigned number. Nullopt: no whole number.
 std::optional<uint64_t> parse_list_id(std::string_view text);
 
 // The text of a list. Labels are printed with %f.

@@ -280,7 +280,8 @@ Result<PickledBytes> byte_array(const Pickle& pickle, const Pickle::Value& value
   const auto item = [&](const Pickle::Value& of, size_t i) {
     return i < of.items.size() ? &pickle[of.items[i]] : nullptr;
   };
-  // The state of an array is (version, shape, type, whether columns come first, bytes), that of a type's call ("u1", ...).
+  // The state of an array is (version, shape, type, whether columns come first, bytes), that of a type's call ("u1",
+  // ...).
   const Pickle::Value* state = value.kind == Kind::kObject ? item(value, 2) : nullptr;
   const Pickle::Value* shape = state != nullptr ? item(*state, 1) : nullptr;
   const Pickle::Value* type = state != nullptr ? item(*state, 2) : nullptr;

@@ -1,5 +1,6 @@
 // Reads what Python's pickle module wrote: as much of it as CIFAR's batches need, which are dictionaries with lists of
-// numbers and texts, and arrays of numpy. Nothing is executed: classes and functions are names. Files may contain anything.
+// numbers and texts, and arrays of numpy. Nothing is executed: classes and functions are names. Files may contain
+// anything.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ class Pickle {
     std::vector<Id> items = {};   // of lists and tuples; of dictionaries keys and values in turn
   };
 
-  // `file` must outlive the result. Code::kData: it is cut, is no pickle of protocol 2 or later, or has an instruction that
-  // is not read.
+  // `file` must outlive the result. Code::kData: it is cut, is no pickle of protocol 2 or later, or has an instruction
+  // that is not read.
   static Result<Pickle> parse(std::string_view file);
 
   [[nodiscard]] const Value& root() const { return values_[root_]; }

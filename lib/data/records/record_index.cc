@@ -94,8 +94,8 @@ std::string kept_path(const RecordFile& file) {
   return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);
 }
 
-// ---- Kept offsets: for a file with broken places, a line "broken TIME N records, ..."; then the packed offsets. TIME is
-// the file's time of change: a sound copy that replaces the file may have the same size.
+// ---- Kept offsets: for a file with broken places, a line "broken TIME N records, ..."; then the packed offsets. TIME
+// is the file's time of change: a sound copy that replaces the file may have the same size.
 constexpr std::string_view kBroken = "broken ";
 
 std::string change_time(const RecordFile& file) {
@@ -217,8 +217,8 @@ Result<bool> record_begins_at(const RecordFile& file, int64_t offset) {
   return parse_part_header(header).begins_record();
 }
 
-// Refuses an index of another file, or of an earlier version of this one. Looks at a few of the places that it lists: one
-// without a record may be a broken record, but not half of them.
+// Refuses an index of another file, or of an earlier version of this one. Looks at a few of the places that it lists:
+// one without a record may be a broken record, but not half of them.
 Result<> check_places(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets) {
   constexpr int64_t kPlacesMax = 16;
   const int64_t places = std::min(std::ssize(offsets), kPlacesMax);

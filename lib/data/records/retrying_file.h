@@ -39,8 +39,8 @@ class RetryingFile {
   static Result<std::unique_ptr<RetryingFile>> open(std::string path, const Log& log,
                                                     FileCalls calls = FileCalls::of_system());
 
-  // Fills `out` with the bytes from `offset` on. Code::kData if the file ended earlier when it was opened; kDevice if it
-  // cannot be read; kUsage if another file has taken its place.
+  // Fills `out` with the bytes from `offset` on. Code::kData if the file ended earlier when it was opened; kDevice if
+  // it cannot be read; kUsage if another file has taken its place.
   Result<> read_at(int64_t offset, std::span<uint8_t> out) const;
   // Asks the kernel to read these bytes into its cache, and does not wait for them.
   void will_read(int64_t offset, int64_t bytes) const;

@@ -63,8 +63,8 @@ Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_
               next.value());
 }
 
-// Moves the borders of a share to that of the one before it, which ends at `before`, and to `one`, which is given only for
-// the last share.
+// Moves the borders of a share to that of the one before it, which ends at `before`, and to `one`, which is given only
+// for the last share.
 Result<> align(const Decimal& before, const Decimal* one, bool allow_gaps, Fraction& share) {
   DT_TRY(const bool begins_there, is_same_border(before, share.begin, allow_gaps));
   if (begins_there) share.begin = before;

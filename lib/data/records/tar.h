@@ -1,5 +1,5 @@
-// Reads tar archives: POSIX ustar, GNU and pax, as far as regular files with names are concerned. Nothing is written under
-// a name that an archive chooses: callers ask for the members that they want.
+// Reads tar archives: POSIX ustar, GNU and pax, as far as regular files with names are concerned. Nothing is written
+// under a name that an archive chooses: callers ask for the members that they want.
 #pragma once
 
 #include <cstdint>

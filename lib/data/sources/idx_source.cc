@@ -9,7 +9,8 @@ namespace {
 
 using Content = std::vector<uint8_t>;
 
-// Appends up to `bytes` bytes of the file to `content`; fewer at its end. Takes no memory for what the file does not have.
+// Appends up to `bytes` bytes of the file to `content`; fewer at its end. Takes no memory for what the file does not
+// have.
 Result<> append(GzipFile& file, uint64_t bytes, Content& content) {
   constexpr uint64_t kStep = 1 << 20;
   while (bytes > 0) {

@@ -22,12 +22,13 @@ struct IdxFacts {
   int64_t images = 0, rows = 0, columns = 0;
   std::vector<uint8_t> labels;
 };
-// Reads the header of the images and the whole file of the labels, if one is named. Fails as open_idx, but reads no pixels.
+// Reads the header of the images and the whole file of the labels, if one is named. Fails as open_idx, but reads no
+// pixels.
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
 
-// Reads both files into memory, and takes no more memory than their headers announce. Without a file of labels (""), all
-// labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than kIdxBytesMax, or
-// the counts differ.
+// Reads both files into memory, and takes no more memory than their headers announce. Without a file of labels (""),
+// all labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than
+// kIdxBytesMax, or the counts differ.
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
 
 }  // namespace dtrain::data

@@ -50,8 +50,8 @@ class ImageSource {
   [[nodiscard]] virtual int64_t size() const = 0;
   [[nodiscard]] virtual int channels() const = 0;                 // of every picture
   [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every picture
-  // Reads picture `index`, which `scratch` then is, and its labels, label_width() of them. The picture itself is decoded
-  // when its pixels are asked for. Code::kData with file, place and reason.
+  // Reads picture `index`, which `scratch` then is, and its labels, label_width() of them. The picture itself is
+  // decoded when its pixels are asked for. Code::kData with file, place and reason.
   virtual Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const = 0;
   // The size of a picture where it is stored; 0 if it is not known.
   [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }

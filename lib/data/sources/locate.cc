@@ -58,8 +58,8 @@ tl::unexpected<Error> missing(const std::string& directory, const std::vector<st
               directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, kWaysToGetData);
 }
 
-// The beginnings of the names of idx sets in the directory: "" of MNIST's own train-images-idx3-ubyte, "emnist-letters-" of
-// one of EMNIST's.
+// The beginnings of the names of idx sets in the directory: "" of MNIST's own train-images-idx3-ubyte,
+// "emnist-letters-" of one of EMNIST's.
 std::vector<std::string> idx_sets(const std::string& directory) {
   std::set<std::string> sets;
   std::error_code ignored;

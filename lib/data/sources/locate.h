@@ -40,8 +40,8 @@ struct Located {
 // form that the given data type may have.
 Result<Located> locate(const DataFiles& files);
 
-// Code::kUsage if the training data are no record files, and --path-imglist LABEL_LIST is given: it finds labels by the ids of
-// records. Without a list any files will do.
+// Code::kUsage if the training data are no record files, and --path-imglist LABEL_LIST is given: it finds labels by the
+// ids of records. Without a list any files will do.
 Result<> check_label_list_fits(const std::string& label_list, const SetFiles& training);
 
 // The record files of a set; empty if it consists of other files. Code::kUsage: an index for several files.

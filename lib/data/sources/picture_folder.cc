@@ -38,7 +38,8 @@ std::string name_of(const std::string& extension) {
   return extension.empty() ? "without extension" : printable(extension);
 }
 
-// What the first bytes say: a picture, a text, which does not count, or something else, which is called by its extension.
+// What the first bytes say: a picture, a text, which does not count, or something else, which is called by its
+// extension.
 std::string kind_by_content(const fs::path& path, const std::string& extension) {
   std::array<char, 256> bytes{};
   std::ifstream file(path, std::ios::binary);

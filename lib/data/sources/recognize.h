@@ -31,9 +31,9 @@ struct Recognized {
       0;  // of a set without a name of its own: 1 if all pictures are gray, 3 if some are not; 0: unknown
 };
 // Looks into the files that `files` names. An idx set is mnist if it has its 60000 and 10000 pictures of 28 x 28.
-// Records are cifar10 or cifar100 if their pictures have 32 x 32 pixels and all 10 or 100 labels are there, and imagenet
-// if they are in train.rec and val.rec and have 1000 labels. All other sets have the name of their form. Their classes
-// are known if the labels in the training set are 0, 1, ... without a gap, and the shape of their images if all
+// Records are cifar10 or cifar100 if their pictures have 32 x 32 pixels and all 10 or 100 labels are there, and
+// imagenet if they are in train.rec and val.rec and have 1000 labels. All other sets have the name of their form. Their
+// classes are known if the labels in the training set are 0, 1, ... without a gap, and the shape of their images if all
 // pictures are equally large and at most kWholePictureMax pixels high and wide.
 //
 // Code::kNotFound: there is no data set; kUsage: there are several; kData: a file is broken or of another kind.

@@ -26,8 +26,8 @@ struct RecordSourceOptions {
 // Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);
 
-// The files that a user's name for a data set stands for: one file, several as for split_paths(), or all .rec files of a
-// directory, by name.
+// The files that a user's name for a data set stands for: one file, several as for split_paths(), or all .rec files of
+// a directory, by name.
 Result<std::vector<std::string>> list_record_files(const std::string& name);
 
 }  // namespace dtrain::data

@@ -28,13 +28,14 @@ struct Survey {
 
   // The number of classes k if all labels were read and they are 0 .. k-1, each of them.
   [[nodiscard]] std::optional<int64_t> classes() const;
-  // "10 labels from 0 to 9 and pictures of 32 x 32", "2 labels from 0 to 1 and gray pictures from 40 x 30 to 300 x 200".
+  // "10 labels from 0 to 9 and pictures of 32 x 32", "2 labels from 0 to 1 and gray pictures from 40 x 30 to 300 x
+  // 200".
   [[nodiscard]] std::string text() const;
 };
 constexpr int64_t kLabelMax = (int64_t{1} << 20) - 1;
 
-// Record files of up to 1 GiB together are read for all labels, larger ones in 1024 places each. Code::kNotFound; kData:
-// not record files.
+// Record files of up to 1 GiB together are read for all labels, larger ones in 1024 places each. Code::kNotFound;
+// kData: not record files.
 Result<Survey> survey_records(const std::vector<std::string>& paths);
 // The labels are the numbers of the folders `classes` in `root`. Pictures of up to eight classes are looked at.
 Result<Survey> survey_folder(const std::string& root, const std::vector<std::string>& classes);

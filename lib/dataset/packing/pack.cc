@@ -106,8 +106,8 @@ class PackThreads {
   std::vector<std::thread> threads_;
 };
 
-// A fault of the disk, or too little memory, says nothing about the picture. Skipping it would give other files than a run
-// without the fault.
+// A fault of the disk, or too little memory, says nothing about the picture. Skipping it would give other files than a
+// run without the fault.
 bool ends_run(const Error& error) {
   return error.code == Code::kDevice;
 }
@@ -154,9 +154,9 @@ Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWind
 // A window large enough for the slowest picture of a hundred ordinary ones, on many threads.
 constexpr size_t kWindowItems = 4096;
 constexpr size_t kWindowBytes = size_t{256} << 20;
-// Files that are only copied all take about the same time per byte. With the large window, the threads would only run ahead of
-// the disk, into memory that the system has to clear and that no cache holds: this took 1.2 times the CPU time. 4 MiB
-// instead of 8 gain 2 % more, but would hold only a few large files.
+// Files that are only copied all take about the same time per byte. With the large window, the threads would only run
+// ahead of the disk, into memory that the system has to clear and that no cache holds: this took 1.2 times the CPU
+// time. 4 MiB instead of 8 gain 2 % more, but would hold only a few large files.
 constexpr size_t kCopyWindowBytes = size_t{8} << 20;
 
 }  // namespace

@@ -24,9 +24,9 @@ struct PackRun {
   decltype(PictureFolder::read) read = nullptr;  // null: the files are below the root
   data::FileCalls calls = data::FileCalls::of_system();
 };
-// Writes `out` and the index beside it, with the records in the order of `entries`, and makes their directory if it does
-// not exist. Goes on where an earlier run with the same entries and options was ended; the files are then those of one
-// run (packed_records.h).
+// Writes `out` and the index beside it, with the records in the order of `entries`, and makes their directory if it
+// does not exist. Goes on where an earlier run with the same entries and options was ended; the files are then those of
+// one run (packed_records.h).
 //
 // Each image that cannot be packed is reported to `log` with its reason; warns also if labels are left out. Code::kData
 // if no image could be packed, or the files cannot be written; kPreempted if `run.stop` became true, and kDevice if the

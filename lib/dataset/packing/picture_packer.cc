@@ -101,8 +101,8 @@ Result<images::PngChange> change_of(const PackOptions& options, images::ImageSiz
   return change;
 }
 
-// Reads a regular file to where it is needed; other files as read_file() does. Code::kDevice for a fault of the disk, which
-// is no fault of the picture.
+// Reads a regular file to where it is needed; other files as read_file() does. Code::kDevice for a fault of the disk,
+// which is no fault of the picture.
 Result<> append_file(const std::string& path, const data::FileCalls& calls, const Log& log, std::vector<uint8_t>& out) {
   const size_t begin = out.size();
   struct stat status {};

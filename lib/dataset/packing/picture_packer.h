@@ -40,8 +40,8 @@ std::string settings_text(const PackOptions& options);
 // Where the pictures of a list are.
 struct PictureFolder {
   std::string root;  // the paths of the entries are below it
-  // If it is not null, reads the file of an entry from another place, such as an archive. Threads may call it at the same
-  // time.
+  // If it is not null, reads the file of an entry from another place, such as an archive. Threads may call it at the
+  // same time.
   std::function<Result<std::string>(const data::ListEntry& entry)> read = nullptr;
   data::FileCalls calls = data::FileCalls::of_system();
 
@@ -55,9 +55,10 @@ class PicturePacker {
   PicturePacker(PackOptions options, PictureFolder source, const Log& log)
       : options_(std::move(options)), source_(std::move(source)), log_(log) {}
 
-  // Replaces `payload` by the one for `entry`, which has this place in its list. The error names the file and the reason.
-  // Code::kDevice: a fault of the disk that did not pass (records/retrying_file.h), or too little memory; the picture may
-  // be good. Every other code: the picture cannot be read, or not be stored in the format that is asked for.
+  // Replaces `payload` by the one for `entry`, which has this place in its list. The error names the file and the
+  // reason. Code::kDevice: a fault of the disk that did not pass (records/retrying_file.h), or too little memory; the
+  // picture may be good. Every other code: the picture cannot be read, or not be stored in the format that is asked
+  // for.
   Result<> pack(const data::ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
 
  private:

@@ -41,8 +41,8 @@ ValueId emit_keep(Lowering& l, NodeId id, const DropRule& rule, ValueId keys, Va
 
 }  // namespace
 
-// In row-major order, which vectors have anyway: a position's number is that of [c, h, w]. The keys are copied because the
-// caller's are valid during the forward pass only.
+// In row-major order, which vectors have anyway: a position's number is that of [c, h, w]. The keys are copied because
+// the caller's are valid during the forward pass only.
 Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
   if (!l.training()) return lower_identity(l, id);
   const DropRule rule = drop_rule(l.node(id), op);

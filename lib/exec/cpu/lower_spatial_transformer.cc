@@ -11,8 +11,8 @@ using graph::NodeId;
 
 namespace {
 
-// Runs work(image) for all images, on several threads. Each computes few numbers for each place, so that a place costs as
-// much as several of a copy's elements.
+// Runs work(image) for all images, on several threads. Each computes few numbers for each place, so that a place costs
+// as much as several of a copy's elements.
 template <class Work>
 void for_each_image(const Sampling& s, int64_t images, const Work& work) {
   constexpr int64_t kCost = 16;

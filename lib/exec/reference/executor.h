@@ -63,8 +63,8 @@ class ReferenceExecutor final : public Executor {
   };
   struct NodeState {
     Buffer<T> mean, inv_std;  // of a BatchNorm
-    // The parameters that no node before it reads, as a part of the list of parameters. Nodes and these parts are in the
-    // same order.
+    // The parameters that no node before it reads, as a part of the list of parameters. Nodes and these parts are in
+    // the same order.
     size_t first_parameter = 0, end_parameter = 0;
   };
 
@@ -109,8 +109,8 @@ class ReferenceExecutor final : public Executor {
   std::vector<char> depends_on_training_;  // by node
   std::vector<Tensor> tensors_;            // by TensorId
   std::vector<NodeState> nodes_;           // by NodeId
-  // By parameter, a term of its gradient for each use, in the order of the uses. The last one becomes their sum, added in
-  // the order in which backward meets the nodes.
+  // By parameter, a term of its gradient for each use, in the order of the uses. The last one becomes their sum, added
+  // in the order in which backward meets the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;
   ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;

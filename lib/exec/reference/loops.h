@@ -1,5 +1,6 @@
-// The reference's operators: plain loops over row-major [n, c, h, w] tensors, templates on the type of the arithmetic (float
-// or double, instantiated in loops.cc). They are slow and obvious, and what all other backends are compared with.
+// The reference's operators: plain loops over row-major [n, c, h, w] tensors, templates on the type of the arithmetic
+// (float or double, instantiated in loops.cc). They are slow and obvious, and what all other backends are compared
+// with.
 //
 // Backward functions add to `dx`, because a tensor that several nodes read gets a gradient from each of them. They skip
 // results whose span is empty. Gradients of parameters are set, not added to.

@@ -23,9 +23,9 @@ struct ModelOptions {
   bool add_stn = false;        // only for lenet: begins with a spatial transformer, as lenet-stn does
 };
 
-// network: NAME[-DEPTH][@VERSION] or an alias of it. VERSION is the version of MXNet whose definition to build; without it, the
-// newest definition is built. Code::kUsage for a depth, a width or a version that the network does not have, and for an
-// unknown network; the message then suggests the nearest name and lists all.
+// network: NAME[-DEPTH][@VERSION] or an alias of it. VERSION is the version of MXNet whose definition to build; without
+// it, the newest definition is built. Code::kUsage for a depth, a width or a version that the network does not have,
+// and for an unknown network; the message then suggests the nearest name and lists all.
 Result<Graph> build_model(const ModelOptions& options);
 
 // The names that build_model knows, sorted, without aliases and depths.

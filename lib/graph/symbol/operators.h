@@ -1,4 +1,5 @@
-// The operators of dtrain in the words of MXNet 1.9: their names and attributes. This is the only place that knows them.
+// The operators of dtrain in the words of MXNet 1.9: their names and attributes. This is the only place that knows
+// them.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ std::string_view written_name(std::string_view name);
 // The name that MXNet 1.9 writes for a node of this operator with this number of inputs.
 std::string_view usual_name(const Op& op, size_t inputs);
 
-// Reads an operator. On failure Code::kUsage: the name is not known, or dtrain lacks the operator with these attributes.
-// The message has neither the node nor the file.
+// Reads an operator. On failure Code::kUsage: the name is not known, or dtrain lacks the operator with these
+// attributes. The message has neither the node nor the file.
 Result<Op> read_operator(std::string_view name, const Attributes& attributes, size_t inputs);
 
 // What a node of this operator with this number of inputs reads, in the order of the file. The numbers differ if the

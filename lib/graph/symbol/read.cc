@@ -101,8 +101,8 @@ class Reader {
   }
 
  private:
-  // Keys of stores and arrays in checkpoints are names of variables, so two of them cannot share one. Operators may: Caffe's
-  // converted models have such files, and Gluon's whose blocks share an activation.
+  // Keys of stores and arrays in checkpoints are names of variables, so two of them cannot share one. Operators may:
+  // Caffe's converted models have such files, and Gluon's whose blocks share an activation.
   [[nodiscard]] Result<> check_names() {
     std::unordered_set<std::string_view> variables;
     for (const FileNode& node : file_.nodes) {

@@ -44,8 +44,8 @@ class Augmenter {
   // Writes [c, h, w] to `out`:
   //   out[k][y][x] = (p_k - mean_k) * scale / std_k, channels red, green, blue (, alpha)
   // then applies random contrast and illumination if Distortion::changes_numbers. A picture smaller than the crop is
-  // enlarged first (augmentation.h). Code::kData if the picture does not have the channels of the result, is smaller than
-  // crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
+  // enlarged first (augmentation.h). Code::kData if the picture does not have the channels of the result, is smaller
+  // than crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
   Result<> apply(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<float> out) const;
   // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
   // returns whether they are to be mirrored. normalisation(), which must not be null, turns them into exactly the

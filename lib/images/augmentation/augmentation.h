@@ -67,8 +67,8 @@ struct Augmentation {
 
 // Draws the augmentation of a picture of size `from`, whose result has the size `to`. Random numbers are drawn in the
 // order of the steps, so equal streams and sizes give equal ones. A picture that is too small for its crop is enlarged:
-// first to the rows of `to`, then to its columns, both times rounding the other edge down. Code::kData: a result would be
-// too large, or the picture is smaller than crop_size_max.
+// first to the rows of `to`, then to its columns, both times rounding the other edge down. Code::kData: a result would
+// be too large, or the picture is smaller than crop_size_max.
 Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize from, ImageSize to,
                                        RandomStream& random);
 

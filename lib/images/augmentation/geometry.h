@@ -1,5 +1,5 @@
-// Carries out the geometric steps of an augmentation (augmentation.h): decodes the part of the picture that they need, and
-// makes the crop row by row.
+// Carries out the geometric steps of an augmentation (augmentation.h): decodes the part of the picture that they need,
+// and makes the crop row by row.
 #pragma once
 
 #include <optional>

@@ -20,8 +20,8 @@ struct Allocation {
 std::optional<Allocation> allocation_of(const Environment& environment);
 
 // A launcher for which nothing says where to start the processes takes the allocation in which it runs; returns a note
-// on that for the user, or "". Code::kUsage: this is one of several processes that mpirun or srun started, each of which
-// would start the whole job.
+// on that for the user, or "". Code::kUsage: this is one of several processes that mpirun or srun started, each of
+// which would start the whole job.
 Result<std::string> take_allocation(const Environment& environment, Flags& flags);
 
 }  // namespace dtrain::job

@@ -44,9 +44,9 @@ std::string plain_boolean(const std::string& word) {
   return meant ? format_value(*meant) : word;
 }
 
-// Settles what CLI11 would read otherwise than people expect, so that after each known flag comes its value as a word of
-// its own. CLI11 takes any word as the value of a flag, also another flag; the next word as the value of "--lr="; "=2" as
-// that of "-n=2"; and "etwork" as that of "-network". "--list True" is not a boolean and a positional.
+// Settles what CLI11 would read otherwise than people expect, so that after each known flag comes its value as a word
+// of its own. CLI11 takes any word as the value of a flag, also another flag; the next word as the value of "--lr=";
+// "=2" as that of "-n=2"; and "etwork" as that of "-network". "--list True" is not a boolean and a positional.
 Result<WordList> settled(const KnownFlags& known, const WordList& arguments) {
   WordList words;
   for (auto word = arguments.begin(); word != arguments.end(); word++) {

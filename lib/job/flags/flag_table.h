@@ -123,8 +123,8 @@ const RefusedFlag* find_refused(std::string_view spelling, const std::vector<Ref
 // "--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'". Without a value, the message is about the
 // flag itself.
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
-// Whether a value with this placeholder in --help is a path: a file, a directory, a prefix of files, or a model, which is
-// one of these.
+// Whether a value with this placeholder in --help is a path: a file, a directory, a prefix of files, or a model, which
+// is one of these.
 bool is_path(std::string_view placeholder);
 // "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that stands for no path; may be
 // empty.

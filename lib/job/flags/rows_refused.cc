@@ -40,8 +40,8 @@ std::vector<RefusedFlag> of_the_originals() {
   };
 }
 
-// Flags of the training scripts of torchvision and GluonCV, parameters of MXNet's iterators, and flags of earlier versions
-// that have another name here.
+// Flags of the training scripts of torchvision and GluonCV, parameters of MXNet's iterators, and flags of earlier
+// versions that have another name here.
 std::vector<RefusedFlag> with_other_names() {
   struct OtherName {
     std::vector<std::string> spellings;

@@ -1,8 +1,8 @@
 // Converts flag values to and from text. parse_value reads what format_value writes back as the same value.
 //
-// Values are integers, floating-point numbers, booleans (boolean_of), texts, lists separated by commas, times ("500 ms",
-// "2s", "5m", "1h"; seconds if there is no unit), and enumerations by name. An error says what is wrong with the text;
-// the caller adds the name of the flag.
+// Values are integers, floating-point numbers, booleans (boolean_of), texts, lists separated by commas, times ("500
+// ms", "2s", "5m", "1h"; seconds if there is no unit), and enumerations by name. An error says what is wrong with the
+// text; the caller adds the name of the flag.
 #pragma once
 
 #include <algorithm>

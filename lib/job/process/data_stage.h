@@ -1,4 +1,5 @@
-// The stages of reading a picture, of which one may limit how fast a worker trains. The numbers are part of the protocol.
+// The stages of reading a picture, of which one may limit how fast a worker trains. The numbers are part of the
+// protocol.
 #pragma once
 
 #include <array>

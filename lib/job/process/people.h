@@ -1,5 +1,5 @@
-// What a person at a terminal sees of a job's log: one line for each epoch, and what is said besides MXNet's lines, which
-// are in the log files.
+// What a person at a terminal sees of a job's log: one line for each epoch, and what is said besides MXNet's lines,
+// which are in the log files.
 #pragma once
 
 #include <cstdint>

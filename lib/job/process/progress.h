@@ -15,7 +15,9 @@
 namespace dtrain::job {
 
 // The scheduler prints this line, which the launcher parses:
-//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 checkpoint_s=0.4 data_stage=3 workers=2 training=0.1310/0.9620 validation=0.0810/0.9770 worker0=120/2600.0/0.020/0.100/3/- worker1=...
+//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10
+//   checkpoint_s=0.4 data_stage=3 workers=2 training=0.1310/0.9620 validation=0.0810/0.9770
+//   worker0=120/2600.0/0.020/0.100/3/- worker1=...
 struct Progress {
   static constexpr size_t kWorkersMax = 16;  // that the line tells of
 
@@ -46,9 +48,10 @@ void set_workers(std::vector<WorkerProgress> all, Progress& progress);
 int64_t epoch_under_way(const Progress& progress);
 
 // For people:
-// "epoch 3/10  step 120/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  validation loss
-// 0.081  waiting: data 2 %, network 10 %". The epoch is the current one, from 1. If data limits the job, "waiting: data 34 %
-// (the limit: decoding), network 0 %"; where nobody waits, nothing. Behind the step "validating 45 %" while it does so.
+// "epoch 3/10  step 120/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  validation
+// loss 0.081  waiting: data 2 %, network 10 %". The epoch is the current one, from 1. If data limits the job, "waiting:
+// data 34 % (the limit: decoding), network 0 %"; where nobody waits, nothing. Behind the step "validating 45 %" while
+// it does so.
 std::string format_progress(const Progress& progress);
 // The same with a bar, and below it, in a job of several workers, a line for each of them:
 // "worker 3      1800 samples/s  step     121  network  10 %  data 2 %  node7".

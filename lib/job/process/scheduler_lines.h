@@ -1,5 +1,5 @@
-// The lines that the scheduler prints to its standard output for its launcher. A third one is in job/process/progress.h. A
-// scheduler without a launcher prints only the address, and shows people how the job goes.
+// The lines that the scheduler prints to its standard output for its launcher. A third one is in
+// job/process/progress.h. A scheduler without a launcher prints only the address, and shows people how the job goes.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,8 @@ inline constexpr const char* kLauncherVariable = "DTRAIN_LAUNCHED";
 inline constexpr std::string_view kAddressLine = "dtrain scheduler ";
 
 // For each thing that it finds out about its job; then a JSON object, which the launcher adds to summary.json:
-//   finding {"slow":{"process":"worker 3","host":"node7","cause":"data","step_s":0.31,"text":"worker 3 (node7) takes ..."}}
+//   finding {"slow":{"process":"worker 3","host":"node7","cause":"data","step_s":0.31,"text":"worker 3 (node7) takes
+//   ..."}}
 inline constexpr std::string_view kFindingLine = "finding ";
 
 }  // namespace dtrain::job

@@ -15,9 +15,9 @@ struct JobPace {
   double steps_per_s = 0;      // at present, without the time between steps; 0: not known yet
 };
 
-// Measures two things: what a step takes, as an exponential mean, because the newest report is of half a second; and the
-// time between the steps, for validation and checkpoints, on the average of the epochs that have ended. While no step is
-// made the estimate counts down. Not thread-safe.
+// Measures two things: what a step takes, as an exponential mean, because the newest report is of half a second; and
+// the time between the steps, for validation and checkpoints, on the average of the epochs that have ended. While no
+// step is made the estimate counts down. Not thread-safe.
 class TimeLeft {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -16,7 +16,8 @@ struct AugmentFlags;
 // fails with Code::kUsage.
 Result<> resolve_augmentation(Flags& flags);
 
-// Hints for the user about flags that have no effect. MXNet's scripts take them without a word, so dtrain takes them too.
+// Hints for the user about flags that have no effect. MXNet's scripts take them without a word, so dtrain takes them
+// too.
 std::vector<std::string> augmentation_notes(const AugmentFlags& augment);
 
 // The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,

@@ -1,5 +1,5 @@
-// --network may name an MXNet symbol file. In the job it then has a name of its own, "LABEL:HASH", which is the same for
-// equal files wherever they lie: hosts may have the file at different paths, and a job must not mix two networks.
+// --network may name an MXNet symbol file. In the job it then has a name of its own, "LABEL:HASH", which is the same
+// for equal files wherever they lie: hosts may have the file at different paths, and a job must not mix two networks.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ bool is_name_of_file(std::string_view network);
 // The name without the hash, for file names: "mobilenet". Names of dtrain's own networks stay as they are.
 std::string network_label(std::string_view network);
 
-// Reads the file that --network names, and replaces the flag's value by the name of the network. Code::kNotFound without
-// the file; kUsage for flags that say what the file says.
+// Reads the file that --network names, and replaces the flag's value by the name of the network. Code::kNotFound
+// without the file; kUsage for flags that say what the file says.
 Result<> resolve_network_file(Flags& flags);
 
-// The content of the network's file, which must be the one that gave the network its name. Code::kUsage if it is not, or if
-// this process was not given the file.
+// The content of the network's file, which must be the one that gave the network its name. Code::kUsage if it is not,
+// or if this process was not given the file.
 Result<std::string> read_network_file(const NetworkFlags& flags);
 
 }  // namespace dtrain::job

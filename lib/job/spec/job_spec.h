@@ -36,8 +36,8 @@ struct JobSpec {
   // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};
 
-  // Flags that the text lacks because an older version of dtrain wrote it; they have their old meaning (former_value() in
-  // remembered.h). Only set by parse_job_spec() and read_job_spec().
+  // Flags that the text lacks because an older version of dtrain wrote it; they have their old meaning (former_value()
+  // in remembered.h). Only set by parse_job_spec() and read_job_spec().
   std::vector<std::string> older_flags = {};
 
   // True once the scheduler has filled in its part: all processes have joined, and the run has begun.
@@ -64,8 +64,8 @@ Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec);
 uint64_t hash(const JobSpec& spec);
 // The keys whose values differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
-// The same for two texts, which may come from different versions of dtrain. Values of an older version that mean the same
-// are equal. If one of the texts is not a JobSpec, keys that only one of them has count as different.
+// The same for two texts, which may come from different versions of dtrain. Values of an older version that mean the
+// same are equal. If one of the texts is not a JobSpec, keys that only one of them has count as different.
 std::vector<std::string> differing_keys(std::string_view a, std::string_view b);
 // The differences with their values, for a message: "batch-size (run 64, here 128), lr (run 0.1, here 0.05)".
 std::string describe_differences(const JobSpec& run, const JobSpec& here);

@@ -30,7 +30,8 @@ const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-f
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
                       "data-dir",     kNetworkFile,        "path-imglist"};
-// Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file is one.
+// Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file
+// is one.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
 const Row* row_of(std::string_view flag) {

@@ -40,9 +40,9 @@ const std::vector<Row>& rows_that_may_be_stored();
 bool is_remembered(std::string_view flag);
 
 // What a run did whose file lacks this flag. Only for flags that older versions did not store, or whose default has
-// changed since: a run stores them even if they were not given, so that their absence tells that an older version wrote the
-// file. Nullopt: a run that lacks the flag has its default. Whoever adds a flag of the job, or changes the default of one
-// that is remembered, adds the old meaning here.
+// changed since: a run stores them even if they were not given, so that their absence tells that an older version wrote
+// the file. Nullopt: a run that lacks the flag has its default. Whoever adds a flag of the job, or changes the default
+// of one that is remembered, adds the old meaning here.
 std::optional<std::string> former_value(std::string_view flag);
 
 // Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.

@@ -26,8 +26,8 @@ class OverdueWaits {
 
   // A worker's second wait for the same slice is not counted. Add the slices one after the other.
   void add(const Wait& wait);
-  // One line for each worker, by rank, with the workers that any of its slices waits for. The slice that it names is the
-  // one that has waited longest.
+  // One line for each worker, by rank, with the workers that any of its slices waits for. The slice that it names is
+  // the one that has waited longest.
   //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 7); missing: worker 1"
   [[nodiscard]] std::vector<std::string> lines(Clock::time_point now) const;
 

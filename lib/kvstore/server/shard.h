@@ -86,8 +86,8 @@ class ShardSlice;
 class TaskQueue;
 struct Request;
 
-// Fail-stop: the first exception, whether std::bad_alloc or a failed check, may leave a slice half updated. From then on
-// the shard ignores every message, so that no worker receives wrong values, and its process must end.
+// Fail-stop: the first exception, whether std::bad_alloc or a failed check, may leave a slice half updated. From then
+// on the shard ignores every message, so that no worker receives wrong values, and its process must end.
 class Shard final : public ServerEvents {
  public:
   // Code::kUsage: an unknown optimizer, no workers, or a slice that is empty or too large for one message.

@@ -28,8 +28,8 @@ namespace dtrain::kvstore {
 class ShardSlice {
  public:
   // `reports`: this is the slice for options.on_report, on_update, on_rate and ShardCounts::staleness.
-  // `is_damaged`, one for all slices of the shard, is set if an exception leaves a call, which may have done half of its
-  // work. Every later call does nothing.
+  // `is_damaged`, one for all slices of the shard, is set if an exception leaves a call, which may have done half of
+  // its work. Every later call does nothing.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
              std::atomic<bool>& is_damaged);
 
@@ -65,7 +65,8 @@ class ShardSlice {
     std::set<uint32_t> damaged = {};  // and not intact since
   };
 
-  // Carries out the work under the lock. A shard that is damaged does nothing any more, and work that throws damages it.
+  // Carries out the work under the lock. A shard that is damaged does nothing any more, and work that throws damages
+  // it.
   template <class Work>
   void change(const Work& work) DT_EXCLUDES(mutex_);
 

@@ -1,6 +1,6 @@
-// The numbers of one slice on its server: the weights (or a statistic), the optimizer's state, and for each group the sum
-// of its open round and the snapshot that its answers are sent from. It knows nothing of messages, of who waits, or of
-// schemes; ShardSlice tells it what to do. Not thread-safe.
+// The numbers of one slice on its server: the weights (or a statistic), the optimizer's state, and for each group the
+// sum of its open round and the snapshot that its answers are sent from. It knows nothing of messages, of who waits, or
+// of schemes; ShardSlice tells it what to do. Not thread-safe.
 #pragma once
 
 #include <cstdint>

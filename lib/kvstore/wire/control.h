@@ -33,8 +33,8 @@ struct AssignValues {
 struct Regroup {
   std::vector<uint32_t> group_of;  // by worker
 };
-// Worker 0 changes the learning rate. Every slice that belongs to a parameter gets the same change, so all change at the
-// same number of samples.
+// Worker 0 changes the learning rate. Every slice that belongs to a parameter gets the same change, so all change at
+// the same number of samples.
 struct SetRate {
   RateChange change;
 };

@@ -1,5 +1,5 @@
-// Cuts keys into slices and assigns slices to servers. The scheduler computes the table once and puts it into the JobSpec, so
-// all processes use the same one. See docs/protocol.md, "Slices and placement".
+// Cuts keys into slices and assigns slices to servers. The scheduler computes the table once and puts it into the
+// JobSpec, so all processes use the same one. See docs/protocol.md, "Slices and placement".
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,18 @@ struct Slice {
 enum class PlacementRule { kHash, kBalanced };
 
 // First each array is divided among the servers. With S servers, an array of n >= `bigarray_bound` elements is divided
-// into S portions: portion i has round(n/S (i+1)) - round(n/S i) elements, halves rounded away from zero. Empty portions are
-// left out. A smaller array is one portion.
+// into S portions: portion i has round(n/S (i+1)) - round(n/S i) elements, halves rounded away from zero. Empty
+// portions are left out. A smaller array is one portion.
 //   kHash      the portion of key k is on server (k * 9973) mod S; portion i of a divided key on server i
 //   kBalanced  portions by size, largest first, each onto the least loaded server; ties by key and position, then by
 //              server rank
-// Then each portion is cut into slices of kSliceElementsMax elements, with the remainder in the last one. So the largest
-// message does not decide which server holds an element. The slices are returned in order of (key, part).
+// Then each portion is cut into slices of kSliceElementsMax elements, with the remainder in the last one. So the
+// largest message does not decide which server holds an element. The slices are returned in order of (key, part).
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound);
 
-// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Code::kUsage: another text,
-// or a table that place() cannot have made for this number of servers.
+// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Code::kUsage: another
+// text, or a table that place() cannot have made for this number of servers.
 std::string to_text(std::span<const Slice> table);
 Result<std::vector<Slice>> parse_placement(std::string_view text, size_t servers);
 

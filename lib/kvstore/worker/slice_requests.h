@@ -4,9 +4,9 @@
 // Requests are sent by a thread of this object, so that a device that hands over a gradient computes on at once. Waking
 // that thread takes time, so a caller that has nothing else to do, or a thread that waits for answers, sends too.
 //
-// No message has an owner: values are sent from the caller's memory, where they must not change before the answer, which
-// a server sends only after it has received them. Answers are written into the caller's memory. The pipes' threads must
-// therefore end before this object and the memory are destroyed.
+// No message has an owner: values are sent from the caller's memory, where they must not change before the answer,
+// which a server sends only after it has received them. Answers are written into the caller's memory. The pipes'
+// threads must therefore end before this object and the memory are destroyed.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Bytes to and from a client, over a socket that does not block: as they are, or encrypted with OpenSSL. The process must
-// ignore SIGPIPE.
+// Bytes to and from a client, over a socket that does not block: as they are, or encrypted with OpenSSL. The process
+// must ignore SIGPIPE.
 #pragma once
 
 #include <sys/types.h>

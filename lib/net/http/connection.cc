@@ -67,8 +67,8 @@ short Connection::finish() {
   return is_broken_ ? short{0} : discard();
 }
 
-// Takes bytes that nobody reads, such as the body of a request. If the socket were closed while it holds bytes, the client
-// would see a broken connection and might lose the answer.
+// Takes bytes that nobody reads, such as the body of a request. If the socket were closed while it holds bytes, the
+// client would see a broken connection and might lose the answer.
 short Connection::discard() {
   std::array<char, 4096> bytes;
   while (discarded_ < kDiscardedBytesMax) {

@@ -1,5 +1,5 @@
-// The heads of HTTP messages: reads that of a request, writes that of an answer. The library http_parser does the reading;
-// no other file includes it.
+// The heads of HTTP messages: reads that of a request, writes that of an answer. The library http_parser does the
+// reading; no other file includes it.
 #pragma once
 
 #include <cstddef>

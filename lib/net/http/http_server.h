@@ -4,8 +4,8 @@
 // Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
 // threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request has
 // arrived, and one that reads slowly for a few seconds at most, so neither keeps others from being served. An answer is
-// made at most once in `answer_age_max`, however many clients ask for it. Each connection serves one request. The process
-// must ignore SIGPIPE.
+// made at most once in `answer_age_max`, however many clients ask for it. Each connection serves one request. The
+// process must ignore SIGPIPE.
 #pragma once
 
 #include <chrono>

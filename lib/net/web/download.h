@@ -32,8 +32,8 @@ struct Downloaded {
 // from the last byte on if the server can do that, and otherwise from the first. Certificates are verified.
 //
 // Code::kNotFound: the server does not have the file; kUnavailable: it does not answer, or refuses, after all attempts;
-// kData: the file cannot be written, or there is not enough space for it; kPreempted: stopped; kStartup: the module with
-// libcurl cannot be loaded (base/module.h). What was received stays, for the next call.
+// kData: the file cannot be written, or there is not enough space for it; kPreempted: stopped; kStartup: the module
+// with libcurl cannot be loaded (base/module.h). What was received stays, for the next call.
 Result<Downloaded> download(const DownloadOptions& options, const Log& log);
 
 }  // namespace dtrain::net

@@ -21,8 +21,8 @@ struct WebAnswer {
   std::string body;    // at most a MiB of it
 };
 
-// Any status is an answer. Code::kUnavailable: there is none, with the reason; kStartup: the module with libcurl cannot be
-// loaded (base/module.h).
+// Any status is an answer. Code::kUnavailable: there is none, with the reason; kStartup: the module with libcurl cannot
+// be loaded (base/module.h).
 Result<WebAnswer> ask_http(const WebRequest& request);
 
 }  // namespace dtrain::net

@@ -14,9 +14,9 @@ class PngCanvas : public Canvas {
   virtual Result<std::string> finish() = 0;
 };
 
-// `scale`: physical pixels for each pixel. Loads the module dtrain_charts, because Cairo brings nine other libraries and
-// most processes never draw. Code::kUsage if the picture is larger than Cairo can draw; kStartup if the module cannot be
-// loaded (base/module.h).
+// `scale`: physical pixels for each pixel. Loads the module dtrain_charts, because Cairo brings nine other libraries
+// and most processes never draw. Code::kUsage if the picture is larger than Cairo can draw; kStartup if the module
+// cannot be loaded (base/module.h).
 Result<std::unique_ptr<PngCanvas>> make_png_canvas(double width, double height, double scale);
 
 // What the module has.

@@ -17,11 +17,11 @@ struct ParseLogOptions {
   std::vector<std::string> metric_names = {};  // empty: accuracy, or else the only metric of the log, whatever its name
 };
 
-// The table of one log, or of several. Lines may contain anything; memory grows with the number of epochs and of metrics
-// alone: some 24 bytes for each pair of them.
+// The table of one log, or of several. Lines may contain anything; memory grows with the number of epochs and of
+// metrics alone: some 24 bytes for each pair of them.
 //
-// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines of this epoch and
-// this metric, also of several nodes, and "nan" if there is none.
+// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines of this epoch
+// and this metric, also of several nodes, and "nan" if there is none.
 class LogTable {
  public:
   static constexpr size_t kEpochsMax = 1'000'000;
@@ -32,9 +32,9 @@ class LogTable {
 
   // Code::kData: there are more than kEpochsMax epochs, or more than kMetricsMax metrics.
   Result<> add(std::string_view line);
-  // With the columns of MXNet 1.2's program if the log names the metrics, with those of its older ones if it has another
-  // metric instead. Code::kData: no line matches, the log lacks a metric that was asked for, or none was asked for and it
-  // has several, none of them accuracy.
+  // With the columns of MXNet 1.2's program if the log names the metrics, with those of its older ones if it has
+  // another metric instead. Code::kData: no line matches, the log lacks a metric that was asked for, or none was asked
+  // for and it has several, none of them accuracy.
   [[nodiscard]] Result<std::string> text() const;
 
  private:

@@ -57,8 +57,8 @@ struct Run {
   nlohmann::json summary;                                           // summary.json; null if there is none
   std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // by rank and phase
   std::map<int64_t, double> wall_seconds;                           // by rank: until its last line
-  // The newest validation: what worker 0 has written, and what the others have about the same one, as far as their files are
-  // here. nullopt: there is none.
+  // The newest validation: what worker 0 has written, and what the others have about the same one, as far as their
+  // files are here. nullopt: there is none.
   std::optional<telemetry::ClassResults> validation;
   std::vector<Resumption> resumptions;
   std::vector<LogMessage> messages;

@@ -1,5 +1,5 @@
-// Writes events to a file from a thread of its own, so that a slow disk does not slow training down. Nothing that happens
-// to the file ends a training: the first error becomes one warning, and no more events are written.
+// Writes events to a file from a thread of its own, so that a slow disk does not slow training down. Nothing that
+// happens to the file ends a training: the first error becomes one warning, and no more events are written.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct EventWriterOptions {
 // Thread-safe.
 class EventWriter {
  public:
-  // The file is created for the first event. It then says that what older files of the directory have after this event's
-  // step is void, because a resumed run makes these steps again.
+  // The file is created for the first event. It then says that what older files of the directory have after this
+  // event's step is void, because a resumed run makes these steps again.
   explicit EventWriter(EventWriterOptions options);
   ~EventWriter();  // writes all events first
   EventWriter(const EventWriter&) = delete;

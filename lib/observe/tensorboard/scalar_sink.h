@@ -12,8 +12,8 @@
 
 namespace dtrain::observe {
 
-// Where TensorBoard shows a value: "train/accuracy", "time/forward_s". Values over whole epochs make curves of their own:
-// "train_epoch/accuracy". Nullopt: it makes no curve.
+// Where TensorBoard shows a value: "train/accuracy", "time/forward_s". Values over whole epochs make curves of their
+// own: "train_epoch/accuracy". Nullopt: it makes no curve.
 std::optional<std::string> scalar_tag(const telemetry::Value& value);
 
 class ScalarSink final : public telemetry::Sink {

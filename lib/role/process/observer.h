@@ -32,8 +32,8 @@ class Observer {
   static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
   // Of a process that knows only itself: it serves its own metrics and has no page.
   static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
-  // Both listen and log the address. Null without --metrics-addr. Code::kStartup as HttpServer::start; kUsage: an address
-  // that cannot be read; kDenied: an address beyond loopback without a token.
+  // Both listen and log the address. Null without --metrics-addr. Code::kStartup as HttpServer::start; kUsage: an
+  // address that cannot be read; kDenied: an address beyond loopback without a token.
 
   ~Observer();
   Observer(const Observer&) = delete;

@@ -25,8 +25,8 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left);
 
 // Writes summary.json from the metrics of the process, complete but for what only the launcher knows, and logs how the
-// run ended. Returns the exit code of a run that finished (0) or was stopped (75), and the Error of `outcome` if the run
-// failed. `conclusion`: empty in a job of several processes, where the scheduler draws it.
+// run ended. Returns the exit code of a run that finished (0) or was stopped (75), and the Error of `outcome` if the
+// run failed. `conclusion`: empty in a job of several processes, where the scheduler draws it.
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const Result<train::TrainOutcome>& outcome,
                        Clock::time_point started, const observe::Conclusion& conclusion = {});
 
@@ -37,8 +37,8 @@ observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, 
 observe::JobForm job_form(const Process& process, const job::JobFlags& flags);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
-// error, the peak memory of the processes, and what the scheduler has found out (job/process/scheduler_lines.h). Creates the
-// file if no worker has written it.
+// error, the peak memory of the processes, and what the scheduler has found out (job/process/scheduler_lines.h).
+// Creates the file if no worker has written it.
 struct JobEnd {
   std::string job;  // its name, as `dtrain ps` shows it
   int exit_code = 0;

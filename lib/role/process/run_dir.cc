@@ -148,8 +148,8 @@ Result<> RunDir::make(const std::string& directory) {
 }
 
 // The lock is that of the directory itself, because a run has no file that stays the same from its start to its end. It
-// ends with the process however that ends. On a file system that cannot lock directories, such as NFS, a job is known by
-// the lock that its worker 0 has on the metrics file.
+// ends with the process however that ends. On a file system that cannot lock directories, such as NFS, a job is known
+// by the lock that its worker 0 has on the metrics file.
 Result<> RunDir::lock(const std::optional<Resumed>& resumed) {
   lock_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const bool is_taken = lock_.open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -79,8 +79,8 @@ class RunDir {
   std::optional<std::filesystem::file_time_type> metrics_before_;  // when the metrics file was written last
 };
 
-// Makes the directory of the checkpoints and checks that it is writable, for worker 0 of a job, before its first step. claim
-// does so on the host where it runs, which may be another one.
+// Makes the directory of the checkpoints and checks that it is writable, for worker 0 of a job, before its first step.
+// claim does so on the host where it runs, which may be another one.
 Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir);
 
 // Writes the complete JobSpec into the directory. What --resume has to remember is kept if the directory has it, and is

@@ -37,7 +37,8 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Shows how the job goes: to a launcher in lines that it reads, to a person in words. Of findings the log has the words.
+// Shows how the job goes: to a launcher in lines that it reads, to a person in words. Of findings the log has the
+// words.
 class Screen {
  public:
   Screen(bool has_launcher, Log log) : has_launcher_(has_launcher), log_(std::move(log)) {}

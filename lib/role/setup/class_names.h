@@ -10,8 +10,8 @@
 
 namespace dtrain::role {
 
-// Names by class. Takes the rest of a line behind an id such as n01440764, as in ImageNet's synset.txt. Code::kNotFound:
-// there is no such file.
+// Names by class. Takes the rest of a line behind an id such as n01440764, as in ImageNet's synset.txt.
+// Code::kNotFound: there is no such file.
 Result<std::vector<std::string>> read_class_names(const std::string& path);
 
 // The names in the first of these directories whose synset.txt has one for each class; empty if none has. A file for

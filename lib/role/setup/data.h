@@ -25,8 +25,8 @@ images::Distortion distortion_of(const job::AugmentFlags& augment);
 
 // How the data set is opened, as the flags say.
 data::DataOptions data_options(const job::Flags& flags);
-// The synthetic data of --benchmark 1, drawn for `rank`. It is one data set for all workers, so that shares work as usual:
-// each worker draws its own data into its share.
+// The synthetic data of --benchmark 1, drawn for `rank`. It is one data set for all workers, so that shares work as
+// usual: each worker draws its own data into its share.
 data::SyntheticOptions synthetic_options(const job::JobFlags& flags, uint32_t rank);
 
 // The files that --data-dir and the related flags name, by their names alone; a data set without a name is recognized
@@ -35,15 +35,15 @@ Result<data::Located> locate_data(const job::Flags& flags);
 
 // The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
-// Looks for the files that the data flags name, for a job whose processes all run on this host. Returns whether there is
-// validation data. Fails as locate_data does, and with Code::kNotFound for a list of labels that is not there.
+// Looks for the files that the data flags name, for a job whose processes all run on this host. Returns whether there
+// is validation data. Fails as locate_data does, and with Code::kNotFound for a list of labels that is not there.
 Result<bool> check_data_files(const job::Flags& flags);
 // Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
 Result<> apply_own_data_set(job::Flags& flags);
 // "images (3, 28, 28), mean 123.68,116.779,103.939, deviation 1, scale 1": what the network is given.
 std::string pixels_text(const job::Flags& flags);
-// Logs what was found and how it is given to the network, and writes RUN_DIR/synset.txt, with the names of the classes by
-// label, if the data set has such names. `flags` are complete.
+// Logs what was found and how it is given to the network, and writes RUN_DIR/synset.txt, with the names of the classes
+// by label, if the data set has such names. `flags` are complete.
 Result<> introduce_data(const job::Flags& flags, const data::DataSets& data, const std::string& run_dir,
                         const Log& log);
 

@@ -10,9 +10,9 @@
 
 namespace dtrain::role {
 
-// Loads the module at `path`, or by default the program's own; it has at least one device. Code::kDevice, with the reason
-// and how to train without GPUs, if the file, a CUDA library that it needs, the driver or a device is missing. A loaded
-// module stays until the process ends, because CUDA's libraries run threads of their own.
+// Loads the module at `path`, or by default the program's own; it has at least one device. Code::kDevice, with the
+// reason and how to train without GPUs, if the file, a CUDA library that it needs, the driver or a device is missing. A
+// loaded module stays until the process ends, because CUDA's libraries run threads of their own.
 Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path = kCudaModule.file);
 
 }  // namespace dtrain::role

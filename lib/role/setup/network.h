@@ -30,8 +30,8 @@ Result<int64_t> classes_of_file(const job::NetworkFlags& flags);
 // The image that the network's symbol file says it takes, [c, h, w]; empty if it does not say.
 Result<std::vector<int64_t>> stated_image(const job::NetworkFlags& flags);
 
-// Sets the flags that the network's file and the data set decide, where they are not given: the shape of the images, the
-// number of classes, the type of the data and their mean. For a process that has the data files.
+// Sets the flags that the network's file and the data set decide, where they are not given: the shape of the images,
+// the number of classes, the type of the data and their mean. For a process that has the data files.
 Result<> complete_flags(job::Flags& flags);
 
 // --initializer, also before it is resolved.

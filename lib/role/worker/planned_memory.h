@@ -1,5 +1,5 @@
-// The memory that the processes of a job will take on one host, as the memory plans of the compiled network say, and the
-// largest batch that fits. memory_need.h has a lower bound, which costs nothing.
+// The memory that the processes of a job will take on one host, as the memory plans of the compiled network say, and
+// the largest batch that fits. memory_need.h has a lower bound, which costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -50,12 +50,13 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 // same; else it is empty.
 Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMemory& plan, const UsableMemory& memory);
 
-// The same before anything is compiled. A job whose lower bound (memory_need.h) is far below the host's memory fits, and
-// is not compiled for this. Jobs on GPUs are not judged.
+// The same before anything is compiled. A job whose lower bound (memory_need.h) is far below the host's memory fits,
+// and is not compiled for this. Jobs on GPUs are not judged.
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory);
 
-// The largest batch from `least` up to, but without `too_large` that needs no more than `limit`; 0 if there is none. The
-// need is about linear in the batch; it is asked for a few times, and the result may be smaller by a few in a thousand.
+// The largest batch from `least` up to, but without `too_large` that needs no more than `limit`; 0 if there is none.
+// The need is about linear in the batch; it is asked for a few times, and the result may be smaller by a few in a
+// thousand.
 struct BatchRange {
   int64_t least = 1, too_large = 1;
   double too_large_bytes = 0;

@@ -133,8 +133,8 @@ Result<> Training::compile() {
   return {};
 }
 
-// Of processes on CPU devices, now that the executors tell their bytes. A launcher on this host has checked the same, and
-// has warned.
+// Of processes on CPU devices, now that the executors tell their bytes. A launcher on this host has checked the same,
+// and has warned.
 Result<> Training::check_memory() {
   if (!setup_.process.flags.device.gpus.empty()) return {};
   double activations = 0;

@@ -109,8 +109,8 @@ TEST_CASE("parameters on the device learn with the bits of those on the host", "
   check_bits(Type::kFloat32, {0, 2, 4});
 }
 
-// From the third step on the device replays a graph, while the correction of adam changes with every step, and lbsgd only
-// changes the weights in every second one.
+// From the third step on the device replays a graph, while the correction of adam changes with every step, and lbsgd
+// only changes the weights in every second one.
 TEST_CASE("every optimizer works on the device", "[cuda][exec]") {
   for (const char* rule : {"adam", "rmsprop@v0.7"}) check_bits(Type::kFloat32, {0, 2, 4}, {.name = rule});
   for (const double lars : {0, 1}) {

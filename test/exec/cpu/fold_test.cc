@@ -15,8 +15,8 @@ using namespace dtrain::exec;
 
 namespace {
 
-// Weights and statistics of the graph, with the statistics of one batch, and random values where the initial ones, 0 and
-// 1, would hide a mistake.
+// Weights and statistics of the graph, with the statistics of one batch, and random values where the initial ones, 0
+// and 1, would hide a mistake.
 std::unique_ptr<Executor> trained(const graph::Graph& graph, const Options& options, const Batch& batch) {
   auto executor = make_cpu_backend()->compile(graph, options).value();
   REQUIRE(optim::initialize({}, executor->parameters(), 1));

@@ -86,7 +86,8 @@ TEST_CASE("a repeated push is dropped and answered", "[kvstore]") {
   CHECK(talk.shard->counts().duplicates == 2);
 }
 
-// A large slice's update is left to the shard's own threads. Here no thread has reached it when the next messages arrive.
+// A large slice's update is left to the shard's own threads. Here no thread has reached it when the next messages
+// arrive.
 TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.threads = 1;

@@ -16,8 +16,8 @@ namespace {
 
 // The shapes of MXNet's nightly test: small, sliced (above the bound of 1,000,000), and with an odd size.
 const std::vector<Shape> kNightlyShapes = {{2, 3}, {1200, 1200}, {1211, 1211}};
-// How many processes share them. Under ThreadSanitizer a pass over such an array is so slow that the hardest case has to
-// stand for all.
+// How many processes share them. Under ThreadSanitizer a pass over such an array is so slow that the hardest case has
+// to stand for all.
 #ifdef __SANITIZE_THREAD__
 const std::vector<uint32_t> kWorkerCounts = {7}, kServerCounts = {3};
 #else

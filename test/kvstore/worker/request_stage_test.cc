@@ -30,8 +30,8 @@ TEST_CASE("an answer that comes while the request is still sent counts when it h
   CHECK(stage.on(Event::kSent) == Action::kClose);
 }
 
-// Against counters: a thread that sends, a connection that breaks at any time, and answers to what has arrived. Messages
-// that are sent on a connection that breaks before they are sent to their end are lost.
+// Against counters: a thread that sends, a connection that breaks at any time, and answers to what has arrived.
+// Messages that are sent on a connection that breaks before they are sent to their end are lost.
 TEST_CASE("under random breaks each request is sent by one thread at a time and closed exactly once", "[kvstore]") {
   int all = 0;
   for (uint64_t seed = 0; seed < 2000; seed++) {
