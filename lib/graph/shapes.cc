@@ -292,6 +292,7 @@ Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
 Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed, std::span<const Shape> given) {
   if (needed.size() == given.size()) return {};
   std::vector<std::string> names;
+  names.reserve(needed.size());
   for (const VariableId id : needed) names.push_back(graph.variables()[id].name);
   return fail(Code::kUsage, "the network has {} inputs ({}), but the data have {}", names.size(),
               fmt::join(names, ", "), given.size());
@@ -307,6 +308,7 @@ std::vector<LabelInfo> find_labels(const Graph& graph, const std::vector<NodeId>
     known->second = std::min(known->second, shapes.output[id][0]);
   }
   std::vector<LabelInfo> labels;
+  labels.reserve(classes.size());
   for (const auto& [id, fewest] : classes) labels.push_back({id, graph.variables()[id].name, fewest});
   return labels;
 }

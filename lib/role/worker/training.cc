@@ -24,7 +24,7 @@ std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
 
 }  // namespace
 
-Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
+Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, const MakeStore& make_store) {
   DT_TRY_VOID(role::check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.host.workers));
   std::vector<size_t> bucket_begin = plan_buckets(setup.process.flags, setup.network);
   DT_TRY(TrainingOptions options, training_options({.flags = setup.process.flags,
@@ -37,12 +37,12 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                                                     .resumed = setup.process.resumed,
                                                     .rank = setup.coordinator.rank(),
                                                     .keeps_weights = setup.keeps_weights}));
-  std::unique_ptr<Training> training(new Training(std::move(setup), std::move(bucket_begin), std::move(options)));
+  std::unique_ptr<Training> training(new Training(setup, std::move(bucket_begin), std::move(options)));
   DT_TRY_VOID(training->compile());
   DT_TRY_VOID(training->check_memory());
   DT_TRY_VOID(training->make_store(make_store));
   training->open_loaders();
-  TrainingSetup& parts = training->setup_;
+  const TrainingSetup& parts = training->setup_;
   train::TrainSpec spec = training->options_.trainer;
   if (parts.keeps_weights && !spec.start_from && parts.coordinator.rank() == 0) {
     DT_TRY(spec.pretrained, pretrained_params(parts.process.flags.loop));
@@ -73,8 +73,8 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   return training;
 }
 
-Training::Training(TrainingSetup setup, std::vector<size_t> bucket_begin, TrainingOptions options)
-    : setup_(std::move(setup)),
+Training::Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin, TrainingOptions options)
+    : setup_(setup),
       bucket_begin_(std::move(bucket_begin)),
       options_(std::move(options)),
       pacer_(std::chrono::duration<double, std::milli>(

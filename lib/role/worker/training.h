@@ -50,7 +50,7 @@ class Training {
  public:
   // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes do not match. Also
   // fails as make_store does.
-  static Result<std::unique_ptr<Training>> build(TrainingSetup setup, const MakeStore& make_store);
+  static Result<std::unique_ptr<Training>> build(const TrainingSetup& setup, const MakeStore& make_store);
 
   // Trains to the end of the job. Called once.
   Result<train::TrainOutcome> run();
@@ -58,7 +58,7 @@ class Training {
   void cancel(const Error& error);
 
  private:
-  Training(TrainingSetup setup, std::vector<size_t> bucket_begin, TrainingOptions options);
+  Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin, TrainingOptions options);
   [[nodiscard]] telemetry::Timeline* timeline() const { return &setup_.process.tracer->timeline(); }
   Result<> compile();
   Result<> check_memory();
