@@ -5,7 +5,6 @@
 #include "base/console.h"
 #include "cluster/cluster.h"
 #include "job/process/people.h"
-#include "job/process/process_environment.h"
 #include "job/process/token.h"
 #include "launch/foreground.h"
 #include "launch/job_record.h"
@@ -18,15 +17,6 @@
 namespace dtrain::cmd {
 
 namespace {
-
-Result<launch::Variables> variables_of(const Call& call, const job::LaunchFlags& flags) {
-  launch::Variables variables;
-  DT_TRY(variables.scheduler, job::process_environment(flags, job::Role::kScheduler, call.environment));
-  DT_TRY(variables.server, job::process_environment(flags, job::Role::kServer, call.environment));
-  DT_TRY(variables.worker, job::process_environment(flags, job::Role::kWorker, call.environment));
-  variables.forwarded = job::forwarded_environment(call.environment);
-  return variables;
-}
 
 constexpr const char* kUnknownHost = "HOST";
 
@@ -99,7 +89,7 @@ Result<Places> places_of(const Call& call, const job::Flags& flags, Missing miss
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
   DT_TRY(const std::string executable, proc::this_executable());
   DT_TRY(const std::string token, job::token_of(setting.flags.launch));
-  DT_TRY(launch::Variables variables, variables_of(call, setting.flags.launch));
+  DT_TRY(launch::Variables variables, launch::variables_of(setting.flags.launch, call.environment));
   DT_TRY(const std::string address, scheduler_address(setting.flags, setting.places, setting.missing));
   const bool is_known = setting.places.are_known;
   const launch::JobSetting job{.executable = executable,

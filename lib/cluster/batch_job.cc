@@ -13,6 +13,7 @@
 #include "cluster/yarn_spec.h"
 #include "job/flags/flags.h"
 #include "job/process/token.h"
+#include "launch/make_job.h"
 
 namespace dtrain::cluster {
 
@@ -38,17 +39,6 @@ Result<BatchRequest> request_of(const UserCommand& command, const std::string& l
 Result<std::string> token_for(const job::Flags& flags) {
   DT_TRY(std::string token, job::token_of(flags.launch));
   return token.empty() ? job::make_token() : token;
-}
-
-struct Exports {
-  Words all, server, worker;
-};
-Result<Exports> exports_of(const UserCommand& command) {
-  Exports exports;
-  DT_TRY(exports.all, job::process_environment(command.flags.launch, job::Role::kScheduler, command.environment));
-  DT_TRY(exports.server, job::process_environment(command.flags.launch, job::Role::kServer, command.environment));
-  DT_TRY(exports.worker, job::process_environment(command.flags.launch, job::Role::kWorker, command.environment));
-  return exports;
 }
 
 Result<std::string> slurm_file(const UserCommand& command) {
@@ -82,7 +72,7 @@ Result<std::string> sge_file(const UserCommand& command) {
 Result<std::string> yarn_file(const UserCommand& command) {
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
-  DT_TRY(const Exports exports, exports_of(command));
+  DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));
   const std::string name = dns_label(request.name);
   NodeScript node{.nodes = request.nodes,
                   .servers = command.flags.job.num_servers,
@@ -93,7 +83,7 @@ Result<std::string> yarn_file(const UserCommand& command) {
                   .run_dir = proc::shell_line(
                       {command.flags.launch.run_dir.empty() ? "runs/" + name : command.flags.launch.run_dir}),
                   .command = {command.flags.batch.image.empty() ? request.command.front() : "dtrain"},
-                  .exports = exports.all,
+                  .exports = exports.scheduler,
                   .server_exports = exports.server,
                   .worker_exports = exports.worker};
   for (std::string& word : process_flags(command.arguments)) node.command.push_back(std::move(word));
@@ -133,7 +123,7 @@ Result<std::string> batch_file(const std::string& system, const UserCommand& com
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix) {
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
-  DT_TRY(const Exports exports, exports_of(command));
+  DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));
   const bool is_named = !command.flags.batch.job_name.empty();
   const std::string name = is_named ? request.name : dns_label(request.name) + suffix;
   KubernetesJob job{.name = name, .manifests = {}, .pods = request.nodes};
@@ -144,7 +134,7 @@ Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::stri
                                               .stop_time = request.stop_time,
                                               .arguments = command.arguments,
                                               .network = request.network,
-                                              .exports = exports.all,
+                                              .exports = exports.scheduler,
                                               .server_exports = exports.server,
                                               .worker_exports = exports.worker}));
   return job;

@@ -287,6 +287,15 @@ std::string names_of(const std::vector<std::string>& environment) {
 
 }  // namespace
 
+Result<Variables> variables_of(const job::LaunchFlags& flags, const job::Environment& environment) {
+  Variables variables;
+  DT_TRY(variables.scheduler, job::process_environment(flags, job::Role::kScheduler, environment));
+  DT_TRY(variables.server, job::process_environment(flags, job::Role::kServer, environment));
+  DT_TRY(variables.worker, job::process_environment(flags, job::Role::kWorker, environment));
+  variables.forwarded = job::forwarded_environment(environment);
+  return variables;
+}
+
 std::string job_name(const std::string& run_dir) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
   const std::filesystem::path path(run_dir);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "job/process/host_file.h"
+#include "job/process/process_environment.h"
 #include "launch/agent_starter.h"
 #include "launch/supervisor.h"
 
@@ -23,6 +24,9 @@ struct Variables {
   std::vector<std::string> scheduler = {}, server = {}, worker = {};  // given by the user for the role
   std::vector<std::string> forwarded = {};                            // of this process, for other hosts
 };
+
+// Those that the flags and the environment of this process give.
+Result<Variables> variables_of(const job::LaunchFlags& flags, const job::Environment& environment);
 
 struct JobSetting {
   std::string executable;                    // absolute path

@@ -41,7 +41,7 @@ using Event = std::variant<OutputLine, ProcessEnd>;
 struct ChildrenOptions {
   std::chrono::milliseconds kill_after{1000};  // between TERM and KILL after this process has died
   LineEnds stdout_ends = LineEnds::kNewline;
-  // Removed after that, first the file; empty: nothing.
+  // A file and the directory that it is in, which are removed after that; empty: none.
   std::string leftover_file = {}, leftover_directory = {};
 };
 

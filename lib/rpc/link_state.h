@@ -45,7 +45,7 @@ class LinkState {
 
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool has_been_open() const { return has_been_open_; }
-  // When open() or is_overdue() will say something else.
+  // The earliest time at which open() or is_overdue() can return something else.
   [[nodiscard]] Time due() const;
   // Whether the link is lost for longer than the limit.
   [[nodiscard]] bool is_overdue(Time now) const;
