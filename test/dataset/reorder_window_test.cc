@@ -8,7 +8,6 @@
 #include "support/patience.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using dtrain::test::must;
 
 namespace {
@@ -94,8 +93,8 @@ TEST_CASE("results that were handed out leave room for others", "[data]") {
 TEST_CASE("after stop() no thread waits or begins an item", "[data]") {
   ReorderWindow window(0, 10, 1, 100);
   REQUIRE(window.take() == 0u);
-  std::thread waits([&] { CHECK(!window.take()); });
+  auto waits = std::async(std::launch::async, [&] { return window.take(); });
   window.stop();
-  waits.join();
+  CHECK(!waits.get());
   CHECK(!window.take());
 }

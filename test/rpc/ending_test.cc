@@ -19,7 +19,8 @@ TEST_CASE("each barrier adds the workers' numbers in rank order", "[rpc]") {
     sums.push_back(std::async(std::launch::async, [&job, &values, rank] {
       std::vector<double> last;
       for (int i = 0; i < 20; i++) last = job[rank].client->sum("loss", values[rank]).value();
-      CHECK(job[rank].client->sum("empty", {}).value().empty());
+      const std::vector<double> empty = job[rank].client->sum("empty", {}).value();
+      last.insert(last.end(), empty.begin(), empty.end());
       return last;
     }));
   }

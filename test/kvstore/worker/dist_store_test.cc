@@ -337,16 +337,15 @@ TEST_CASE("a wait has a name and ends when it is canceled", "[kvstore]") {
   Cluster patient({.workers = 2, .parameters = {{4}, {5}}, .rule = plain_rule(1)});
   patient.initialize();
   REQUIRE(patient.store(0).gradient_ready(0, 0, 1).has_value());
-  std::thread waiter([&] {
-    const Result<> cancelled = patient.store(0).wait_for_weights(0);
-    CHECK_FALSE(cancelled.has_value());
-    CHECK(cancelled.error().message == "worker 1 was lost");
-  });
+  Result<> outcome;
+  std::thread waiter([&] { outcome = patient.store(0).wait_for_weights(0); });
   dtrain::test::await([&] { return !patient.waits().open().empty(); });
   CHECK(patient.waits().open().at(0).name == "weights: key 0 slice 0 version 1 on server 0 and 1 more");
   patient.store(0).cancel({Code::kPeerLost, "worker 1 was lost", {}});
   patient.store(0).cancel({Code::kPeerLost, "a later one", {}});
   waiter.join();
+  REQUIRE_FALSE(outcome.has_value());
+  CHECK(outcome.error().message == "worker 1 was lost");
   CHECK(patient.store(0).times().wait_s > 0);
   CHECK(patient.store(0).gradient_ready(0, 1, 1).error().message == "worker 1 was lost");
 }
