@@ -13,7 +13,7 @@
 #include "job/process/token.h"
 #include "launch/foreground.h"
 #include "notes.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 #include "role/process/run_dir.h"
 
 namespace dtrain::cmd {

@@ -54,7 +54,7 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
       {.name = "profile",
        .help =
            "also print where the time goes: for each step of each node its time, GFLOP/s, GB/s, and the share of what "
-           "the machine's cores, or the GPU, or their memory can do at most; with --bound also the time of oneDNN's "
+           "the host's cores, or the GPU, or their memory can do at most; with --bound also the time of oneDNN's "
            "primitive alone",
        .bind = DT_FIELD(BenchTrainOptions, bench.profile)},
       json_row(DT_FIELD(BenchTrainOptions, json)),

@@ -15,12 +15,12 @@ job::FlagTable<DataGetOptions> data_get_flags() {
   return {{
       {.name = "out",
        .value = "DIR",
-       .help = "folder for the data set",
+       .help = "directory for the data set",
        .bind = DT_FIELD(DataGetOptions, out),
        .default_text = "data/NAME"},
       {.name = "url",
        .value = "ADDRESS",
-       .help = "address of the folder with the published files: http, https, or file:///FOLDER",
+       .help = "address of the directory with the published files: http, https, or file:///DIRECTORY",
        .bind = DT_FIELD(DataGetOptions, url),
        .default_text = "that of the data set's authors; imagenet has none"},
       {.name = "checksums",
@@ -28,13 +28,13 @@ job::FlagTable<DataGetOptions> data_get_flags() {
        .bind = DT_FIELD(DataGetOptions, checks)},
       {.name = "resize",
        .value = "N",
-       .help = "imagenet: resize training pictures to a shorter edge of N pixels; 0 keeps the size",
+       .help = "imagenet: resize training images to a shorter edge of N pixels; 0 keeps the size",
        .bind = DT_FIELD(DataGetOptions, resize),
        .min = 0,
        .max = job::kImageEdgeMax},
       {.name = "val-resize",
        .value = "N",
-       .help = "imagenet: the same for validation pictures",
+       .help = "imagenet: the same for validation images",
        .bind = DT_FIELD(DataGetOptions, val_resize),
        .min = 0,
        .max = job::kImageEdgeMax},
@@ -47,7 +47,7 @@ job::FlagTable<DataGetOptions> data_get_flags() {
       {.name = "num-thread",
        .aliases = {"--num_thread", "--threads"},
        .value = "N",
-       .help = "number of threads that encode pictures",
+       .help = "number of threads that encode images",
        .bind = DT_FIELD(DataGetOptions, threads),
        .default_text = "cores of the host",
        .min = 1,
@@ -61,11 +61,11 @@ constexpr const char* kDataGetUsage =
     "download that was ended is continued by the same command. FLAGS are:";
 
 // The command that trains with the data set, for the last line.
-std::string training_command(const std::string& name, const std::string& folder) {
+std::string training_command(const std::string& name, const std::string& directory) {
   const std::string network = name == "mnist"      ? "lenet"
                               : name == "imagenet" ? "resnet --num-layers 50"
                                                    : "inception-bn-28-small";
-  return fmt::format("dtrain --preset {} --network {} --data-dir {}", name, network, folder);
+  return fmt::format("dtrain --preset {} --network {} --data-dir {}", name, network, directory);
 }
 
 Result<ToolLine<DataGetOptions>> read_data_get(const Call& call) {

@@ -25,11 +25,11 @@ struct DataStatOptions {
 job::FlagTable<DataStatOptions> data_stat_flags() {
   return {{
       {.name = "decode",
-       .help = "decode every picture, to find damage behind the headers",
+       .help = "decode every image, to find damage behind the headers",
        .bind = DT_FIELD(DataStatOptions, stat.decodes)},
       {.name = "sheet",
        .value = "N",
-       .help = "write the first N training pictures of an epoch as one PNG, changed as TRAINING-FLAGS say; instead of "
+       .help = "write the first N training images of an epoch as one PNG, changed as TRAINING-FLAGS say; instead of "
                "the statistics",
        .bind = DT_FIELD(DataStatOptions, sheet, "0"),
        .default_text = "off",
@@ -37,7 +37,7 @@ job::FlagTable<DataStatOptions> data_stat_flags() {
        .max = 10'000},
       {.name = "npy",
        .value = "N",
-       .help = "write the same pictures, normalized, as one NumPy array of float32 [N, channels, height, width]",
+       .help = "write the same images, normalized, as one NumPy array of float32 [N, channels, height, width]",
        .bind = DT_FIELD(DataStatOptions, npy, "0"),
        .default_text = "off",
        .min = 1,
@@ -52,9 +52,9 @@ job::FlagTable<DataStatOptions> data_stat_flags() {
 }
 
 constexpr const char* kDataStatUsage =
-    "dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"
+    "dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
-    "records are broken. With --sheet or --npy, writes training pictures as\n"
+    "records are broken. With --sheet or --npy, writes training images as\n"
     "TRAINING-FLAGS (dtrain --help images) change them, among them --image-shape and\n"
     "--seed. FLAGS are:";
 
@@ -82,8 +82,8 @@ Result<int> print_stat(const std::vector<std::string>& names, DataStatOptions op
   return 0;
 }
 
-Result<int> write_pictures(const std::vector<std::string>& names, const MixedLine<DataStatOptions>& line,
-                           const Call& call, const Log& log) {
+Result<int> write_images(const std::vector<std::string>& names, const MixedLine<DataStatOptions>& line,
+                         const Call& call, const Log& log) {
   const DataStatOptions& options = line.options;
   if (options.sheet > 0 && options.npy > 0) {
     return fail(Code::kUsage, "--sheet and --npy write different files: give one of them");
@@ -120,7 +120,7 @@ Result<int> data_stat(const Call& call) {
     return fail(Code::kUsage, "usage: {}", usage.substr(0, usage.find('\n')));
   }
   const Log log = tool_log("stat", call);
-  if (line.options.sheet > 0 || line.options.npy > 0) return write_pictures(names, line, call, log);
+  if (line.options.sheet > 0 || line.options.npy > 0) return write_images(names, line, call, log);
   if (!line.options.out.empty()) return fail(Code::kUsage, "--out has a use only with --sheet N or --npy N");
   if (!line.job.empty()) {
     return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N or --npy N", line.job[0]);

@@ -36,7 +36,7 @@ job::FlagTable<DoctorOptions> doctor_flags() {
 
 constexpr const char* kDoctorUsage =
     "dtrain doctor [-H FILE] [-i NAME] [--perf] [--json] [JOB-FLAGS]\n"
-    "Examines this machine and the hosts of a job, and prints what is wrong and what\n"
+    "Examines this host and the hosts of a job, and prints what is wrong and what\n"
     "to do about it. JOB-FLAGS are the flags of training (dtrain help train): with\n"
     "them it also looks at the data, the memory and the GPUs that the job needs.\n"
     "Nothing is trained. Exit code: 0 if no check failed, 1 if one did, 3 if a host\n"
@@ -134,7 +134,7 @@ bool is_address(const std::string& host) {
   return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-// Where the hosts reach this machine, and the names of the hosts.
+// Where the hosts reach this host, and the names of the hosts.
 struct Meeting {
   std::string address = {};  // empty: unknown, or no other hosts
   std::string address_error = {};

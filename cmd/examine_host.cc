@@ -21,7 +21,7 @@ job::FlagTable<ExamineHostOptions> examine_host_flags() {
        .bind = DT_FIELD(ExamineHostOptions, side.names, "none")},
       {.name = "launcher",
        .value = "HOST",
-       .help = "address of the machine that asks",
+       .help = "address of the host that asks",
        .bind = DT_FIELD(ExamineHostOptions, side.launcher, "none")},
       {.name = "perf", .help = "measure the disk and the decoders", .bind = DT_FIELD(ExamineHostOptions, side.perf)},
       {.name = "contact",

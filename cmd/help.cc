@@ -66,7 +66,7 @@ std::vector<std::string> subjects() {
 
 std::string first_screen(const Commands& commands) {
   std::string text =
-      "dtrain trains image classifiers, on one machine or on a cluster.\n"
+      "dtrain trains image classifiers, on one host or on a cluster.\n"
       "usage: dtrain [train] FLAGS, or dtrain COMMAND ARGUMENTS\n\n"
       "Commands (dtrain help COMMAND shows the arguments of one):\n";
   for (const FirstCommand& first : first_commands()) {
@@ -103,7 +103,7 @@ std::string command_lines(const Commands& commands, const std::string& word) {
 }
 
 std::string everything(const Commands& commands) {
-  return "dtrain trains image classifiers, on one machine or on a cluster. --help (-h)\n"
+  return "dtrain trains image classifiers, on one host or on a cluster. --help (-h)\n"
          "after a sub-command shows its flags.\n" +
          command_lines(commands, "") + "\nFlags of dtrain train:\n" + job::help_text();
 }
@@ -175,7 +175,7 @@ int print_examples() {
       "dtrain trains image classifiers. It needs arguments, for example:\n"
       "  dtrain data get mnist                                    download a data set into data/mnist\n"
       "  dtrain --network lenet --data-dir data/mnist             train on it, in this process\n"
-      "  dtrain -n 2 --network lenet --data-dir data/mnist        start a job of two workers on this machine\n"
+      "  dtrain -n 2 --network lenet --data-dir data/mnist        start a job of two workers on this host\n"
       "  dtrain report runs/*                                     write a page about the runs\n"
       "  dtrain help predict                                      show how to classify images with a run's network\n"
       "dtrain --help shows the commands and flags that most people need.\n",

@@ -91,8 +91,8 @@ std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   };
 }
 
-// Flags of the pictures that records hold.
-std::vector<job::FlagRow<Im2recOptions>> im2rec_picture_rows() {
+// Flags of the images that records hold.
+std::vector<job::FlagRow<Im2recOptions>> im2rec_image_rows() {
   return {
       {.name = "resize",
        .value = "N",
@@ -133,7 +133,7 @@ std::vector<job::FlagRow<Im2recOptions>> im2rec_picture_rows() {
       {.name = "restart-interval",
        .aliases = {"--restart_interval"},
        .value = "N",
-       .help = "write a restart marker after every N rows of a JPEG's blocks, so that a part of the picture can be "
+       .help = "write a restart marker after every N rows of a JPEG's blocks, so that a part of the image can be "
                "decoded without the rest; with --pass-through, the files are rewritten without loss",
        .bind = DT_FIELD(Im2recOptions, pack.restart_interval),
        .default_text = "0: none",
@@ -162,7 +162,7 @@ job::FlagTable<Im2recOptions> im2rec_flags() {
                   .bind = DT_FIELD(Im2recOptions, pack.threads),
                   .min = 1,
                   .max = job::kThreadsMax});
-  for (job::FlagRow<Im2recOptions>& row : im2rec_picture_rows()) rows.push_back(std::move(row));
+  for (job::FlagRow<Im2recOptions>& row : im2rec_image_rows()) rows.push_back(std::move(row));
   return {std::move(rows)};
 }
 

@@ -1,4 +1,4 @@
-// `dtrain kill JOB`: ends the processes of one of this user's jobs, on this machine and on others.
+// `dtrain kill JOB`: ends the processes of one of this user's jobs, on this host and on others.
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <set>
@@ -6,7 +6,7 @@
 #include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 #include "recorded_jobs.h"
 
 namespace dtrain::cmd {

@@ -117,7 +117,7 @@ std::string exit_text() {
 
 std::string manual_page(const std::vector<CommandHelp>& commands, std::string_view version) {
   std::string text = fmt::format(".TH DTRAIN 1 \"\" \"dtrain {}\" \"User Commands\"\n", escaped(version));
-  text += ".SH NAME\ndtrain \\- train image classifiers on one machine or on a cluster\n.SH SYNOPSIS\n.nh\n.ad l\n";
+  text += ".SH NAME\ndtrain \\- train image classifiers on one host or on a cluster\n.SH SYNOPSIS\n.nh\n.ad l\n";
   for (const CommandHelp& command : commands) text += synopsis(command);
   text +=
       ".SH DESCRIPTION\n"

@@ -40,9 +40,9 @@ std::vector<job::FlagRow<Options>> model_rows() {
   };
 }
 
-// How pictures are read and computed.
+// How images are read and computed.
 template <class Options>
-std::vector<job::FlagRow<Options>> picture_rows() {
+std::vector<job::FlagRow<Options>> image_rows() {
   return {
       training_row("rgb-mean", DT_FIELD(Options, model.flags.job.augment.rgb_mean, "auto"), kOfModel),
       training_row("rgb-std", DT_FIELD(Options, model.flags.job.augment.rgb_std, "auto"), kOfModel),

@@ -15,9 +15,9 @@ namespace dtrain::cmd {
 // Prints "note: TEXT" for people. The text may have paths and values from outside.
 void show_note(const std::string& note);
 
-// Prints a note if `threads` is more than this machine's number of cores.
+// Prints a note if `threads` is more than this host's number of cores.
 void note_threads(int64_t threads);
-// The same for --threads, once per machine: a launcher prints it for the processes that it starts on its own machine.
+// The same for --threads, once per host: a launcher prints it for the processes that it starts on its own host.
 void note_threads(const job::Flags& flags, const job::Environment& environment);
 
 }  // namespace dtrain::cmd

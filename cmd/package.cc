@@ -5,7 +5,7 @@
 
 #include "notes.h"
 #include "package/staged.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
@@ -70,9 +70,9 @@ Result<> check_out(const PackageOptions& options) {
   if (fs::exists(path, ignored) && !options.overwrite) {
     return fail(Code::kUsage, "--out {}: exists already; --overwrite replaces it", options.out);
   }
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!fs::is_directory(folder, ignored)) {
-    return fail(Code::kUsage, "--out {}: there is no directory '{}'", options.out, folder.string());
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::is_directory(directory, ignored)) {
+    return fail(Code::kUsage, "--out {}: there is no directory '{}'", options.out, directory.string());
   }
   return {};
 }

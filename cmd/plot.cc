@@ -34,7 +34,7 @@ struct PlotFlags {
 
 constexpr std::string_view kPng = ".png", kSvg = ".svg";
 
-Result<std::string> picture_of(const std::vector<observe::Chart>& charts, const std::string& out) {
+Result<std::string> image_of(const std::vector<observe::Chart>& charts, const std::string& out) {
   const observe::PanelSize size{.width = 860, .plot_height = 300};
   if (out.ends_with(kSvg)) return observe::svg_of(charts, size);
   return observe::png_of(charts, size);
@@ -57,7 +57,7 @@ Result<int> plot(const Call& call) {
       {.name = "y-scale", .value = "linear|log", .help = "vertical axis", .bind = DT_FIELD(PlotFlags, y_scale)},
       {.name = "out",
        .value = "FILE",
-       .help = "picture to write, FILE.png or FILE.svg",
+       .help = "image to write, FILE.png or FILE.svg",
        .bind = DT_FIELD(PlotFlags, out)},
   });
   constexpr size_t kRunsMax = 50;
@@ -69,8 +69,8 @@ Result<int> plot(const Call& call) {
   DT_TRY(const std::vector<observe::Run> runs, observe::read_runs(line.positionals));
   DT_TRY(const std::vector<observe::Chart> charts,
          observe::plots(runs, {.metrics = flags.metric, .over = flags.x, .y_scale = flags.y_scale}));
-  DT_TRY(const std::string picture, picture_of(charts, flags.out));
-  DT_TRY_VOID(write_file_atomic(flags.out, picture));
+  DT_TRY(const std::string image, image_of(charts, flags.out));
+  DT_TRY_VOID(write_file_atomic(flags.out, image));
   fmt::print("wrote {}\n", flags.out);
   return 0;
 }

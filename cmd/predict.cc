@@ -21,8 +21,7 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
   return {
       {.name = "output",
        .value = "FORM",
-       .help =
-           "a line of text or of JSON for each picture, or a NumPy array (.npy) of the probabilities of all classes",
+       .help = "a line of text or of JSON for each image, or a NumPy array (.npy) of the probabilities of all classes",
        .bind = DT_FIELD(PredictOptions, output_name),
        .choices = {"table", "json", "npy"}},
       {.name = "result",
@@ -51,13 +50,13 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
 
 job::FlagTable<PredictOptions> predict_flags() {
   return {rows_together<PredictOptions>(
-              {model_rows<PredictOptions>(), predict_output_rows(), picture_rows<PredictOptions>()}),
+              {model_rows<PredictOptions>(), predict_output_rows(), image_rows<PredictOptions>()}),
           refused_with_model()};
 }
 
 constexpr const char* kPredictUsage =
     "dtrain predict --model MODEL INPUT... [FLAGS]\n"
-    "INPUT: an image file, a folder, a .rec file, an idx file, or - for a list of them on standard input";
+    "INPUT: an image file, a directory, a .rec file, an idx file, or - for a list of them on standard input";
 
 }  // namespace
 
@@ -77,8 +76,8 @@ Result<int> predict(const Call& call) {
   DT_TRY(const infer::Predicted predicted, infer::predict(options, write, log));
   DT_TRY_VOID(output.finish());
   if (predicted.bad_records > 0) {
-    log.warn("{} of {} pictures could not be read and were left out", predicted.bad_records,
-             predicted.pictures + predicted.bad_records);
+    log.warn("{} of {} images could not be read and were left out", predicted.bad_records,
+             predicted.images + predicted.bad_records);
   }
   return 0;
 }

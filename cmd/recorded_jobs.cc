@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "launch/make_job.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 namespace dtrain::cmd {
 

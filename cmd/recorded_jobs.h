@@ -11,14 +11,14 @@
 namespace dtrain::cmd {
 
 struct HostsOptions {
-  std::string hostfile;      // empty: only this machine
+  std::string hostfile;      // empty: only this host
   std::string sync_dst_dir;  // the directory of the job's executable on the hosts, if it was copied there
 };
 
 // The rows of a tool's flag table for `Options::hosts`, a HostsOptions.
 template <class Options>
 std::vector<job::FlagRow<Options>> hosts_rows() {
-  auto hosts = training_row<Options>("hostfile", DT_FIELD(Options, hosts.hostfile, "none"), "this machine alone");
+  auto hosts = training_row<Options>("hostfile", DT_FIELD(Options, hosts.hostfile, "none"), "this host alone");
   auto copy = training_row<Options>("sync-dst-dir", DT_FIELD(Options, hosts.sync_dst_dir, "none"), "none");
   copy.help = "directory to which the job and its executable were copied";
   return {hosts, copy};

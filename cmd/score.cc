@@ -20,7 +20,7 @@ std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
       training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "that of the run"),
       {.name = "data-val",
        .value = "FILE",
-       .help = "the pictures: a .rec file, a folder with a folder of pictures for each class, or an idx file",
+       .help = "the images: a .rec file, a directory with one subdirectory of images per class, or an idx file",
        .bind = DT_FIELD(ScoreOptions, model.flags.data.data_val),
        .default_text = "the validation data in --data-dir, or those of the run"},
       training_row("data-val-idx", DT_FIELD(ScoreOptions, model.flags.data.data_val_idx), "next to the .rec file"),
@@ -40,7 +40,7 @@ job::FlagRow<ScoreOptions> log_format_row() {
 job::FlagTable<ScoreOptions> score_flags() {
   return {rows_together<ScoreOptions>({model_rows<ScoreOptions>(),
                                        score_data_rows(),
-                                       picture_rows<ScoreOptions>(),
+                                       image_rows<ScoreOptions>(),
                                        {json_row(DT_FIELD(ScoreOptions, json)), log_format_row()}}),
           refused_with_model()};
 }

@@ -9,7 +9,7 @@
 #include "launch/foreground.h"
 #include "launch/job_record.h"
 #include "launch/supervisor.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 #include "role/process/addresses.h"
 #include "role/process/report.h"
 #include "telemetry/trace_file.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kUnknownHost = "HOST";
 
-// The address at which the hosts of a job reach its scheduler, which runs on this machine. Empty if there are no other
+// The address at which the hosts of a job reach its scheduler, which runs on this host. Empty if there are no other
 // hosts.
 Result<std::string> scheduler_address(const job::Flags& flags, const Places& places, Missing missing) {
   const std::optional<job::HostAssignment>& assignment = places.hosts;

@@ -13,12 +13,12 @@
 
 namespace dtrain::cmd {
 
-// Where --dry-run collects what a job needs and this machine lacks. Null: anything missing is an error.
+// Where --dry-run collects what a job needs and this host lacks. Null: anything missing is an error.
 using Missing = std::vector<std::string>*;
 
 // Where the job's processes run.
 struct Places {
-  std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this machine
+  std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this host
   std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh reaches the hosts
   std::vector<std::string> ways = {};                // see cluster::Cluster
   bool are_known = true;                             // false: the hosts' names stand for those that will be given

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions for the run scripts, which source this file. A run script works in the folder from which it is called: it
+# Functions for the run scripts, which source this file. A run script works in the directory from which it is called: it
 # looks for data/, hosts, groups and data_sharding there and makes runs/ there. DTRAIN names another program than the one
 # in build/. If a flag is given twice, the last one counts, so flags given to a script override its own.
 set -euo pipefail

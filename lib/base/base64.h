@@ -1,4 +1,4 @@
-// Bytes as text, for pictures in JSON and HTML. Source: RFC 4648, section 4.
+// Bytes as text, for images in JSON and HTML. Source: RFC 4648, section 4.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // poll(2) with a deadline instead of a timeout in milliseconds. (The file is not named poll.h, because Meson puts this
-// folder on the include path, where it would hide the system's header.)
+// directory on the include path, where it would hide the system's header.)
 #pragma once
 
 #include <poll.h>

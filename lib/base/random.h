@@ -1,7 +1,7 @@
 // Random numbers that depend only on their purpose, not on the order in which threads draw them.
 //
 // A RandomStream hashes a counter with a key. The key (seed, use, a, b) names a purpose, for example (seed, kAugment,
-// epoch, record). Equal keys give equal numbers on every machine and thread; different keys give independent streams.
+// epoch, record). Equal keys give equal numbers on every host and thread; different keys give independent streams.
 // A stream is cheap to construct. The mixing function is SplitMix64 (Steele, Lea, Flood 2014), Stafford's variant 13.
 #pragma once
 

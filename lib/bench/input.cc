@@ -24,7 +24,7 @@ double cpu_seconds() {
 }
 
 images::Stages operator-(images::Stages a, const images::Stages& b) {
-  a += {.pictures = -b.pictures,
+  a += {.images = -b.images,
         .read = -b.read,
         .header = -b.header,
         .decode = -b.decode,
@@ -123,7 +123,7 @@ const char* BenchInputResult::form() const {
 }
 
 std::string BenchInputResult::json() const {
-  const auto each = [&](double time) { return ms_each(time, stages.pictures); };
+  const auto each = [&](double time) { return ms_each(time, stages.images); };
   const double per_second = static_cast<double>(images) / seconds;
   nlohmann::ordered_json object{{"source", source},
                                 {"form", form()},
@@ -142,7 +142,7 @@ std::string BenchInputResult::json() const {
 }
 
 std::string BenchInputResult::text() const {
-  const auto each = [&](double time) { return ms_each(time, stages.pictures); };
+  const auto each = [&](double time) { return ms_each(time, stages.images); };
   const double per_second = static_cast<double>(images) / seconds;
   return fmt::format(
       "{}: {} images, as {}, in {:.2f} s by {} thread{}: {:.0f} images/s, {:.0f} per thread, {:.0f} per CPU second\n"

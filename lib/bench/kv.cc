@@ -93,7 +93,7 @@ class KvBench {
     return started.number;
   }
 
-  // Measures both in turns, so that other load on the machine affects both. Batch 0 warms up.
+  // Measures both in turns, so that other load on the host affects both. Batch 0 warms up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
     DT_TRY(const double unary_seconds, baseline.exchange());

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the machine
+constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the host
 
 // Random images, labels and keys for one batch.
 struct Data {

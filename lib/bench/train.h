@@ -1,4 +1,4 @@
-// `dtrain bench train`: measures how many samples per second this machine's CPU or a GPU trains or classifies with
+// `dtrain bench train`: measures how many samples per second this host's CPU or a GPU trains or classifies with
 // random data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
 #pragma once
 
@@ -33,14 +33,14 @@ struct BenchTrainOptions {
   bool profile = false;  // fill BenchTrainResult::profile
 };
 
-// Where the time of a batch goes, step by step, and how close each step comes to what the machine can do.
+// Where the time of a batch goes, step by step, and how close each step comes to what the host can do.
 struct Profile {
   double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // of the device
   struct Line {
     std::string node, what, implementation;  // exec/cpu/executor.h
     double mean_s = 0, least_s = 0;
     double flops = 0, bytes = 0;
-    // The time that the step would take if it computed, or moved its data, as fast as the machine can at most.
+    // The time that the step would take if it computed, or moved its data, as fast as the host can at most.
     double bound_s = 0;
     bool computes = false;   // which of the two is longer: computing
     double primitive_s = 0;  // with --bound: of oneDNN's primitive alone, with warm caches; 0: not measured

@@ -326,7 +326,7 @@ void Follower::look() {
     output_missed_ = true;
     say(
         fmt::format("the job runs, but its output {} cannot be seen here: is the run directory on a file system that "
-                    "this machine shares with the nodes? Its state is followed all the same",
+                    "this host shares with the nodes? Its state is followed all the same",
                     output_->path()));
   }
   if (code_seen_ || !code_in_file()) return;

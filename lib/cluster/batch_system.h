@@ -1,4 +1,4 @@
-// A batch system, as the follower of a job uses it (batch_follower.h): by commands of this machine. The functions only
+// A batch system, as the follower of a job uses it (batch_follower.h): by commands of this host. The functions only
 // make command lines and read what the commands print; they run nothing.
 #pragma once
 

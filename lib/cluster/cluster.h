@@ -31,7 +31,7 @@ bool is_cluster(const std::string& launcher);
 Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
                              const std::optional<job::HostAssignment>& named);
 
-// The starter that find_cluster would find in most clusters, for a machine that is in none.
+// The starter that find_cluster would find in most clusters, for a host that is in none.
 launch::AgentStarter usual_starter(const std::string& launcher, bool names_hosts);
 
 }  // namespace dtrain::cluster

@@ -25,7 +25,7 @@ struct KubernetesSetting {
 //
 // The pods form the job by themselves, without a launcher: pod 0 runs the scheduler, which the others find by the name
 // that the Service gives to pod 0, and each pod runs its part of the servers and workers (node_script.h). A launcher
-// outside could not do this, because pods cannot reach it in most clusters: the user's machine is behind a firewall or
+// outside could not do this, because pods cannot reach it in most clusters: the user's host is behind a firewall or
 // an address translation, and kubectl only opens connections into the cluster. It also makes the printed file complete.
 // One Job with equal pods, and not one for each role: Kubernetes then starts, counts and ends all of them together, and
 // a failure of one ends the job.

@@ -12,7 +12,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr const char* kMpiMissing =
-    "install Open MPI (Debian: openmpi-bin) or MPICH on this machine and all hosts, or use --launcher ssh";
+    "install Open MPI (Debian: openmpi-bin) or MPICH on this host and all hosts, or use --launcher ssh";
 
 void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -42,7 +42,7 @@ Words open_mpi(const launch::AgentCommand& agents, bool names_hosts) {
 }
 
 Words hydra(const launch::AgentCommand& agents, bool names_hosts) {
-  // Its own name for this machine may mean something else on the hosts.
+  // Its own name for this host may mean something else on the hosts.
   Words words = {"mpirun", "-localhost", agents.launcher, "-ppn", "1"};
   if (names_hosts) append(words, {"-hosts", fmt::format("{}", fmt::join(agents.hosts, ","))});
   append(words, {"-n", std::to_string(agents.hosts.size())});

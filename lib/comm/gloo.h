@@ -39,13 +39,13 @@ namespace dtrain::comm {
 struct GlooOptions {
   uint32_t rank = 0;
   uint32_t size = 1;
-  std::string listen_ip = "127.0.0.1";  // this machine's address as seen by the other ranks; an IP address, not a name
+  std::string listen_ip = "127.0.0.1";  // this host's address as seen by the other ranks; an IP address, not a name
   double connect_limit_s = 300;         // time limit for each other rank to connect
   double wait_limit_s = 300;            // time limit for each message from another rank
 };
 
 // Blocks until this rank is connected to all others. Calls `exchange` once, or not at all if size is 1. Errors: those
-// of `exchange`; Code::kStartup if this machine does not have the address, if the exchange returns bytes that are not a
+// of `exchange`; Code::kStartup if this host does not have the address, if the exchange returns bytes that are not a
 // rank's, or if a stranger connects; Code::kPeerLost if a rank does not connect.
 Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const Exchange& exchange);
 

@@ -1,4 +1,4 @@
-// How the errors of this folder name ranks.
+// How the errors of this directory name ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The only sum in this folder: over arrays, in a fixed order.
+// The only sum in this directory: over arrays, in a fixed order.
 #pragma once
 
 #include <cstddef>

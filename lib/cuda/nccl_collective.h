@@ -1,8 +1,8 @@
 // comm::Collective over NCCL, for arrays in the memory of the rank's device. Only nccl_collective.cc depends on NCCL.
 // Used by the stores nccl, nccl_allreduce and dist_device_sync.
 //
-// The order of summation is NCCL's: the same in every run with the same ranks on the same machines, but different from
-// that of the other Collectives. It has never been run on more devices than the test machine has: see
+// The order of summation is NCCL's: the same in every run with the same ranks on the same hosts, but different from
+// that of the other Collectives. It has never been run on more devices than the test host has: see
 // test/cuda/nccl_collective_test.cc.
 #pragma once
 

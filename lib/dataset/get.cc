@@ -106,10 +106,10 @@ Result<std::string> digest_of(const std::string& path, const PublishedFile& file
 }
 
 std::string address_of(const PublishedSet& set, const PublishedFile& file, const DataGetOptions& options) {
-  std::string folder = options.url.empty() ? set.address : options.url;
-  if (set.files.size() == 1 && folder.ends_with("/" + file.name)) return folder;
-  while (folder.ends_with('/')) folder.pop_back();
-  return folder + "/" + file.name;
+  std::string directory = options.url.empty() ? set.address : options.url;
+  if (set.files.size() == 1 && directory.ends_with("/" + file.name)) return directory;
+  while (directory.ends_with('/')) directory.pop_back();
+  return directory + "/" + file.name;
 }
 
 Result<> check_address(const PublishedSet& set, const DataGetOptions& options) {
@@ -117,17 +117,16 @@ Result<> check_address(const PublishedSet& set, const DataGetOptions& options) {
   if (url.empty() && set.address.empty()) {
     std::vector<std::string> names;
     for (const PublishedFile& file : set.files) names.push_back(file.name);
-    return fail(
-        Code::kUsage,
-        "dtrain data get {}: these pictures are licensed, so dtrain has no address for them. Get the files from "
-        "https://image-net.org after registration, or from your organization, and give the address of the "
-        "folder that has {}: --url https://HOST/FOLDER or --url file:///FOLDER",
-        set.name, fmt::join(names, ", "));
+    return fail(Code::kUsage,
+                "dtrain data get {}: these images are licensed, so dtrain has no address for them. Get the files from "
+                "https://image-net.org after registration, or from your organization, and give the address of the "
+                "directory that has {}: --url https://HOST/DIRECTORY or --url file:///DIRECTORY",
+                set.name, fmt::join(names, ", "));
   }
   if (url.empty() || url.starts_with("https://") || url.starts_with("http://") || url.starts_with("file:///"))
     return {};
-  return fail(Code::kUsage, "--url {}: give the address of a folder, which begins with https://, http:// or file:///",
-              url);
+  return fail(Code::kUsage,
+              "--url {}: give the address of a directory, which begins with https://, http:// or file:///", url);
 }
 
 Result<> move_file(const std::string& from, const std::string& to) {
@@ -145,7 +144,7 @@ class Fetch {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Checks the file where it is, if its address is one of this machine's folders; otherwise as run().
+  // Checks the file where it is, if its address is one of this host's directories; otherwise as run().
   Result<> use_in_place() {
     constexpr std::string_view kFile = "file://";
     remembers_ = true;
@@ -226,8 +225,9 @@ class Fetch {
                 file_.digest, hint());
   }
 
-  // The check of a large file takes as long as reading all of it. What it found is kept in the folder of the data set,
-  // because the folder of the file may be a read-only one, and holds as long as size and time of the file are the same.
+  // The check of a large file takes as long as reading all of it. What it found is kept in the directory of the data
+  // set, because the directory of the file may be a read-only one, and holds as long as size and time of the file are
+  // the same.
   [[nodiscard]] std::string note_path() const { return options_.out + "/" + file_.name + ".checked"; }
   [[nodiscard]] std::string note() const {
     std::error_code error;
@@ -261,16 +261,16 @@ class Fetch {
 
 constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // of all members of an archive
 
-// Writes the members with these names, in whatever folder of the archive they are, into `folder`.
+// Writes the members with these names, in whatever directory of the archive they are, into `directory`.
 Result<> unpack(const std::string& archive, const std::vector<std::string>& names, int64_t bytes_max,
-                const std::string& folder) {
+                const std::string& directory) {
   std::vector<std::string> found;
   DT_TRY_VOID(data::walk_tar_gz(archive, bytes_max, [&](const std::string& member, int64_t) -> data::TakePiece {
     const std::string name = fs::path(member).filename().string();
     if (std::ranges::find(names, name) == names.end()) return nullptr;
     found.push_back(name);
-    auto file = std::make_shared<std::ofstream>(folder + "/" + name, std::ios::binary | std::ios::trunc);
-    return [file, path = folder + "/" + name](Bytes piece) -> Result<> {
+    auto file = std::make_shared<std::ofstream>(directory + "/" + name, std::ios::binary | std::ios::trunc);
+    return [file, path = directory + "/" + name](Bytes piece) -> Result<> {
       file->write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
       if (piece.empty()) file->close();
       if (!*file) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
@@ -284,7 +284,7 @@ Result<> unpack(const std::string& archive, const std::vector<std::string>& name
   return {};
 }
 
-// Encodes the pictures as PNG, which keeps every pixel, and writes them in their order.
+// Encodes the images as PNG, which keeps every pixel, and writes them in their order.
 Result<int64_t> write_records(const data::ImageSource& source, const std::string& path, const DataGetOptions& options) {
   constexpr int64_t kBlock = 1024;
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
@@ -316,32 +316,33 @@ Result<int64_t> write_records(const data::ImageSource& source, const std::string
 
 Result<> convert_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptions& options, const Log& log) {
   const data::CifarForm& files = data::cifar_forms(kind).front();
-  const std::string archive = options.out + "/" + set.files[0].name, folder = options.out + "/unpacked.part";
-  DT_TRY_VOID(make_directories(folder));
+  const std::string archive = options.out + "/" + set.files[0].name, directory = options.out + "/unpacked.part";
+  DT_TRY_VOID(make_directories(directory));
   log.info("unpacking '{}'", archive);
   std::vector<std::string> all = files.train;
   all.push_back(files.test);
-  DT_TRY_VOID(unpack(archive, all, kCifarBytesMax, folder));
+  DT_TRY_VOID(unpack(archive, all, kCifarBytesMax, directory));
   const auto convert = [&](const std::vector<std::string>& names, const std::string& out) -> Result<> {
     std::vector<std::string> paths;
     paths.reserve(names.size());
-    for (const std::string& name : names) paths.push_back(fmt::format("{}/{}", folder, name));
+    for (const std::string& name : names) paths.push_back(fmt::format("{}/{}", directory, name));
     DT_TRY(const auto source, data::open_cifar(kind, paths));
     DT_TRY(const int64_t count, write_records(*source, out, options), "writing '{}'", out);
-    log.info("wrote {} pictures to '{}'", count, out);
+    log.info("wrote {} images to '{}'", count, out);
     return {};
   };
   DT_TRY_VOID(convert(files.train, options.out + "/train.rec"));
   DT_TRY_VOID(convert({files.test}, options.out + "/test.rec"));
   std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  fs::remove_all(directory, ignored);
   fs::remove(archive, ignored);
   return {};
 }
 
-bool has_all(const std::string& folder, const std::vector<std::string>& names) {
+bool has_all(const std::string& directory, const std::vector<std::string>& names) {
   std::error_code ignored;
-  return std::ranges::all_of(names, [&](const std::string& name) { return fs::exists(folder + "/" + name, ignored); });
+  return std::ranges::all_of(names,
+                             [&](const std::string& name) { return fs::exists(directory + "/" + name, ignored); });
 }
 
 Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptions& options, const Log& log) {
@@ -359,27 +360,27 @@ Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) 
   const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&
                           options.quality == defaults.quality;
   if (set.name == "imagenet" || is_default) return {};
-  return fail(Code::kUsage,
-              "--resize, --val-resize and --quality are for imagenet; the pictures of {} stay as they are", set.name);
+  return fail(Code::kUsage, "--resize, --val-resize and --quality are for imagenet; the images of {} stay as they are",
+              set.name);
 }
 
 // Without checksums, a page of a web server would be taken for the data set.
-Result<> check_idx(const std::string& folder) {
+Result<> check_idx(const std::string& directory) {
   for (const char* name : {"train", "t10k"}) {
-    DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", folder, name),
-                               fmt::format("{}/{}-labels-idx1-ubyte.gz", folder, name)),
+    DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, name),
+                               fmt::format("{}/{}-labels-idx1-ubyte.gz", directory, name)),
                 "checking the form of the files; remove this one before another try");
   }
   return {};
 }
 
-Result<> check_folder(const std::string& out) {
+Result<> check_directory(const std::string& out) {
   DT_TRY_VOID(make_directories(out));
   if (::access(out.c_str(), W_OK) == 0) return {};
   return fail(Code::kData, "--out {}: {}", out, std::strerror(errno));
 }
 
-Result<> get_into_folder(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
+Result<> get_into_directory(const PublishedSet& set, const DataGetOptions& options, const Log& log) {
   if (set.name == "imagenet") {
     const auto fetch = [&](const PublishedFile& file) -> Result<std::string> {
       Fetch one(set, file, options, log);
@@ -414,8 +415,8 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   DT_TRY_VOID(check_encoding(set, options));
   std::error_code error;
   const bool is_new = !fs::exists(options.out, error);
-  DT_TRY_VOID(check_folder(options.out));
-  Result<> got = get_into_folder(set, options, log);
+  DT_TRY_VOID(check_directory(options.out));
+  Result<> got = get_into_directory(set, options, log);
   if (got) return {};
   if (is_new) fs::remove(options.out, error);  // unless a part has arrived, with which another try begins
   Error why = got.error();

@@ -23,17 +23,17 @@ struct PublishedFile {
 
 struct PublishedSet {
   std::string name;     // "mnist"
-  std::string address;  // of the folder with the files; empty: it must be given, because the files are not public
+  std::string address;  // of the directory with the files; empty: it must be given, because the files are not public
   std::vector<PublishedFile> files;
 };
 // mnist, cifar10, cifar100, imagenet. Code::kUsage for other names.
 Result<PublishedSet> published_set(const std::string& name);
 
 struct DataGetOptions {
-  std::string out;     // the folder for the data set; it is made
-  std::string url;     // the address of the folder with the files; empty: that of the set
+  std::string out;     // the directory for the data set; it is made
+  std::string url;     // the address of the directory with the files; empty: that of the set
   bool checks = true;  // refuse files whose checksum is not that of the published ones
-  int resize = 480;    // imagenet: the shorter edge of the training pictures
+  int resize = 480;    // imagenet: the shorter edge of the training images
   int val_resize = 256;
   int quality = 95;
   int threads = 0;   // 0: one
@@ -47,7 +47,7 @@ struct DataGetOptions {
 // ended at any point: the next call continues.
 //
 // Code::kNotFound, kUnavailable: the address does not have a file, or does not answer; kData: a file is not the
-// published one (it is removed), or the folder cannot be written; kUsage: no address, or one that is no address.
+// published one (it is removed), or the directory cannot be written; kUsage: no address, or one that is no address.
 Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const Log& log);
 
 }  // namespace dtrain::dataset

@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "data/records/image_list.h"
 #include "data/records/record_index.h"
-#include "data/sources/picture_folder.h"
+#include "data/sources/image_directory.h"
 
 namespace dtrain::dataset {
 namespace {
@@ -40,8 +40,8 @@ std::vector<std::string> lists_at(const fs::path& path, bool inside) {
   return lists;
 }
 
-// A folder's own lists come first. If it has none, the prefix means the lists beside it, such as pictures.lst for a
-// folder `pictures`.
+// A directory's own lists come first. If it has none, the prefix means the lists beside it, such as images.lst for a
+// directory `images`.
 std::vector<std::string> find_lists(const std::string& prefix) {
   std::error_code ignored;
   if (fs::is_directory(prefix, ignored)) {
@@ -83,12 +83,12 @@ Result<> check_extensions(const std::vector<std::string>& extensions) {
 }
 
 // A class with a single image cannot be in both lists.
-void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions& options, const Log& log) {
+void warn_of_single_images(const data::ImageDirectory& found, const Im2recOptions& options, const Log& log) {
   if (options.division.val_fraction == 0) return;
   std::map<float, int64_t> counts;
-  for (const data::ListEntry& entry : folder.entries) counts[entry.labels.front()]++;
+  for (const data::ListEntry& entry : found.entries) counts[entry.labels.front()]++;
   std::vector<std::string> single;
-  for (const auto& [directory, label] : folder.labels) {
+  for (const auto& [directory, label] : found.labels) {
     if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
   }
   if (single.empty()) return;
@@ -97,24 +97,24 @@ void warn_of_single_images(const data::ImageFolder& folder, const Im2recOptions&
 }
 
 // The directories in `root` of which no image is listed.
-Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageFolder& folder) {
+Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageDirectory& found) {
   std::set<std::string> listed;
-  for (const auto& [directory, label] : folder.labels) listed.insert(fs::path(directory).begin()->string());
-  DT_TRY(std::vector<std::string> names, data::folders_in(root));
+  for (const auto& [directory, label] : found.labels) listed.insert(fs::path(directory).begin()->string());
+  DT_TRY(std::vector<std::string> names, data::directories_in(root));
   std::erase_if(names, [&](const std::string& name) { return listed.contains(name); });
   return names;
 }
 
-// What the list leaves out, for messages: "left out: 3 .jfif (a picture), 1 .webp; no image of: cat"; empty: nothing.
-Result<std::string> left_out_text(const std::string& root, const data::ImageFolder& folder,
+// What the list leaves out, for messages: "left out: 3 .jfif (an image), 1 .webp; no image of: cat"; empty: nothing.
+Result<std::string> left_out_text(const std::string& root, const data::ImageDirectory& found,
                                   const data::OtherFiles& others, bool recursive) {
   std::vector<std::string> parts;
   if (!others.empty()) parts.push_back("left out: " + data::to_text(others));
-  const bool has_pictures = std::ranges::any_of(
-      others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(a picture)"); });
-  if (has_pictures) parts.emplace_back("--exts takes pictures with other extensions");
+  const bool has_images = std::ranges::any_of(
+      others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(an image)"); });
+  if (has_images) parts.emplace_back("--exts takes images with other extensions");
   if (recursive) {
-    DT_TRY(const std::vector<std::string> absent, directories_without_image(root, folder));
+    DT_TRY(const std::vector<std::string> absent, directories_without_image(root, found));
     if (!absent.empty()) parts.push_back(fmt::format("no image of: {}", fmt::join(absent, ", ")));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -125,24 +125,25 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
                     const Im2recHost& host) {
   DT_TRY_VOID(check_extensions(options.extensions));
   data::OtherFiles others;
-  DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions,
-                                                     [&](const auto& entry) { data::count_unlisted(entry, others); }));
-  for (const auto& [directory, label] : folder.labels) host.print(fmt::format("{} {}", directory, label));
-  for (const std::string& path : folder.left_out) {
+  DT_TRY(data::ImageDirectory found,
+         data::list_directory(root, options.recursive, options.extensions,
+                              [&](const auto& entry) { data::count_unlisted(entry, others); }));
+  for (const auto& [directory, label] : found.labels) host.print(fmt::format("{} {}", directory, label));
+  for (const std::string& path : found.left_out) {
     log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
              path);
   }
-  DT_TRY(const std::string left_out, left_out_text(root, folder, others, options.recursive));
-  if (folder.entries.empty()) {
+  DT_TRY(const std::string left_out, left_out_text(root, found, others, options.recursive));
+  if (found.entries.empty()) {
     return fail(Code::kNotFound, "{}: no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
                 left_out.empty() ? "" : "; ", left_out,
                 options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
   }
   if (!left_out.empty()) log.warn("{}: {}", root, printable(left_out));
-  warn_of_single_images(folder, options, log);
+  warn_of_single_images(found, options, log);
   const std::string directory = fs::path(prefix).parent_path().string();
   if (!directory.empty()) DT_TRY_VOID(make_directories(directory));
-  const auto lists = divide_list(in_order(std::move(folder.entries), options.shuffle), options.division);
+  const auto lists = divide_list(in_order(std::move(found.entries), options.shuffle), options.division);
   if (lists.size() == 1) return write_lists(prefix, root, lists, log);
   const std::string mark = prefix + std::string(kUnfinished);
   DT_TRY_VOID(write_file_atomic(mark, options.list ? "list" : "pack"));
@@ -215,7 +216,7 @@ std::string out_name(const std::string& out, const Im2recOptions& options) {
 Result<> check_out(const std::string& list, const std::string& out) {
   std::error_code error;
   if (fs::is_directory(out, error)) {
-    return fail(Code::kUsage, "'{}' is a folder; name the record file, such as '{}'", out,
+    return fail(Code::kUsage, "'{}' is a directory; name the record file, such as '{}'", out,
                 (fs::path(out) / fs::path(list).stem()).string() + ".rec");
   }
   for (const std::string& written : {out, data::index_path(out)}) {
@@ -227,15 +228,15 @@ Result<> check_out(const std::string& list, const std::string& out) {
   return {};
 }
 
-// Without the folder, each picture of the list would be skipped with a warning of its own.
+// Without the directory, each image of the list would be skipped with a warning of its own.
 Result<> check_root(const std::string& root) {
   std::error_code error;
   if (root.empty() || fs::is_directory(root, error)) return {};
   if (fs::exists(root, error)) {
-    return fail(Code::kUsage, "ROOT '{}' is not a folder; give the folder in which the list's pictures are", root);
+    return fail(Code::kUsage, "ROOT '{}' is not a directory; give the directory in which the list's images are", root);
   }
-  return fail(Code::kNotFound, "ROOT '{}': there is no such folder; give the folder in which the list's pictures are",
-              root);
+  return fail(Code::kNotFound,
+              "ROOT '{}': there is no such directory; give the directory in which the list's images are", root);
 }
 
 // Returns the number of images packed.

@@ -22,7 +22,7 @@ struct Im2recOptions {
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   ListDivision division;
   int label_width = 0;  // labels on each line of a list; 0: those between the first and the last TAB
-  int nsplit = 1;       // pack only one of `nsplit` parts of each list, for example on each of several machines
+  int nsplit = 1;       // pack only one of `nsplit` parts of each list, for example on each of several hosts
   int part = 0;         // which one; its file is OUT.partNNN
   PackOptions pack;
 };

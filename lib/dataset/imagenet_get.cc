@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kTarSuffix = ".tar";
 
-bool is_picture(const std::string& name) {
+bool is_image(const std::string& name) {
   const std::string suffix = lower_case(fs::path(name).extension().string());
   return suffix == ".jpeg" || suffix == ".jpg" || suffix == ".png";
 }
@@ -45,24 +45,24 @@ Result<std::map<std::string, TarMember>> class_archives(const ReadTar& read, int
 
 }  // namespace
 
-Result<ArchivedPictures> training_pictures(const ReadTar& read, int64_t end, const std::string& name, const Log& log) {
+Result<ArchivedImages> training_images(const ReadTar& read, int64_t end, const std::string& name, const Log& log) {
   DT_TRY(const auto archives, class_archives(read, end, name));
-  ArchivedPictures pictures;
+  ArchivedImages images;
   ProgressBar bar({"listing " + fs::path(name).filename().string(), "", end}, log);
   for (const auto& [class_name, archive] : archives) {
     bar.show(archive.offset);
     DT_TRY(std::vector<TarMember> inner,
            data::list_tar(read, archive.offset, archive.offset + archive.size, name + ": " + archive.name));
     std::ranges::sort(inner, {}, &TarMember::name);
-    const auto label = static_cast<float>(pictures.classes.size());
-    pictures.classes.push_back(class_name);
+    const auto label = static_cast<float>(images.classes.size());
+    images.classes.push_back(class_name);
     for (TarMember& member : inner) {
-      if (!is_picture(member.name)) continue;
-      pictures.entries.push_back({pictures.entries.size(), {label}, class_name + "/" + member.name});
-      pictures.members.push_back(std::move(member));
+      if (!is_image(member.name)) continue;
+      images.entries.push_back({images.entries.size(), {label}, class_name + "/" + member.name});
+      images.members.push_back(std::move(member));
     }
   }
-  return pictures;
+  return images;
 }
 
 namespace {
@@ -88,7 +88,7 @@ int64_t number_in_name(const std::string& path) {
   return number;
 }
 
-// Labels by the numbers of the pictures.
+// Labels by the numbers of the images.
 class GroundTruth {
  public:
   GroundTruth(const std::string& text, const std::map<int64_t, std::string>& synsets,
@@ -98,7 +98,7 @@ class GroundTruth {
   Result<float> label_of(const std::string& path) const {
     const int64_t number = number_in_name(path);
     if (number < 1 || number > static_cast<int64_t>(ids_.size())) {
-      return fail(Code::kData, "{}: the ground truth of the devkit has {} lines, and none for this picture", path,
+      return fail(Code::kData, "{}: the ground truth of the devkit has {} lines, and none for this image", path,
                   ids_.size());
     }
     const std::string& text = ids_[static_cast<size_t>(number - 1)];
@@ -110,7 +110,7 @@ class GroundTruth {
     }
     const auto place = std::ranges::lower_bound(classes_, synset->second);
     if (place == classes_.end() || *place != synset->second) {
-      return fail(Code::kData, "{}: its class {} has no training pictures", path, synset->second);
+      return fail(Code::kData, "{}: its class {} has no training images", path, synset->second);
     }
     return static_cast<float>(place - classes_.begin());
   }
@@ -123,21 +123,20 @@ class GroundTruth {
 
 }  // namespace
 
-Result<ArchivedPictures> validation_pictures(const ReadTar& read, int64_t end, const std::string& name,
-                                             const std::string& ground_truth,
-                                             const std::map<int64_t, std::string>& synsets,
-                                             const std::vector<std::string>& classes) {
+Result<ArchivedImages> validation_images(const ReadTar& read, int64_t end, const std::string& name,
+                                         const std::string& ground_truth, const std::map<int64_t, std::string>& synsets,
+                                         const std::vector<std::string>& classes) {
   const GroundTruth truth(ground_truth, synsets, classes);
   DT_TRY(std::vector<TarMember> members, data::list_tar(read, 0, end, name));
   std::ranges::sort(members, {}, &TarMember::name);
-  ArchivedPictures pictures{.entries = {}, .classes = classes, .members = {}};
+  ArchivedImages images{.entries = {}, .classes = classes, .members = {}};
   for (TarMember& member : members) {
-    if (!is_picture(member.name)) continue;
+    if (!is_image(member.name)) continue;
     DT_TRY(const float label, truth.label_of(member.name));
-    pictures.entries.push_back({pictures.entries.size(), {label}, member.name});
-    pictures.members.push_back(std::move(member));
+    images.entries.push_back({images.entries.size(), {label}, member.name});
+    images.members.push_back(std::move(member));
   }
-  return pictures;
+  return images;
 }
 
 namespace {
@@ -174,7 +173,7 @@ ReadTar reader_of(const data::RecordFile& file) {
 
 struct Packing {
   const data::RecordFile& archive;
-  const ArchivedPictures& pictures;
+  const ArchivedImages& images;
   std::string out;
   int resize;
 };
@@ -185,18 +184,18 @@ Result<> pack(const Packing& packing, const DataGetOptions& options, const Log& 
   pack.quality = options.quality;
   pack.threads = std::max(options.threads, 1);
   const auto read = [&](const data::ListEntry& entry) -> Result<std::string> {
-    const TarMember& member = packing.pictures.members[entry.id];
+    const TarMember& member = packing.images.members[entry.id];
     std::string content(static_cast<size_t>(member.size), '\0');
     DT_TRY_VOID(packing.archive.read_at(member.offset, {reinterpret_cast<uint8_t*>(content.data()), content.size()}));
     return content;
   };
   std::vector<data::ListEntry> shuffled;
-  for (const int64_t i : data::python_shuffle(static_cast<int64_t>(packing.pictures.entries.size()))) {
-    shuffled.push_back(packing.pictures.entries[static_cast<size_t>(i)]);
+  for (const int64_t i : data::python_shuffle(static_cast<int64_t>(packing.images.entries.size()))) {
+    shuffled.push_back(packing.images.entries[static_cast<size_t>(i)]);
   }
   DT_TRY(const PackReport report,
          pack_images(shuffled, packing.archive.path(), packing.out, pack, log, {.stop = options.stop, .read = read}));
-  log.info("packed {} pictures of {} classes into '{}', skipped {}", report.packed, packing.pictures.classes.size(),
+  log.info("packed {} images of {} classes into '{}', skipped {}", report.packed, packing.images.classes.size(),
            packing.out, report.skipped);
   return {};
 }
@@ -221,17 +220,16 @@ Result<> get_imagenet(const PublishedSet& set, const DataGetOptions& options,
   DT_TRY(const Devkit devkit, read_devkit(devkit_path));
   DT_TRY(const data::RecordFile train, data::RecordFile::open(train_path));
   DT_TRY(const data::RecordFile val, data::RecordFile::open(val_path));
-  DT_TRY(const ArchivedPictures train_pictures, training_pictures(reader_of(train), train.size(), train_path, log));
-  DT_TRY(const ArchivedPictures val_pictures,
-         validation_pictures(reader_of(val), val.size(), val_path, devkit.ground_truth, devkit.synsets,
-                             train_pictures.classes));
+  DT_TRY(const ArchivedImages train_images, training_images(reader_of(train), train.size(), train_path, log));
+  DT_TRY(const ArchivedImages val_images, validation_images(reader_of(val), val.size(), val_path, devkit.ground_truth,
+                                                            devkit.synsets, train_images.classes));
   DT_TRY_VOID(
-      write_file_atomic(options.out + "/synset.txt", fmt::format("{}\n", fmt::join(train_pictures.classes, "\n"))));
+      write_file_atomic(options.out + "/synset.txt", fmt::format("{}\n", fmt::join(train_images.classes, "\n"))));
   if (!is_packed(val_records)) {
-    DT_TRY_VOID(pack({val, val_pictures, val_records, options.val_resize}, options, log), "packing '{}'", val_path);
+    DT_TRY_VOID(pack({val, val_images, val_records, options.val_resize}, options, log), "packing '{}'", val_path);
   }
   if (!is_packed(train_records)) {
-    DT_TRY_VOID(pack({train, train_pictures, train_records, options.resize}, options, log), "packing '{}'", train_path);
+    DT_TRY_VOID(pack({train, train_images, train_records, options.resize}, options, log), "packing '{}'", train_path);
   }
   return {};
 }

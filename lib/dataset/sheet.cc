@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "data/loading/batch_pictures.h"
+#include "data/loading/batch_images.h"
 #include "data/loading/loader.h"
 #include "dataset/stat.h"
 #include "images/contact_sheet.h"
@@ -14,8 +14,8 @@
 namespace dtrain::dataset {
 namespace {
 
-Result<data::DataSets> open_pictures(job::Flags& flags, const char* name, const Log& log) {
-  if (flags.job.augment.benchmark) return fail(Code::kUsage, "{} shows pictures; --benchmark 1 has none", name);
+Result<data::DataSets> open_images(job::Flags& flags, const char* name, const Log& log) {
+  if (flags.job.augment.benchmark) return fail(Code::kUsage, "{} shows images; --benchmark 1 has none", name);
   DT_TRY_VOID(role::complete_flags(flags));
   return role::open_data(flags, 0, log);
 }
@@ -34,32 +34,31 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
           .max_bad_records = flags.data.max_bad_records};
 }
 
-// How many of `count` pictures there are.
+// How many of `count` images there are.
 int64_t available(int64_t count, const data::Dataset& images, const Log& log) {
-  if (count > images.size()) log.warn("there are only {} pictures, not {}", images.size(), count);
+  if (count > images.size()) log.warn("there are only {} images, not {}", images.size(), count);
   return std::min(count, images.size());
 }
 
 }  // namespace
 
 Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, const Log& log) {
-  DT_TRY(const data::DataSets sets, open_pictures(flags, "--sheet", log));
+  DT_TRY(const data::DataSets sets, open_images(flags, "--sheet", log));
   const int64_t shown = available(count, *sets.train, log);
   data::LoaderOptions options = loader_options(flags, *sets.train, shown, shown);
   options.pixels = sets.train->normalisation() != nullptr;
   data::Loader loader(sets.train, options, log);
   loader.start(0);
   DT_TRY(const data::LoadedBatch* batch, loader.next());
-  const std::vector<images::SheetPicture> pictures =
-      data::pictures_of(*batch, sets.train->image(), shown, sets.class_names);
-  DT_TRY(const images::Image sheet, images::contact_sheet(pictures));
+  const std::vector<images::SheetImage> images = data::images_of(*batch, sets.train->image(), shown, sets.class_names);
+  DT_TRY(const images::Image sheet, images::contact_sheet(images));
   constexpr int kCompression = 3;
   DT_TRY(const std::vector<uint8_t> png, images::encode_image(sheet, ".png", kCompression));
   return write_file_atomic(out, {reinterpret_cast<const char*>(png.data()), png.size()});
 }
 
 Result<> write_array(job::Flags flags, int64_t count, const std::string& out, const Log& log) {
-  DT_TRY(const data::DataSets sets, open_pictures(flags, "--npy", log));
+  DT_TRY(const data::DataSets sets, open_images(flags, "--npy", log));
   constexpr int64_t kBatch = 64;
   int64_t missing = available(count, *sets.train, log);
   Shape shape = sets.train->image();

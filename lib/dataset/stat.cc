@@ -8,12 +8,12 @@
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
 #include "images/image.h"
-#include "images/picture_facts.h"
+#include "images/image_facts.h"
 
 namespace dtrain::dataset {
 namespace {
 
-// Headers of pictures are mostly within this many bytes; EXIF thumbnails may make them longer.
+// Headers of images are mostly within this many bytes; EXIF thumbnails may make them longer.
 constexpr int64_t kHeadBytes = 8 << 10;
 constexpr int64_t kRecordsPerBlock = 256;
 
@@ -22,8 +22,8 @@ void add_broken(DataStat& stat, DataStat::Broken broken) {
   if (stat.broken.size() < DataStat::kBrokenShown) stat.broken.push_back(std::move(broken));
 }
 
-void note(DataStat& stat, const data::ImageRecord& record, const images::PictureFacts& facts) {
-  stat.pictures++;
+void note(DataStat& stat, const data::ImageRecord& record, const images::ImageFacts& facts) {
+  stat.images++;
   stat.labels[record.label_at(0)]++;
   stat.label_counts[std::max<uint32_t>(record.flag, 1)]++;
   stat.formats[facts.format + (facts.colors.empty() ? "" : ", " + facts.colors)]++;
@@ -37,8 +37,8 @@ void add_counts(std::map<Key, int64_t>& all, const std::map<Key, int64_t>& some)
 }
 
 void merge(DataStat& all, const DataStat& some) {
-  all.pictures += some.pictures;
-  all.picture_bytes += some.picture_bytes;
+  all.images += some.images;
+  all.image_bytes += some.image_bytes;
   all.broken_count += some.broken_count;
   all.broken.insert(all.broken.end(), some.broken.begin(), some.broken.end());
   add_counts(all.labels, some.labels);
@@ -61,9 +61,9 @@ class RecordReader {
     }
     DT_TRY(const Bytes payload, file_.read(offset, end, buffer_));
     DT_TRY(const data::ImageRecord record, data::parse_image_record(payload));
-    DT_TRY(const images::PictureFacts facts, images::picture_facts(record.image));
+    DT_TRY(const images::ImageFacts facts, images::image_facts(record.image));
     if (decodes_) DT_TRY_VOID(decoder_.decode(record.image, 3, image_));
-    stat.picture_bytes += static_cast<int64_t>(record.image.size());
+    stat.image_bytes += static_cast<int64_t>(record.image.size());
     note(stat, record, facts);
     return {};
   }
@@ -77,9 +77,9 @@ class RecordReader {
     if (!part.begins_record() || part.flag != 0 || part.padded_bytes() != end - offset) return false;
     const Result<data::ImageRecord> record = data::parse_image_record(Bytes(buffer_).subspan(data::PartHeader::kBytes));
     if (!record) return false;
-    const Result<images::PictureFacts> facts = images::picture_facts(record->image);
+    const Result<images::ImageFacts> facts = images::image_facts(record->image);
     if (!facts) return false;
-    stat.picture_bytes += part.length - data::ImageRecord::kHeaderBytes - 4 * int64_t{record->flag};
+    stat.image_bytes += part.length - data::ImageRecord::kHeaderBytes - 4 * int64_t{record->flag};
     note(stat, *record, *facts);
     return true;
   }

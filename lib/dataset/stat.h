@@ -1,4 +1,4 @@
-// dtrain data stat: what record files contain, and pictures as training sees them, as a sheet or an array.
+// dtrain data stat: what record files contain, and images as training sees them, as a sheet or an array.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Flags;
 namespace dtrain::dataset {
 
 struct DataStatOptions {
-  bool decodes = false;  // decode every picture, to find damage behind the headers
+  bool decodes = false;  // decode every image, to find damage behind the headers
   int threads = 1;
 };
 
@@ -33,12 +33,12 @@ struct DataStat {
     std::string reason;
   };
   std::vector<File> files;
-  int64_t pictures = 0;  // sound records with a picture whose header is sound
-  int64_t picture_bytes = 0;
+  int64_t images = 0;  // sound records with an image whose header is sound
+  int64_t image_bytes = 0;
   int64_t broken_count = 0;
   std::vector<Broken> broken;                            // the first kBrokenShown, by file and offset
-  std::map<float, int64_t> labels;                       // the first label of a picture, and how many have it
-  std::map<uint32_t, int64_t> label_counts;              // numbers of labels of a picture
+  std::map<float, int64_t> labels;                       // the first label of an image, and how many have it
+  std::map<uint32_t, int64_t> label_counts;              // numbers of labels of an image
   std::map<std::string, int64_t> formats;                // "JPEG, color"
   std::map<std::pair<int64_t, int64_t>, int64_t> sizes;  // height and width
   std::map<int, int64_t> orientations;                   // of EXIF, without 1
@@ -52,12 +52,12 @@ struct DataStat {
 // read, or is no record file. Broken records are no error; they are counted.
 Result<DataStat> data_stat(const std::vector<std::string>& files, const DataStatOptions& options, const Log& log);
 
-// Writes `count` training pictures as one PNG to `out`: the first ones of the first epoch, changed as the flags say and
+// Writes `count` training images as one PNG to `out`: the first ones of the first epoch, changed as the flags say and
 // not normalized, each with its label and its number. The same flags and the same seed give the same file. The files
 // are those of --data-train.
 Result<> write_sheet(job::Flags flags, int64_t count, const std::string& out, const Log& log);
 
-// Writes the same pictures as the network gets them, normalized, as one NumPy array to `out`: float32 [n, c, h, w],
+// Writes the same images as the network gets them, normalized, as one NumPy array to `out`: float32 [n, c, h, w],
 // channels red, green, blue; n is `count`, or the number of records if that is less.
 Result<> write_array(job::Flags flags, int64_t count, const std::string& out, const Log& log);
 

@@ -66,13 +66,13 @@ std::string labels_text(const DataStat& stat) {
   const Spread spread = spread_of_labels(stat);
   const bool whole =
       std::ranges::all_of(stat.labels, [](const auto& label) { return label.first == std::floor(label.first); });
-  std::string text = fmt::format("labels: {} different ones from {} to {}; pictures per label: {} to {}, median {}\n",
+  std::string text = fmt::format("labels: {} different ones from {} to {}; images per label: {} to {}, median {}\n",
                                  stat.labels.size(), stat.labels.begin()->first, stat.labels.rbegin()->first,
                                  spread.least, spread.most, spread.median);
   if (!whole) text += "  some labels are no whole numbers\n";
   if (stat.label_counts.size() != 1 || stat.label_counts.begin()->first != 1) {
     for (const auto& [labels, count] : stat.label_counts) {
-      text += fmt::format("  {} pictures have {} label{}\n", count, labels, labels == 1 ? "" : "s");
+      text += fmt::format("  {} images have {} label{}\n", count, labels, labels == 1 ? "" : "s");
     }
   }
   if (stat.labels.size() > kListed) return text;
@@ -99,9 +99,9 @@ std::string sizes_text(const DataStat& stat) {
 std::string DataStat::text() const {
   std::string text;
   for (const File& file : files) text += fmt::format("{}: {} records, {} bytes\n", file.path, file.records, file.bytes);
-  if (pictures > 0) {
-    text += fmt::format("pictures: {}, {:.1f} kB each on average\n", pictures,
-                        1e-3 * static_cast<double>(picture_bytes) / static_cast<double>(pictures));
+  if (images > 0) {
+    text += fmt::format("images: {}, {:.1f} kB each on average\n", images,
+                        1e-3 * static_cast<double>(image_bytes) / static_cast<double>(images));
     text += labels_text(*this) + sizes_text(*this) + "formats:\n";
     for (const auto& [format, count] : formats) text += fmt::format("  {}: {}\n", format, count);
     for (const auto& [orientation, count] : orientations) {
@@ -125,8 +125,8 @@ std::string DataStat::json() const {
   for (const File& file : files) {
     object["files"].push_back({{"path", file.path}, {"bytes", file.bytes}, {"records", file.records}});
   }
-  object["pictures"] = pictures;
-  object["picture_bytes"] = picture_bytes;
+  object["pictures"] = images;
+  object["picture_bytes"] = image_bytes;
   object["classes"] = labels.size();
   object["pictures_per_class"] = object_of(spread_of_labels(*this));
   object["labels"] = nlohmann::ordered_json::object();

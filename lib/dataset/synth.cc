@@ -63,12 +63,13 @@ Result<> check(const SynthOptions& options) {
   return {};
 }
 
-// The pictures of another data set may exist only once, so they are not written over.
+// The images of another data set may exist only once, so they are not written over.
 Result<> refuse_other_set(const std::string& directory) {
   for (const char* name : {"/train.rec", "/test.rec"}) {
     std::error_code none;
     if (!std::filesystem::exists(directory + name, none)) continue;
-    return fail(Code::kUsage, "{}{} is there already: remove it, or give another folder with --out", directory, name);
+    return fail(Code::kUsage, "{}{} is there already: remove it, or give another directory with --out", directory,
+                name);
   }
   return {};
 }
@@ -77,7 +78,7 @@ Result<> refuse_other_set(const std::string& directory) {
 Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count, const Log& log) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
   std::vector<uint8_t> payload;
-  ProgressBar bar({path, "pictures", count}, log);
+  ProgressBar bar({path, "images", count}, log);
   for (int64_t i = 0; i < count; i++) {
     bar.show(i);
     RandomStream random(options.seed, Use::kSynthetic, set, static_cast<uint64_t>(i));

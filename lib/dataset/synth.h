@@ -20,9 +20,9 @@ struct SynthOptions {
 // Code::kUsage if a number is out of range. Equal options give identical files.
 Result<> synthesize(const SynthOptions& options, const Log& log);
 
-// Draws a picture of class `label`: a grating with a wavelength of 5 to 9 pixels under noise. Its orientation is the
+// Draws an image of class `label`: a grating with a wavelength of 5 to 9 pixels under noise. Its orientation is the
 // label's, plus or minus at most a quarter of the distance to the next one. With more than 10 classes the colors of the
-// stripes matter too. Phase and contrast are random, so that the mean picture of every class is the same gray. No
+// stripes matter too. Phase and contrast are random, so that the mean image of every class is the same gray. No
 // linear classifier can therefore separate the classes, but a convolution that detects edges can, after some training.
 images::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random);
 

@@ -15,9 +15,9 @@ std::string_view word_of(Verdict verdict);          // "pass"
 
 // One host that was to be examined.
 struct HostReport {
-  std::string name;  // as in the host file, or "this machine"
+  std::string name;  // as in the host file, or "this host"
   bool is_launcher = false;
-  bool is_here = false;              // the launcher, or a name of the machine on which it runs: "localhost"
+  bool is_here = false;              // the launcher, or a name of the host on which it runs: "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on it
   int64_t gpus = 0;                  // GPUs that these workers use; 0: none
   bool has_first_worker = false;     // worker 0, which writes the checkpoints
@@ -36,7 +36,7 @@ struct PairSpeed {
 
 // What the flags ask for.
 struct Asked {
-  std::string starter;  // how hosts are reached: "ssh", "mpirun", "srun"; empty: only this machine is examined
+  std::string starter;  // how hosts are reached: "ssh", "mpirun", "srun"; empty: only this host is examined
   bool job = false;     // flags of a job were given
   bool perf = false;
   bool resumes = false;       // the job goes on from a run directory
@@ -49,7 +49,7 @@ struct Asked {
 
 struct Examined {
   Asked asked;
-  std::vector<HostReport> hosts;      // this machine first
+  std::vector<HostReport> hosts;      // this host first
   std::vector<PairSpeed> pairs = {};  // with --perf
 };
 

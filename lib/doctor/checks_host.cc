@@ -27,7 +27,7 @@ constexpr std::array kUnreachable = {
     Known{"Name or service not known",
           "correct the name in the host file, or add it to DNS, /etc/hosts or ~/.ssh/config"},
     Known{"Connection refused", "start sshd on HOST, or correct its port in the host file"},
-    Known{"timed out", "switch HOST on, or let its firewall admit port 22 (or the port of its sshd) from this machine"},
+    Known{"timed out", "switch HOST on, or let its firewall admit port 22 (or the port of its sshd) from this host"},
     Known{"No route to host", "switch HOST on, or mend the route to its network"},
     Known{"has no executable", "install dtrain at the same path on HOST, or copy it there with --sync-dst-dir"},
     Known{"has no directory", "make the directory on HOST, or copy the current one there with --sync-dst-dir"},
@@ -142,8 +142,8 @@ std::vector<Row> check_build(const Examined& examined) {
   return rows_of("build", judge_hosts(examined, nullptr, [&](const HostReport&, const Facts& facts) -> Finding {
                    if (facts.build_id == own || own.empty()) return {.found = facts.build_id};
                    return {.verdict = mixed ? Verdict::kWarn : Verdict::kFail,
-                           .found = fmt::format("{}, but this machine has {}", facts.build_id, own),
-                           .remedy = "copy this machine's executable to the host (--sync-dst-dir does it)"};
+                           .found = fmt::format("{}, but this host has {}", facts.build_id, own),
+                           .remedy = "copy this host's executable to the host (--sync-dst-dir does it)"};
                  }));
 }
 
@@ -234,7 +234,7 @@ std::vector<Row> check_run_directory(const Examined& examined) {
             }
             if (several && !host.is_launcher && !host.shares_run_directory && examined.asked.resumes) {
               return {.verdict = Verdict::kWarn,
-                      .found = fmt::format("'{}' is not the one of this machine", directory.path),
+                      .found = fmt::format("'{}' is not the one of this host", directory.path),
                       .remedy = "--resume needs a run directory that all hosts share: put it on a shared file system"};
             }
             return {};

@@ -178,7 +178,7 @@ std::vector<Row> check_nccl(const Examined& examined) {
                        .takes_part = has_usable_gpus,
                        .if_none = {.verdict = Verdict::kWarn,
                                    .found = "this build has no NCCL",
-                                   .remedy = "only several GPUs need it: build dtrain on a machine that has NCCL"}});
+                                   .remedy = "only several GPUs need it: build dtrain on a host that has NCCL"}});
 }
 
 std::vector<Row> check_flags(const Examined& examined) {
@@ -279,10 +279,10 @@ std::vector<Row> check_decode_speed(const Examined& examined) {
         }
         if (facts.speeds.decode * 2 >= usual) return {};
         return {.verdict = Verdict::kWarn,
-                .found = fmt::format("{:.0f} pictures/s, usually {:.0f}", facts.speeds.decode, usual),
+                .found = fmt::format("{:.0f} images/s, usually {:.0f}", facts.speeds.decode, usual),
                 .remedy = "end other programs there, or give its workers more threads (--data-nthreads)"};
       });
-  return speed_row(examined, "decode speed", findings, range_text(all, rate) + " pictures/s of one worker");
+  return speed_row(examined, "decode speed", findings, range_text(all, rate) + " images/s of one worker");
 }
 
 std::vector<Row> check_all(const Examined& examined) {

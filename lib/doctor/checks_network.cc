@@ -15,7 +15,7 @@ bool is_alone(const Examined& examined) {
   return examined.hosts.size() == 1;
 }
 
-bool all_are_one_machine(const Examined& examined) {
+bool all_are_one_host(const Examined& examined) {
   return std::all_of(examined.hosts.begin(), examined.hosts.end(), [](const HostReport& host) { return host.is_here; });
 }
 
@@ -88,7 +88,7 @@ std::vector<double> round_trips(const Examined& examined) {
   return all;
 }
 
-// How far the clock of a host is ahead of this machine's.
+// How far the clock of a host is ahead of this host's.
 std::optional<double> clock_ahead(const HostReport& host) {
   for (const Contact& contact : host.contacts) {
     if (contact.host == 0 && contact.error.empty()) return -contact.clock_ahead_s;
@@ -96,7 +96,7 @@ std::optional<double> clock_ahead(const HostReport& host) {
   return std::nullopt;
 }
 
-// The names that this machine cannot resolve. Other hosts are not blamed for them.
+// The names that this host cannot resolve. Other hosts are not blamed for them.
 std::set<std::string> unknown_here(const Examined& examined) {
   std::set<std::string> unknown;
   if (!examined.hosts.front().facts) return unknown;
@@ -177,7 +177,7 @@ std::vector<Row> check_interface(const Examined& examined) {
                                   "one that a host has is used)"};
                     }
                     const bool loopback = facts.address.starts_with("127.") || facts.address == "::1";
-                    if (loopback && !all_are_one_machine(examined)) {
+                    if (loopback && !all_are_one_host(examined)) {
                       return {.verdict = Verdict::kFail,
                               .found = fmt::format("its address is {}, which other hosts cannot reach", facts.address),
                               .remedy = "choose a network interface with -i NAME"};
@@ -207,12 +207,11 @@ std::vector<Row> check_ports(const Examined& examined) {
   for (Finding& finding : findings_of(blocked_connections(examined))) findings.push_back(std::move(finding));
   if (findings.empty() && listening == 0) return single_row("ports", Verdict::kSkip, "no host could be examined");
   if (findings.empty() && connections == 0) {
-    return single_row("ports", Verdict::kPass,
-                      is_alone(examined) ? "this machine can listen" : "no two hosts to connect");
+    return single_row("ports", Verdict::kPass, is_alone(examined) ? "this host can listen" : "no two hosts to connect");
   }
   if (findings.empty()) {
     return single_row("ports", Verdict::kPass,
-                      fmt::format("all {} connections work, both ways between hosts and to this machine", connections));
+                      fmt::format("all {} connections work, both ways between hosts and to this host", connections));
   }
   return rows_of("ports", findings);
 }
@@ -230,15 +229,15 @@ std::vector<Row> check_clock(const Examined& examined) {
     Finding finding{.host = host.name};
     if (differences.back() >= kWarn) {
       finding.verdict = differences.back() >= kFail ? Verdict::kFail : Verdict::kWarn;
-      finding.found = fmt::format("its clock is {} {} this machine's", seconds_text(differences.back()),
+      finding.found = fmt::format("its clock is {} {} this host's", seconds_text(differences.back()),
                                   *ahead > 0 ? "ahead of" : "behind");
       finding.remedy = "set the clocks by NTP: timedatectl set-ntp true, or start chrony";
     }
     findings.push_back(std::move(finding));
   }
   const double most = differences.empty() ? 0 : *std::max_element(differences.begin(), differences.end());
-  return rows_of("clock", findings, fmt::format("within {} of this machine's", seconds_text(std::max(most, 1e-3))),
-                 "no host could connect to this machine");
+  return rows_of("clock", findings, fmt::format("within {} of this host's", seconds_text(std::max(most, 1e-3))),
+                 "no host could connect to this host");
 }
 
 std::vector<Row> check_latency(const Examined& examined) {

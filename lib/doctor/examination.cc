@@ -15,7 +15,7 @@
 #include "launch/host_runs.h"
 #include "launch/hosts.h"
 #include "net/endpoint.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -43,8 +43,8 @@ std::optional<std::string> rest_of_line(const Finished& run, std::string_view be
 }
 
 // Why a command that was started on a host has not printed what it should.
-std::string why_nothing(const launch::HostRuns& runs, size_t machine, size_t number) {
-  if (runs.lost(machine)) return runs.lost(machine)->message;
+std::string why_nothing(const launch::HostRuns& runs, size_t host_number, size_t number) {
+  if (runs.lost(host_number)) return runs.lost(host_number)->message;
   const Finished& run = runs.run(number);
   const std::string words = run.errors.empty() ? "" : fmt::format(": {}", fmt::join(run.errors, "; "));
   if (!runs.ended(number)) return fmt::format("the examination did not end in time{}", words);
@@ -61,7 +61,7 @@ class Examination {
   Result<Examined> run();
 
  private:
-  // Of one host, by Command::machine.
+  // Of one host, by Command::host_number.
   struct Part {
     Command command;               // of a process of the job there
     std::set<std::string> gpus{};  // of all its workers, if the host file says which
@@ -69,14 +69,14 @@ class Examination {
 
   Result<> plan();
   void add_process(const Command& command);
-  [[nodiscard]] Command host_command(size_t machine, const std::vector<std::string>& own, bool with_flags) const;
+  [[nodiscard]] Command host_command(size_t host_number, const std::vector<std::string>& own, bool with_flags) const;
   Result<> gather();
   void blame_address();
   Result<> connect();
   Result<> measure_paths();
-  void take_contacts(size_t machine, size_t number);
-  [[nodiscard]] bool listens(size_t machine) const;
-  [[nodiscard]] net::Endpoint endpoint(size_t machine) const;
+  void take_contacts(size_t host_number, size_t number);
+  [[nodiscard]] bool listens(size_t host_number) const;
+  [[nodiscard]] net::Endpoint endpoint(size_t host_number) const;
   void say(const std::string& text) const {
     if (setting_.progress) setting_.progress(text);
   }
@@ -102,12 +102,12 @@ Result<> Examination::plan() {
   const launch::Job& job = setting_.job;
   examined_.asked = setting_.asked;
   examined_.asked.launcher_open_files = launch::descriptors_of(job);
-  examined_.hosts.push_back({.name = "this machine", .is_launcher = true, .is_here = true});
-  for (const launch::Machine& machine : job.machines) examined_.hosts.push_back({.name = machine.name});
+  examined_.hosts.push_back({.name = "this host", .is_launcher = true, .is_here = true});
+  for (const launch::OtherHost& other : job.other_hosts) examined_.hosts.push_back({.name = other.name});
   parts_.resize(examined_.hosts.size());
   DT_TRY(const std::string executable, proc::this_executable());
   parts_[0].command = job.scheduler;
-  if (job.machines.empty() && !setting_.is_distributed) {
+  if (job.other_hosts.empty() && !setting_.is_distributed) {
     parts_[0].command = {.arguments = setting_.arguments_here};
     parts_[0].command.arguments.insert(parts_[0].command.arguments.begin(), executable);
     examined_.hosts[0].workers = 1;
@@ -120,8 +120,8 @@ Result<> Examination::plan() {
 }
 
 void Examination::add_process(const Command& command) {
-  HostReport& host = examined_.hosts[command.machine];
-  Part& part = parts_[command.machine];
+  HostReport& host = examined_.hosts[command.host_number];
+  Part& part = parts_[command.host_number];
   const bool is_worker = command.role == "worker";
   if (host.workers + host.servers == 0 || (is_worker && host.workers == 0)) part.command = command;
   (is_worker ? host.workers : host.servers)++;
@@ -135,11 +135,11 @@ void Examination::add_process(const Command& command) {
 }
 
 // `own`: flags of examine-host.
-Command Examination::host_command(size_t machine, const std::vector<std::string>& own, bool with_flags) const {
-  const Part& part = parts_[machine];
+Command Examination::host_command(size_t host_number, const std::vector<std::string>& own, bool with_flags) const {
+  const Part& part = parts_[host_number];
   Command command = part.command;
-  command.machine = machine;
-  command.host = examined_.hosts[machine].name;
+  command.host_number = host_number;
+  command.host = examined_.hosts[host_number].name;
   command.arguments = {part.command.arguments.front(), "examine-host"};
   command.arguments.insert(command.arguments.end(), own.begin(), own.end());
   command.environment.push_back(fmt::format("{}={}", kDoctorKey, key_));
@@ -159,8 +159,8 @@ Result<> Examination::gather() {
   if (!setting_.address.empty()) own.insert(own.end(), {"--launcher", setting_.address});
   if (setting_.asked.perf) own.emplace_back("--perf");
   std::vector<size_t> runs;
-  for (size_t machine = 0; machine < parts_.size(); machine++) {
-    DT_TRY(const size_t run, runs_.start(host_command(machine, own, true)));
+  for (size_t host_number = 0; host_number < parts_.size(); host_number++) {
+    DT_TRY(const size_t run, runs_.start(host_command(host_number, own, true)));
     runs.push_back(run);
   }
   // Only so many hosts are being reached at the same time.
@@ -169,12 +169,12 @@ Result<> Examination::gather() {
       turns * setting_.job.limits.greet + kFactsTime + (setting_.asked.perf ? kMeasuringTime : std::chrono::seconds(0));
   DT_TRY_VOID(runs_.wait(runs, launch::Clock::now() + time,
                          [](const Finished& run) { return rest_of_line(run, kFactsLine).has_value(); }));
-  for (size_t machine = 0; machine < parts_.size(); machine++) {
-    HostReport& host = examined_.hosts[machine];
-    const std::optional<std::string> line = rest_of_line(runs_.run(runs[machine]), kFactsLine);
+  for (size_t host_number = 0; host_number < parts_.size(); host_number++) {
+    HostReport& host = examined_.hosts[host_number];
+    const std::optional<std::string> line = rest_of_line(runs_.run(runs[host_number]), kFactsLine);
     const Result<Facts> facts =
-        line ? parse_facts(*line) : fail(Code::kStartup, "{}", why_nothing(runs_, machine, runs[machine]));
-    host.shares_run_directory = runs_.shares_run_dir(machine);
+        line ? parse_facts(*line) : fail(Code::kStartup, "{}", why_nothing(runs_, host_number, runs[host_number]));
+    host.shares_run_directory = runs_.shares_run_dir(host_number);
     if (!facts) {
       host.error = facts.error().message;
       continue;
@@ -195,17 +195,17 @@ void Examination::blame_address() {
   here->address_error = setting_.address_error;
 }
 
-bool Examination::listens(size_t machine) const {
-  const std::optional<Facts>& facts = examined_.hosts[machine].facts;
+bool Examination::listens(size_t host_number) const {
+  const std::optional<Facts>& facts = examined_.hosts[host_number].facts;
   return facts && facts->port != 0;
 }
 
-net::Endpoint Examination::endpoint(size_t machine) const {
-  const Facts& facts = *examined_.hosts[machine].facts;
+net::Endpoint Examination::endpoint(size_t host_number) const {
+  const Facts& facts = *examined_.hosts[host_number].facts;
   return {facts.address, static_cast<uint16_t>(facts.port)};
 }
 
-// Each host connects to each other one and to this machine, where the scheduler would listen. This machine connects to
+// Each host connects to each other one and to this host, where the scheduler would listen. This host connects to
 // none, because a launcher does not.
 Result<> Examination::connect() {
   std::vector<size_t> runs(parts_.size()), started;
@@ -227,29 +227,29 @@ Result<> Examination::connect() {
   return {};
 }
 
-void Examination::take_contacts(size_t machine, size_t number) {
-  HostReport& host = examined_.hosts[machine];
+void Examination::take_contacts(size_t host_number, size_t number) {
+  HostReport& host = examined_.hosts[host_number];
   for (const std::string& line : runs_.run(number).output) {
     if (!line.starts_with(kContactLine)) continue;
     const Result<Contact> contact = parse_contact(std::string_view(line).substr(kContactLine.size()));
     if (contact && contact->host >= 0 && contact->host < std::ssize(examined_.hosts)) host.contacts.push_back(*contact);
   }
   if (!rest_of_line(runs_.run(number), kContactsEnd)) {
-    host.contact_error = "it did not connect to the others: " + why_nothing(runs_, machine, number);
+    host.contact_error = "it did not connect to the others: " + why_nothing(runs_, host_number, number);
   }
 }
 
 Result<> Examination::measure_paths() {
-  std::vector<size_t> machines;
-  for (size_t machine = 1; machine < parts_.size(); machine++) {
-    if (listens(machine)) machines.push_back(machine);
+  std::vector<size_t> listening;
+  for (size_t host_number = 1; host_number < parts_.size(); host_number++) {
+    if (listens(host_number)) listening.push_back(host_number);
   }
-  const auto rounds = rounds_of(machines.size());
+  const auto rounds = rounds_of(listening.size());
   for (size_t round = 0; round < rounds.size(); round++) {
     say(fmt::format("measuring paths, round {} of {}", round + 1, rounds.size()));
     std::vector<size_t> runs;
     for (const auto& [a, b] : rounds[round]) {
-      const size_t from = machines[a], to = machines[b];
+      const size_t from = listening[a], to = listening[b];
       DT_TRY(const size_t run, runs_.start(host_command(from, {"--speed", to_text(endpoint(to))}, false)));
       runs.push_back(run);
       examined_.pairs.push_back({from, to, {}});
@@ -268,7 +268,7 @@ Result<> Examination::measure_paths() {
 
 // A mark that lies where the run directory would be, or in the directory above it that exists; the hosts look for it.
 std::optional<launch::RunDirMark> make_mark(launch::Job job) {
-  if (job.machines.empty()) return std::nullopt;
+  if (job.other_hosts.empty()) return std::nullopt;
   const bool absolute = fs::path(job.run_dir).is_absolute();
   job.run_dir = nearest_existing(job.run_dir);
   std::error_code error;

@@ -14,11 +14,11 @@ namespace dtrain::doctor {
 
 struct ExaminationSetting {
   launch::Job job;  // whose hosts are examined; nothing of it is started
-  // Without other hosts: the flags of a process on this machine. Otherwise those of the job's scheduler are taken.
+  // Without other hosts: the flags of a process on this host. Otherwise those of the job's scheduler are taken.
   std::vector<std::string> arguments_here;
   bool is_distributed = false;  // the job has several processes
   Asked asked;
-  std::string address;  // of this machine, for the hosts; empty: there are none, or address_error says why
+  std::string address;  // of this host, for the hosts; empty: there are none, or address_error says why
   std::string address_error = {};
   std::vector<std::string> names;  // of the hosts, which all hosts resolve
   std::function<void(const std::string& text)> progress = nullptr;

@@ -58,7 +58,7 @@ struct MemoryNeeds {
 
 struct Speeds {
   double disk_write = 0, disk_read = 0;  // bytes/s; 0: not measured
-  double decode = 0;                     // pictures/s of one worker
+  double decode = 0;                     // images/s of one worker
   std::string disk_error = {}, decode_error = {};
 };
 

@@ -66,9 +66,9 @@ DataFile look_at(const std::string& path) {
   return found;
 }
 
-// A set of class folders counts as one file: the number of its pictures stands for their sizes, and the checksum covers
-// the names of the folders.
-DataFile look_at_folder(const std::string& path) {
+// A set of class directories counts as one file: the number of its images stands for their sizes, and the checksum
+// covers the names of the directories.
+DataFile look_at_directory(const std::string& path) {
   DataFile found{.path = path};
   std::vector<std::string> classes;
   std::error_code error;
@@ -95,7 +95,7 @@ Result<> add_set(const data::SetFiles& set, std::vector<DataFile>& files) {
     if (!path.empty()) files.push_back(look_at(path));
   }
   for (const std::string& path : set.cifar) files.push_back(look_at(path));
-  if (!set.folder.empty()) files.push_back(look_at_folder(set.folder));
+  if (!set.directory.empty()) files.push_back(look_at_directory(set.directory));
   return {};
 }
 

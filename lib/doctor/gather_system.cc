@@ -20,7 +20,7 @@
 #include "doctor/gather.h"
 #include "job/process/build_id.h"
 #include "net/address_list.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 namespace dtrain::doctor {
 namespace {

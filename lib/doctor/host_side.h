@@ -19,7 +19,7 @@ inline constexpr std::string_view kSpeedLine = "speed ";
 
 struct HostSide {
   std::string key;
-  std::string launcher;  // the address of the machine that asks, for a host whose flags cannot be read
+  std::string launcher;  // the address of the host that asks, for a host whose flags cannot be read
   std::string names;     // to resolve, separated by commas
   bool perf = false;     // measure the disk and the decoders
 };

@@ -129,7 +129,7 @@ std::string paths_text(const Examined& examined) {
     }
   }
   return matrix_text(examined, "bandwidth in MB/s, from the host of the row to that of the column", speeds) +
-         matrix_text(examined, "round trip in ms, begun by the host of the row (0 is this machine)", round_trips);
+         matrix_text(examined, "round trip in ms, begun by the host of the row (0 is this host)", round_trips);
 }
 
 // What was skipped, by the reason.

@@ -109,10 +109,10 @@ void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
   }
 }
 
-// The samples of a color for row y of the picture, one for each pixel of the columns that are decoded.
+// The samples of a color for row y of the image, one for each pixel of the columns that are decoded.
 const uint8_t* BaselineJpeg::color_row(Plane& plane, int y, std::vector<uint8_t>& memory) {
   if (h_ == 1) return plane.row(y);
-  // Behind the picture's border, blocks have samples that do not belong to it.
+  // Behind the image's border, blocks have samples that do not belong to it.
   const int count = std::min(columns_.end * kBlock, divide_up(header_->width, 2)) - columns_.begin * kBlock;
   if (v_ == 1) {
     upsample_row(plane.row(y), static_cast<size_t>(count), sums_.data(), memory.data());

@@ -2,7 +2,7 @@
 // at full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left
 // to libjpeg-turbo. docs/reference/speed.md has measurements.
 //
-// Of a part of a picture, the codes of the rows above it must be read as well, but not those above the last restart
+// Of a part of an image, the codes of the rows above it must be read as well, but not those above the last restart
 // marker that is at the beginning of a row of MCUs.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace dtrain::images {
 
-// Keeps its memory from picture to picture. Used by one thread at a time.
+// Keeps its memory from image to image. Used by one thread at a time.
 class BaselineJpeg {
  public:
-  // Whether read() decodes pictures of this kind, and the processor has the instructions for it.
+  // Whether read() decodes images of this kind, and the processor has the instructions for it.
   static bool handles(const BaselineHeader& header);
 
   // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file,
@@ -54,7 +54,7 @@ class BaselineJpeg {
   std::array<Plane, 3> planes_;
   std::array<std::vector<uint8_t>, 2> upsampled_;  // a row of Cb and of Cr, as wide as one of Y
   std::vector<int16_t> sums_;
-  // Of the picture that is read.
+  // Of the image that is read.
   const BaselineHeader* header_ = nullptr;
   int h_ = 1, v_ = 1;  // samples of Y for each one of Cb
   int mcus_per_row_ = 0;

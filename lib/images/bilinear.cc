@@ -137,7 +137,7 @@ Window BilinearRows::needed(const ImageSize& from, const ImageSize& to, const Wi
   return {.y = y, .x = x, .height = height, .width = width};
 }
 
-BilinearRows::BilinearRows(const PictureView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory)
+BilinearRows::BilinearRows(const ImageView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory)
     : from_(from), width_(wanted.width), memory_(memory) {
   make_taps(from.height, to.height, wanted.y, wanted.height, AtBorder::kSameTwice, memory.rows);
   make_taps(from.width, to.width, wanted.x, wanted.width, AtBorder::kOneTap, memory.columns);
@@ -147,7 +147,7 @@ BilinearRows::BilinearRows(const PictureView& from, const ImageSize& to, const W
 }
 
 // A row of the source in the width of the result. Two are kept, because each is used for several rows of the result or,
-// if the picture is made smaller, each row of the result needs two new ones.
+// if the image is made smaller, each row of the result needs two new ones.
 const int16_t* BilinearRows::widened(int y) {
   const size_t at = static_cast<size_t>(y) % 2;
   int16_t* const wide = memory_.wide[at].data();

@@ -1,4 +1,4 @@
-// Bilinear resizing of 8-bit pictures, or of a part of the result, row by row. The pixels are those of OpenCV's
+// Bilinear resizing of 8-bit images, or of a part of the result, row by row. The pixels are those of OpenCV's
 // cv::resize with INTER_LINEAR: the same weights of 11 bits, the same rounding after each of the two directions.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace dtrain::images {
 
-// A picture in memory, or a part of it: the picture's pixel (y, x) is image->at(y - top, x - left). Pixels that the
-// image does not have must not be asked for.
-struct PictureView {
+// An image of which `image` has a part in memory, or all of it: pixel (y, x) is image->at(y - top, x - left). Pixels
+// outside that part must not be asked for.
+struct ImageView {
   const Image* image = nullptr;
-  int height = 0, width = 0;  // of the picture
-  int top = 0, left = 0;  // of the image, in the picture's coordinates; negative if the picture is a part of the image
+  int height = 0, width = 0;  // of the whole
+  int top = 0, left = 0;      // of the part, in the coordinates of the whole; negative if the whole is cut from `image`
 
   [[nodiscard]] const uint8_t* at(int y, int x) const { return image->at(y - top, x - left); }
 };
@@ -27,7 +27,7 @@ struct LinearTaps {
   std::vector<std::array<int16_t, 2>> weight;  // of both, in units of 1/2048
 };
 
-// Reused from picture to picture.
+// Reused from image to image.
 struct BilinearMemory {
   LinearTaps rows, columns;
   std::array<std::vector<int16_t>, 2> wide;  // two rows of the source, resized to the width of the result
@@ -36,11 +36,11 @@ struct BilinearMemory {
 
 class BilinearRows {
  public:
-  // The part of a picture of size `from` that is needed for the part `wanted` of its resized form of size `to`.
+  // The part of an image of size `from` that is needed for the part `wanted` of its resized form of size `to`.
   static Window needed(const ImageSize& from, const ImageSize& to, const Window& wanted);
 
   // Borrows the view's image, which has at least the part needed(), and the memory.
-  BilinearRows(const PictureView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory);
+  BilinearRows(const ImageView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory);
 
   // Row y of the wanted part, [width][channels], valid until the next call. Rows are asked for in order, each once.
   const uint8_t* row(int y);
@@ -48,7 +48,7 @@ class BilinearRows {
  private:
   const int16_t* widened(int y);
 
-  PictureView from_;
+  ImageView from_;
   int width_;
   BilinearMemory& memory_;
   std::array<int, 2> widened_ = {-1, -1};  // the rows of the source in memory_.wide

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <opencv2/imgproc.hpp>
 
+#include "images/image_header.h"
 #include "images/mat.h"
-#include "images/picture_header.h"
 
 namespace dtrain::images {
 namespace {
@@ -38,25 +38,25 @@ cv::Mat in_color(const Image& image) {
 
 }  // namespace
 
-Result<Image> contact_sheet(const std::vector<SheetPicture>& pictures) {
-  DT_CHECK(!pictures.empty(), "a sheet without pictures");
-  const Image& first = pictures.front().image;
-  const auto columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(pictures.size()))));
-  const int rows = (static_cast<int>(pictures.size()) + columns - 1) / columns;
+Result<Image> contact_sheet(const std::vector<SheetImage>& images) {
+  DT_CHECK(!images.empty(), "a sheet without images");
+  const Image& first = images.front().image;
+  const auto columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
+  const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
   const int64_t cell_width = first.width + kGap, cell_height = first.height + kTextHeight + kGap;
   const int64_t height = rows * cell_height + kGap, width = columns * cell_width + kGap;
-  DT_TRY_VOID(check_picture_size("a contact sheet", height, width));
+  DT_TRY_VOID(check_image_size("a contact sheet", height, width));
   Image sheet;
   sheet.resize(static_cast<int>(height), static_cast<int>(width), 3);
   cv::Mat canvas = view(sheet);
   canvas.setTo(cv::Scalar::all(255));
-  for (size_t i = 0; i < pictures.size(); i++) {
-    const SheetPicture& picture = pictures[i];
-    DT_CHECK(picture.image.height == first.height && picture.image.width == first.width, "pictures of different sizes");
+  for (size_t i = 0; i < images.size(); i++) {
+    const SheetImage& image = images[i];
+    DT_CHECK(image.image.height == first.height && image.image.width == first.width, "images of different sizes");
     const int x = kGap + static_cast<int>(i) % columns * static_cast<int>(cell_width);
     const int y = kGap + static_cast<int>(i) / columns * static_cast<int>(cell_height);
-    in_color(picture.image).copyTo(canvas(cv::Rect(x, y, first.width, first.height)));
-    cv::putText(canvas, cut_to(ascii(picture.text), first.width + kGap), {x, y + first.height + kTextHeight - 4},
+    in_color(image.image).copyTo(canvas(cv::Rect(x, y, first.width, first.height)));
+    cv::putText(canvas, cut_to(ascii(image.text), first.width + kGap), {x, y + first.height + kTextHeight - 4},
                 cv::FONT_HERSHEY_SIMPLEX, kTextScale, cv::Scalar::all(0), 1, cv::LINE_AA);
   }
   return sheet;

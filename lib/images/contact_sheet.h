@@ -1,4 +1,4 @@
-// Small pictures side by side in one, each with a line of text below it.
+// Small images side by side in one, each with a line of text below it.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace dtrain::images {
 
-struct SheetPicture {
+struct SheetImage {
   Image image;       // with 1, 3 or 4 channels
-  std::string text;  // cut to the width of the picture; characters that are not ASCII become '?'
+  std::string text;  // cut to the width of the image; characters that are not ASCII become '?'
 };
 
-// All pictures must have the same size. Code::kData if the sheet would have more than kPicturePixelsMax pixels.
-Result<Image> contact_sheet(const std::vector<SheetPicture>& pictures);
+// All images must have the same size. Code::kData if the sheet would have more than kImagePixelsMax pixels.
+Result<Image> contact_sheet(const std::vector<SheetImage>& images);
 
 }  // namespace dtrain::images

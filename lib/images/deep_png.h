@@ -15,7 +15,7 @@ struct PngChange {
   ImageSize size = {};  // of the result; that of `cut`: it is not resized
   Interpolation method = Interpolation::kBilinear;
 };
-// The PNG that `change`, called with the size of the picture in the file, asks for, with the channels and bits of the
+// The PNG that `change`, called with the size of the image in the file, asks for, with the channels and bits of the
 // file. level: as in encode_png(). Code::kData for a file that cannot be read.
 Result<std::vector<uint8_t>> change_png(Bytes file, const std::function<Result<PngChange>(ImageSize)>& change,
                                         int level);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <opencv2/imgproc.hpp>
 
+#include "images/image_header.h"
 #include "images/jpeg.h"
 #include "images/jpeg_encoder.h"
 #include "images/mat.h"
 #include "images/orientation.h"
-#include "images/picture_header.h"
 #include "images/png.h"
-#include "images/raw_picture.h"
+#include "images/raw_image.h"
 
 namespace dtrain::images {
 namespace {
@@ -25,7 +25,7 @@ Result<> decode_png_into(Bytes file, PngColors colors, Image& out) {
 
 struct ImageDecoder::State {
   JpegDecoder jpeg;
-  // The opened picture.
+  // The opened image.
   Bytes file;
   int channels = 0;
   Orientation orientation;
@@ -40,7 +40,7 @@ ImageDecoder::~ImageDecoder() = default;
 
 Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
   DT_TRY(const ImageSize size, open(file, channels));
-  DT_TRY_VOID(read(whole_picture(size), out));
+  DT_TRY_VOID(read(whole_image(size), out));
   return {};
 }
 
@@ -52,8 +52,8 @@ Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
   if (is_jpeg(file)) {
     DT_TRY(state.size, state.jpeg.open(file, channels == 4 ? 0 : channels));
   } else {
-    DT_TRY(const PictureHeader header, read_picture_header(file));
-    DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+    DT_TRY(const ImageHeader header, read_image_header(file));
+    DT_TRY_VOID(check_image_size(header.format, header.height, header.width));
     DT_TRY_VOID(check_decoding_bytes(header.format, header.height * header.width * channels));
     state.size = {header.height, header.width};
   }
@@ -71,21 +71,21 @@ Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   return orientation.turned_part(part, state_->size);
 }
 
-// The part is one of the picture before it is turned.
+// The part is one of the image before it is turned.
 Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
   const Bytes file = state_->file;
   const int channels = state_->channels;
   Window part;
   if (is_jpeg(file)) {
     DT_TRY(part, state_->jpeg.read(wanted, out));
-  } else if (is_raw_picture(file)) {
-    DT_TRY(const RawPicture raw, parse_raw_picture(file));
-    DT_TRY_VOID(copy_raw_picture(raw, wanted, channels, out));
+  } else if (is_raw_image(file)) {
+    DT_TRY(const RawImage raw, parse_raw_image(file));
+    DT_TRY_VOID(copy_raw_image(raw, wanted, channels, out));
     part = wanted;
   } else {
     DT_TRY_VOID(channels == 4 ? decode_as_stored(file, out)
                               : decode_png_into(file, channels == 1 ? PngColors::kGray : PngColors::kColor, out));
-    part = whole_picture(out.size());
+    part = whole_image(out.size());
   }
   if (out.channels != channels) {
     return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, channels);
@@ -96,14 +96,14 @@ Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
 Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
   if (is_jpeg(file)) {
     DT_TRY(const ImageSize size, state_->jpeg.open(file, 0));
-    DT_TRY_VOID(state_->jpeg.read(whole_picture(size), out));
+    DT_TRY_VOID(state_->jpeg.read(whole_image(size), out));
     return {};
   }
-  DT_TRY(const PictureHeader header, read_picture_header(file));
-  DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
-  if (is_raw_picture(file)) {
-    DT_TRY(const RawPicture raw, parse_raw_picture(file));
-    return copy_raw_picture(raw, whole_picture({header.height, header.width}), raw.channels, out);
+  DT_TRY(const ImageHeader header, read_image_header(file));
+  DT_TRY_VOID(check_image_size(header.format, header.height, header.width));
+  if (is_raw_image(file)) {
+    DT_TRY(const RawImage raw, parse_raw_image(file));
+    return copy_raw_image(raw, whole_image({header.height, header.width}), raw.channels, out);
   }
   if (header.bits > 8) {
     return fail(Code::kData, "{}: the image has {} bits per channel; only images with 8 can keep their stored colors",
@@ -122,7 +122,7 @@ Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomS
 }
 
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out, Interpolation method) {
-  DT_TRY_VOID(check_picture_size("resized", height, width), "resizing an image of {} x {}", in.height, in.width);
+  DT_TRY_VOID(check_image_size("resized", height, width), "resizing an image of {} x {}", in.height, in.width);
   out.resize(static_cast<int>(height), static_cast<int>(width), in.channels);
   cv::Mat target = view(out);
   try {
@@ -146,7 +146,7 @@ int64_t edge_before_crop(int64_t crop) {
 }
 
 ImageSize size_to_fit(const ImageSize& from, const ImageSize& crop) {
-  // The edge on which the crop leaves less of the picture aside is the one that counts.
+  // The edge on which the crop leaves less of the image aside is the one that counts.
   const bool by_height = crop.height * from.width >= crop.width * from.height;
   const int64_t edge = by_height ? from.height : from.width, cut = by_height ? crop.height : crop.width;
   const int64_t to = std::clamp(edge, cut, edge_before_crop(cut));
@@ -175,7 +175,7 @@ Window central_square(const ImageSize& size) {
 
 Image central_square(const Image& image) {
   Image out;
-  cut(image, whole_picture(image.size()), central_square(image.size()), out);
+  cut(image, whole_image(image.size()), central_square(image.size()), out);
   return out;
 }
 
@@ -192,7 +192,7 @@ Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string&
     return encode_png(image.pixels.data(),
                       {.height = image.height, .width = image.width, .channels = image.channels, .bits = 8}, quality);
   }
-  DT_CHECK(extension == ".jpg", "pictures are not encoded as '{}'", extension);
+  DT_CHECK(extension == ".jpg", "images are not encoded as '{}'", extension);
   std::vector<uint8_t> out;
   DT_TRY_VOID(JpegEncoder().encode(image, {.quality = quality}, out));
   return out;

@@ -1,4 +1,4 @@
-// Pictures in memory, and how to decode, resize and encode them.
+// Images in memory, and how to decode, resize and encode them.
 //
 // Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), as
 // in OpenCV and MXNet's augmenters.
@@ -38,18 +38,18 @@ struct Image {
   }
 };
 
-// A part of a picture.
+// A part of an image.
 struct Window {
   int y = 0, x = 0;  // the first row and column
   int height = 0, width = 0;
   bool operator==(const Window&) const = default;
 };
-inline Window whole_picture(const ImageSize& size) {
+inline Window whole_image(const ImageSize& size) {
   return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
 }
 
-// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw pictures.
-// Used by one thread at a time. The size of a picture is checked before memory is taken for it.
+// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw images.
+// Used by one thread at a time. The size of an image is checked before memory is taken for it.
 class ImageDecoder {
  public:
   ImageDecoder();
@@ -57,17 +57,17 @@ class ImageDecoder {
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
   ~ImageDecoder();
 
-  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color pictures are
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color images are
   // turned by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file
   // whose data end early or do not decode is an error; garbage between the segments of a JPEG is not.
   Result<> decode(Bytes file, int channels, Image& out);
-  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the picture. Code::kData also if they have more
+  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the image. Code::kData also if they have more
   // than 8 bits.
   Result<> decode_as_stored(Bytes file, Image& out);
 
-  // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
+  // decode() in two steps, between which the size of the image is known. open() reads the header; `file` must stay
   // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
-  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the
+  // that it has written to `out`: of a JPEG and a raw image only the rows and columns that are needed, with the
   // pixels that decode() gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);
@@ -93,20 +93,20 @@ Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out
 ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
 // The change of size that comes before everything else: to a shorter edge, or one of these.
 constexpr int kKeepSize = 0;
-// So that the crop shows nearly all of the picture: one whose edges are both longer than the crop's times 256 / 224
+// So that the crop shows nearly all of the image: one whose edges are both longer than the crop's times 256 / 224
 // (rounded) is reduced until one of them is not, and one that the crop does not fit into is enlarged until it does.
 constexpr int kFitCrop = -1;
 struct FirstResize {
   ImageSize size;
   Interpolation method;  // for choose()
 };
-// What `resize` makes of a picture of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages
+// What `resize` makes of an image of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages
 // of areas where `method` is bilinear, because it often reduces a lot.
 FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
 Window central_square(const ImageSize& size);
 Image central_square(const Image& image);
-// The pixels of `wanted`, which lies in the part of a picture that `image` has.
+// The pixels of `wanted`, which lies in the part of an image that `image` has.
 void cut(const Image& image, const Window& part, const Window& wanted, Image& out);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);

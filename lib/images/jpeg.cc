@@ -11,7 +11,7 @@
 #include <jerror.h>
 
 #include "images/baseline_jpeg.h"
-#include "images/picture_header.h"
+#include "images/image_header.h"
 
 namespace dtrain::images {
 
@@ -118,14 +118,14 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
-  // The library keeps the tables of a picture for the next one. A damaged file that lacks its own would be decoded with
-  // those of the picture before it.
+  // The library keeps the tables of an image for the next one. A damaged file that lacks its own would be decoded with
+  // those of the image before it.
   jpeg_destroy_decompress(info);
   state.create();
   state.file = file;
   jpeg_mem_src(info, file.data(), file.size());
   jpeg_read_header(info, TRUE);
-  DT_TRY_VOID(check_picture_size("JPEG", info->image_height, info->image_width));
+  DT_TRY_VOID(check_image_size("JPEG", info->image_height, info->image_width));
   if (state.channels == 0) state.channels = info->num_components == 1 ? 1 : 3;
   return ImageSize{info->image_height, info->image_width};
 }
@@ -138,7 +138,7 @@ Window whole_of(jpeg_decompress_struct* info) {
 }
 
 // Whether a progressive file lacks scans, so that the library estimates its coefficients from those of the blocks
-// around them. Beside the border of a part it would estimate others than in the whole picture.
+// around them. Beside the border of a part it would estimate others than in the whole image.
 bool lacks_coefficients(jpeg_decompress_struct* info) {
   if (info->coef_bits == nullptr) return false;
   for (int component = 0; component < info->num_components; component++) {
@@ -148,7 +148,7 @@ bool lacks_coefficients(jpeg_decompress_struct* info) {
   return false;
 }
 
-// The pixels of the part, and the coefficients of the whole picture if they are spread over several scans.
+// The pixels of the part, and the coefficients of the whole image if they are spread over several scans.
 int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
   int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
   if (jpeg_has_multiple_scans(info) == 0) return bytes;

@@ -8,7 +8,7 @@
 
 namespace dtrain::images {
 
-// Used by one thread at a time. What it returns for a picture does not depend on the pictures before.
+// Used by one thread at a time. What it returns for an image does not depend on the images before.
 class JpegDecoder {
  public:
   // A file with more scans is refused, because each scan goes over all pixels. Encoders write about ten.

@@ -10,8 +10,8 @@
 
 #include <jerror.h>
 
+#include "images/image_header.h"
 #include "images/jpeg.h"
-#include "images/picture_header.h"
 
 namespace dtrain::images {
 
@@ -147,7 +147,7 @@ Result<> JpegEncoder::add_restarts(Bytes file, int restart_interval, std::vector
   jpeg_save_markers(&state.source, JPEG_COM, kWholeSegment);
   for (int number = 0; number < 16; number++) jpeg_save_markers(&state.source, JPEG_APP0 + number, kWholeSegment);
   jpeg_read_header(&state.source, TRUE);
-  if (auto size = check_picture_size("JPEG", state.source.image_height, state.source.image_width); !size) {
+  if (auto size = check_image_size("JPEG", state.source.image_height, state.source.image_width); !size) {
     jpeg_abort_decompress(&state.source);
     return size;
   }

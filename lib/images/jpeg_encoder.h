@@ -11,7 +11,7 @@
 
 namespace dtrain::images {
 
-// Keeps the library's memory from picture to picture. Used by one thread at a time.
+// Keeps the library's memory from image to image. Used by one thread at a time.
 class JpegEncoder {
  public:
   struct Options {

@@ -1,4 +1,4 @@
-// A picture as OpenCV sees it. Included only by sources that use OpenCV.
+// An image as OpenCV sees it. Included only by sources that use OpenCV.
 #pragma once
 
 #include <opencv2/core.hpp>

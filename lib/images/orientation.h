@@ -1,4 +1,4 @@
-// How a camera held a picture: the orientation tag of EXIF, in a JPEG or a PNG. A picture is turned as OpenCV's
+// How a camera held an image: the orientation tag of EXIF, in a JPEG or a PNG. An image is turned as OpenCV's
 // imdecode turns it.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dtrain::images {
 
-// First the edges of the stored picture are swapped, then it is mirrored and put upside down, or some of these.
+// First the edges of the stored image are swapped, then it is mirrored and put upside down, or some of these.
 struct Orientation {
   bool transposed = false;
   bool mirrored = false;     // the columns in reverse order
@@ -17,7 +17,7 @@ struct Orientation {
   [[nodiscard]] ImageSize turned(const ImageSize& stored) const {
     return transposed ? ImageSize{stored.width, stored.height} : stored;
   }
-  // The same part in the coordinates of the stored and of the turned picture. `size` is that of the turned picture.
+  // The same part in the coordinates of the stored and of the turned image. `size` is that of the turned image.
   [[nodiscard]] Window stored_part(const Window& turned, const ImageSize& size) const;
   [[nodiscard]] Window turned_part(const Window& stored, const ImageSize& size) const;
   // Turns the pixels.

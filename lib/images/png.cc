@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-// png.h of the library, not of this folder.
+// png.h of the library, not of this directory.
 #include <png.h>
 
-#include "images/picture_header.h"
+#include "images/image_header.h"
 
 namespace dtrain::images {
 namespace {

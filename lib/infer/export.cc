@@ -49,7 +49,7 @@ Result<Folded> folded(const LearnedNetwork& learned, const Shape& image) {
 }  // namespace
 
 ExportOptions::ExportOptions() {
-  model.reads_pictures = false;
+  model.reads_images = false;
 }
 
 std::optional<Format> format_of(std::string_view path) {

@@ -83,7 +83,7 @@ Result<job::Flags> flags_of(const InfoOptions& options, const Log& log) {
   ModelChoice choice = options.model;
   choice.flag = "model";
   choice.model = options.subject;
-  choice.reads_pictures = false;
+  choice.reads_images = false;
   DT_TRY(TrainedModel model, find_model(choice, log));
   return std::move(model.flags);
 }

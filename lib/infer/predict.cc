@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "data/sources/picture_source.h"
+#include "data/sources/named_images.h"
 #include "role/setup/class_names.h"
 #include "role/setup/data.h"
 #include "tensor/npy.h"
@@ -29,28 +29,27 @@ Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const
               classes);
 }
 
-// Writes the classes of one picture after the other.
+// Writes the classes of one image after the other.
 class Report {
  public:
-  Report(const PredictOptions& options, std::vector<std::string> names, const data::Dataset& pictures,
-         const Write& write)
-      : options_(options), names_(std::move(names)), pictures_(pictures), write_(write) {}
+  Report(const PredictOptions& options, std::vector<std::string> names, const data::Dataset& images, const Write& write)
+      : options_(options), names_(std::move(names)), images_(images), write_(write) {}
 
   Result<> begin(int64_t classes) {
     classes_ = static_cast<size_t>(classes);
     top_ = std::min(classes_, static_cast<size_t>(options_.top));
-    if (options_.output == Output::kNpy) return write_(npy_header({pictures_.size(), classes}));
+    if (options_.output == Output::kNpy) return write_(npy_header({images_.size(), classes}));
     if (options_.output == Output::kTable) {
-      for (int64_t i = 0; i < pictures_.size(); i++) width_ = std::max(width_, shown(i).size());
+      for (int64_t i = 0; i < images_.size(); i++) width_ = std::max(width_, shown(i).size());
     }
     return {};
   }
 
-  // Pictures come in ascending order; some may be left out.
-  Result<> add(int64_t picture, std::span<const float> probabilities) {
+  // Images come in ascending order; some may be left out.
+  Result<> add(int64_t image, std::span<const float> probabilities) {
     if (options_.output == Output::kNpy) {
-      DT_TRY_VOID(fill_up_to(picture));
-      next_ = picture + 1;
+      DT_TRY_VOID(fill_up_to(image));
+      next_ = image + 1;
       return write_(npy_values(probabilities));
     }
     order_.resize(classes_);
@@ -60,24 +59,24 @@ class Report {
     };
     std::partial_sort(order_.begin(), order_.begin() + static_cast<long>(top_), order_.end(), is_before);
     order_.resize(top_);
-    return write_(options_.output == Output::kJson ? json_line(picture, probabilities)
-                                                   : table_line(picture, probabilities));
+    return write_(options_.output == Output::kJson ? json_line(image, probabilities)
+                                                   : table_line(image, probabilities));
   }
 
-  Result<> end() { return options_.output == Output::kNpy ? fill_up_to(pictures_.size()) : Result<>(); }
+  Result<> end() { return options_.output == Output::kNpy ? fill_up_to(images_.size()) : Result<>(); }
 
  private:
-  Result<> fill_up_to(int64_t picture) {
+  Result<> fill_up_to(int64_t image) {
     const std::vector<float> nothing(classes_, std::numeric_limits<float>::quiet_NaN());
-    for (; next_ < picture; next_++) DT_TRY_VOID(write_(npy_values(nothing)));
+    for (; next_ < image; next_++) DT_TRY_VOID(write_(npy_values(nothing)));
     return {};
   }
 
-  [[nodiscard]] std::string shown(int64_t picture) const {
-    return printable(pictures_.describe(picture), std::numeric_limits<size_t>::max());
+  [[nodiscard]] std::string shown(int64_t image) const {
+    return printable(images_.describe(image), std::numeric_limits<size_t>::max());
   }
 
-  [[nodiscard]] std::string json_line(int64_t picture, std::span<const float> probabilities) const {
+  [[nodiscard]] std::string json_line(int64_t image, std::span<const float> probabilities) const {
     nlohmann::ordered_json classes = nlohmann::ordered_json::array();
     for (const size_t c : order_) {
       nlohmann::ordered_json one{{"class", c}};
@@ -85,12 +84,11 @@ class Report {
       one["probability"] = probabilities[c];
       classes.push_back(std::move(one));
     }
-    return json_text(nlohmann::ordered_json{{"file", pictures_.describe(picture)}, {"classes", std::move(classes)}}) +
-           "\n";
+    return json_text(nlohmann::ordered_json{{"file", images_.describe(image)}, {"classes", std::move(classes)}}) + "\n";
   }
 
-  [[nodiscard]] std::string table_line(int64_t picture, std::span<const float> probabilities) const {
-    std::string line = fmt::format("{:<{}}", shown(picture), width_);
+  [[nodiscard]] std::string table_line(int64_t image, std::span<const float> probabilities) const {
+    std::string line = fmt::format("{:<{}}", shown(image), width_);
     for (const size_t c : order_) {
       line +=
           fmt::format("  {:.4f} {}", probabilities[c], names_.empty() ? fmt::format("{}", c) : printable(names_[c]));
@@ -100,7 +98,7 @@ class Report {
 
   const PredictOptions& options_;
   const std::vector<std::string> names_;  // by class; empty: not known
-  const data::Dataset& pictures_;
+  const data::Dataset& images_;
   const Write& write_;
   size_t classes_ = 0, top_ = 0;
   size_t width_ = 0;           // of the table's first column
@@ -172,23 +170,23 @@ Result<std::vector<std::string>> with_lines_of(std::istream& standard_input, con
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log) {
   if (options.inputs.empty()) {
     return fail(Code::kUsage,
-                "no pictures: name image files, folders or a .rec file, or - for a list on standard input");
+                "no images: name image files, directories or a .rec file, or - for a list on standard input");
   }
   ModelChoice choice = options.model;
   const auto set = std::ranges::find_if(options.inputs, data::is_set_file);
   if (set != options.inputs.end()) choice.flags.data.data_val = *set;
   DT_TRY(TrainedModel model, find_model(choice, log));
   DT_TRY_VOID(fit_image_files(options, model));
-  DT_TRY(const auto pictures, role::open_pictures(model.flags, options.inputs, log), "opening the pictures");
+  DT_TRY(const auto images, role::open_images(model.flags, options.inputs, log), "opening the images");
   DT_TRY(const CompiledModel compiled, compile_model(model));
   DT_TRY(const size_t head, find_result(compiled.shapes, options.result, log));
   const int64_t classes = compiled.shapes.heads[head].outputs;
   DT_TRY(std::vector<std::string> names, class_names_of(model, options.synset, classes, log));
-  Report report(options, std::move(names), *pictures, write);
+  Report report(options, std::move(names), *images, write);
   DT_TRY_VOID(report.begin(classes));
-  data::Loader loader(pictures, in_order(model, pictures->size()), log);
+  data::Loader loader(images, in_order(model, images->size()), log);
   DT_TRY_VOID(classify(*compiled.executor, head, loader, static_cast<size_t>(classes), report));
-  return Predicted{.pictures = pictures->size() - loader.bad_records(), .bad_records = loader.bad_records()};
+  return Predicted{.images = images->size() - loader.bad_records(), .bad_records = loader.bad_records()};
 }
 
 }  // namespace dtrain::infer

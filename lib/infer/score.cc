@@ -27,15 +27,16 @@ Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
   const std::vector<std::string>& names = sets.class_names;
   if (names.empty()) return {};
   if (static_cast<int64_t>(names.size()) != classes) {
-    return fail(Code::kUsage, "the data have {} class folders, but the model has {} classes", names.size(), classes);
+    return fail(Code::kUsage, "the data have {} class directories, but the model has {} classes", names.size(),
+                classes);
   }
   const std::string path = class_names_beside(model);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
   DT_TRY(const std::string trained, read_file(path, int64_t{64} << 20));
   if (trained == fmt::format("{}\n", fmt::join(names, "\n"))) return {};
-  return fail(Code::kUsage, "the class folders of the data are not the classes in {}, with which the model was trained",
-              path);
+  return fail(Code::kUsage,
+              "the class directories of the data are not the classes in {}, with which the model was trained", path);
 }
 
 // The data to score with, for people: "data/mnist".
@@ -47,7 +48,7 @@ bool names_data(const job::DataFlags& data) {
   return !data.data_dir.empty() || !data.data_val.empty();
 }
 
-constexpr const char* kHowToNameData = "give --data-val FILE.rec or FOLDER, or --data-dir DIR";
+constexpr const char* kHowToNameData = "give --data-val FILE.rec or DIRECTORY, or --data-dir DIR";
 
 // Sets the data flags to those of the run that trained the model. Code::kUsage: it is no run, or it had no validation
 // data.
@@ -74,7 +75,7 @@ Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   return {};
 }
 
-// Other data than the run's may have another form than those, and lie in folders whose pictures have any size.
+// Other data than the run's may have another form than those, and lie in directories whose images have any size.
 Result<job::Flags> flags_for_other_data(const TrainedModel& model) {
   job::Flags flags = model.flags;
   flags.job.augment.data_type.clear();
@@ -83,8 +84,8 @@ Result<job::Flags> flags_for_other_data(const TrainedModel& model) {
     flags.data.data_train_idx = flags.data.data_val_idx;
   }
   DT_TRY(const data::Located located, role::locate_data(flags));
-  const bool has_class_folders = !located.train.folder.empty() || !located.validation.folder.empty();
-  if (model.fits_images && has_class_folders) flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
+  const bool has_class_directories = !located.train.directory.empty() || !located.validation.directory.empty();
+  if (model.fits_images && has_class_directories) flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
   return flags;
 }
 
@@ -98,7 +99,7 @@ Result<data::DataSets> open_validation(const TrainedModel& model, bool is_of_run
     return fail(Code::kUsage, "{} comes from a run without validation data: {}", model.params, kHowToNameData);
   }
   if (sets.validation == nullptr) {
-    return fail(Code::kUsage, "--data-dir {}: it has no validation data; name the pictures with --data-val",
+    return fail(Code::kUsage, "--data-dir {}: it has no validation data; name the images with --data-val",
                 flags.data.data_dir);
   }
   DT_TRY_VOID(check_classes(sets, model));
@@ -146,7 +147,7 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   train::MetricSpec metrics = role::metrics_of(model.flags.job, compiled.shapes);
   metrics.top_k = {5};
   metrics.losses = {"ce"};
-  ProgressBar bar({"scoring", "pictures", sets.validation->size()}, log);
+  ProgressBar bar({"scoring", "images", sets.validation->size()}, log);
   DT_TRY(Score score, measure(*compiled.executor, metrics, loader, bar), "scoring {}", model.params);
   score.params = model.params;
   score.data = data_text(model.flags.data) + (takes_data_of_run ? ", the validation data of the run" : "");

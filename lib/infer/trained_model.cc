@@ -46,9 +46,9 @@ Result<> choose_network(const ModelChoice& choice, const std::string& params, jo
   return job::resolve_network_file(flags);
 }
 
-// What the files say that the pictures are in; nullopt: they are image files, which say nothing. Class folders tell
+// What the files say that the images are in; nullopt: they are image files, which say nothing. Class directories tell
 // only the size of their images.
-Result<std::optional<data::DataType>> type_of_pictures(const job::Flags& flags) {
+Result<std::optional<data::DataType>> type_of_images(const job::Flags& flags) {
   const job::DataFlags& data = flags.data;
   if (data.data_val.empty() && data.data_dir.empty()) return std::nullopt;
   data::DataOptions options = role::data_options(flags);
@@ -69,7 +69,7 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   job::NetworkFlags& network = flags.job.network;
   const job::AugmentFlags& augment = flags.job.augment;
   const bool is_file = job::is_name_of_file(network.network);
-  DT_TRY(const auto data, type_of_pictures(flags));
+  DT_TRY(const auto data, type_of_images(flags));
   if (network.image_shape.empty() && data) network.image_shape = data->image;
   if (network.image_shape.empty() && is_file) {
     DT_TRY(network.image_shape, role::stated_image(network));
@@ -82,14 +82,14 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   if (network.image_shape.empty()) {
     return fail(
         Code::kUsage,
-        "{} {}: neither a jobspec nor the pictures tell the size of the images: give --image-shape C,H,W; a model of "
+        "{} {}: neither a jobspec nor the images tell the size of the images: give --image-shape C,H,W; a model of "
         "MXNet often takes 3,224,224",
         choice.flag, choice.model);
   }
-  if (!trained.knows_pixels && choice.reads_pictures) {
+  if (!trained.knows_pixels && choice.reads_images) {
     return fail(
         Code::kUsage,
-        "{} {}: neither a jobspec nor the pictures tell how pixels become numbers: give --rgb-mean and --scale; a "
+        "{} {}: neither a jobspec nor the images tell how pixels become numbers: give --rgb-mean and --scale; a "
         "model of MXNet often takes --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
         choice.flag, choice.model);
   }
@@ -124,7 +124,7 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   const job::Remembered& run = spec->remembered;
   trained.data_dir = job::absolute_value("data-dir", run.path_of("data-dir"), run.directory, "");
   trained.has_mean_image = spec->mean_image;
-  if (choice.reads_pictures && spec->mean_image && flags.data.mean_img.empty()) {
+  if (choice.reads_images && spec->mean_image && flags.data.mean_img.empty()) {
     return fail(Code::kUsage, "--model {}: it was trained with a mean image: name the file with --mean-img",
                 choice.model);
   }
@@ -163,7 +163,7 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   DT_TRY_VOID(complete_flags(choice, model));
   if (choice.val_resize) model.flags.job.augment.val_resize = *choice.val_resize;
   DT_TRY_VOID(complete_classes(choice, model.flags.job.network));
-  if (!choice.reads_pictures) return model;
+  if (!choice.reads_images) return model;
   log.info("{}: network {}, {}", model.params, model.network().network, role::pixels_text(model.flags));
   return model;
 }
@@ -200,10 +200,10 @@ Result<CompiledModel> compile_model(const TrainedModel& model) {
   return CompiledModel{std::move(executor), std::move(learned.network.shapes)};
 }
 
-data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures) {
+data::LoaderOptions in_order(const TrainedModel& model, int64_t images) {
   data::LoaderOptions options;
   options.mode = data::LoaderOptions::Mode::kValidation;
-  options.share = data::equal_share(pictures, 0, 1);
+  options.share = data::equal_share(images, 0, 1);
   options.batch_size = model.flags.job.batch_size;
   options.shuffle = false;
   options.threads = role::plan_threads(model.flags).decode;

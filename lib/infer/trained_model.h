@@ -33,7 +33,7 @@ struct ModelChoice {
   job::Flags flags;
   std::optional<job::Resize> val_resize;  // nullopt: that of the model
   // A model that was trained with a mean image then needs --mean-img, and the log shows how pixels become numbers.
-  bool reads_pictures = true;
+  bool reads_images = true;
 };
 
 struct TrainedModel {
@@ -44,7 +44,7 @@ struct TrainedModel {
   // nothing.
   bool knows_pixels = true;
   bool has_mean_image = false;  // the run subtracted a mean image in place of a mean
-  // Nothing says how large images become the network's input: image files, and those of class folders, are fitted.
+  // Nothing says how large images become the network's input: image files, and those of class directories, are fitted.
   bool fits_images = false;
 
   [[nodiscard]] const job::NetworkFlags& network() const { return flags.job.network; }
@@ -76,7 +76,7 @@ struct CompiledModel {
 // Compiles the model for the CPU, for batches of --batch-size floats. Fails as read_network.
 Result<CompiledModel> compile_model(const TrainedModel& model);
 
-// Each of so many pictures once, in order, without labels, with the threads and the limit of bad records of the flags.
-data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures);
+// Each of so many images once, in order, without labels, with the threads and the limit of bad records of the flags.
+data::LoaderOptions in_order(const TrainedModel& model, int64_t images);
 
 }  // namespace dtrain::infer

@@ -1,5 +1,5 @@
 // The agents of a job that one command starts on all its hosts: mpirun, srun, qsub. Each agent calls back to an address
-// of this machine (call_back.h) and is given to the link of its host, so that each host is served by a RemoteHost.
+// of this host (call_back.h) and is given to the link of its host, so that each host is served by a RemoteHost.
 //
 // To the supervisor the group is one more host, on which nothing is started: it accepts the agents' connections, and
 // passes on what the command says.
@@ -28,7 +28,7 @@ struct AgentGroupOptions {
   // gets the agents' key.
   std::function<Command(const std::string& address)> command;
   net::Listen listen;              // where the agents' connections are accepted
-  std::string address;             // of this machine, for the agents
+  std::string address;             // of this host, for the agents
   std::vector<std::string> hosts;  // names, in the order of the links
   bool follows_job = false;        // see AgentStarter
   bool only_announces = false;     // see AgentStarter

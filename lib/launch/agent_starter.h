@@ -11,7 +11,7 @@ namespace dtrain::launch {
 
 struct AgentCommand {
   std::vector<std::string> hosts;      // names, one agent each
-  std::string launcher;                // address of this machine, for the hosts
+  std::string launcher;                // address of this host, for the hosts
   std::string directory;               // on the hosts
   std::vector<std::string> arguments;  // of the agent; the first one is the executable
   std::vector<std::string> variables;  // names of variables of this process that the agents need

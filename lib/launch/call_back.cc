@@ -10,7 +10,7 @@
 #include "base/words.h"
 #include "launch/message.h"
 #include "net/connecting.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 namespace dtrain::launch {
 namespace {
@@ -58,7 +58,7 @@ Result<Hello> parse_hello(std::string_view line) {
 Hello hello_of(const job::Environment& environment) {
   return {.key = environment(kAgentKey).value_or(""),
           .number = number_here(environment),
-          // With several Slurm daemons on one machine, only this name tells them apart.
+          // With several Slurm daemons on one host, only this name tells them apart.
           .host = environment("SLURMD_NODENAME").value_or(proc::this_host()),
           .addresses = net::own_address_texts()};
 }

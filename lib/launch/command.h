@@ -14,7 +14,7 @@ struct Command {
   std::string host = {};                      // shown in the prefix of its output
   std::vector<std::string> arguments = {};    // the first one is the executable
   std::vector<std::string> environment = {};  // "NAME=value", added to the variables of the host's environment
-  size_t machine = 0;                         // 0: this machine; else an index into the job's machines, counted from 1
+  size_t host_number = 0;                     // 0: this host; else an index into the job's hosts, counted from 1
 
   // "worker 3"; the scheduler has no number because there is only one.
   [[nodiscard]] std::string name() const;

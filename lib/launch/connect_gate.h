@@ -1,5 +1,5 @@
 // How many connections may be in the making at the same time. Each ssh that connects costs some tens of milliseconds of
-// this machine's processors: if hundreds began at once, all would be slow, and some would exceed their time limits.
+// this host's processors: if hundreds began at once, all would be slow, and some would exceed their time limits.
 #pragma once
 
 #include <cstddef>

@@ -75,7 +75,7 @@ class StepProgress {
 };
 
 struct Target {
-  const Machine* machine;
+  const OtherHost* host;
   CopyState state = {};
   bool by_rsync = false;
 };
@@ -90,8 +90,8 @@ std::string complaint(const proc::Finished& copy) {
 class Copier {
  public:
   Copier(const Job& job, Screen& screen, proc::SignalQueue& signals) : job_(job), screen_(screen), signals_(signals) {
-    for (const Machine& machine : job.machines) {
-      if (machine.copy) targets_.push_back({&machine});
+    for (const OtherHost& other : job.other_hosts) {
+      if (other.copy) targets_.push_back({&other});
     }
   }
 
@@ -107,15 +107,15 @@ class Copier {
  private:
   Result<> ask(const std::string& id) {
     std::vector<std::vector<std::string>> commands;
-    for (const Target& target : targets_) commands.push_back(ask_command(*target.machine->copy, id));
+    for (const Target& target : targets_) commands.push_back(ask_command(*target.host->copy, id));
     DT_TRY(const std::vector<proc::Finished> answers,
            run_for(targets_, commands, {"asking the hosts", "preparing the copy to {} failed: {}"}));
     for (size_t i = 0; i < targets_.size(); i++) {
       targets_[i].state = parse_copy_state(answers[i].output);
-      const std::string& machine = targets_[i].state.machine;
-      if (machine == "x86_64") continue;
-      return fail(Code::kStartup, "--sync-dst-dir: this program is for x86_64, but {} is {}", targets_[i].machine->name,
-                  machine.empty() ? "unknown" : machine);
+      const std::string& architecture = targets_[i].state.architecture;
+      if (architecture == "x86_64") continue;
+      return fail(Code::kStartup, "--sync-dst-dir: this program is for x86_64, but {} is {}", targets_[i].host->name,
+                  architecture.empty() ? "unknown" : architecture);
     }
     return {};
   }
@@ -134,7 +134,7 @@ class Copier {
     std::vector<std::vector<std::string>> commands;
     commands.reserve(without.size());
     for (const Target& target : without) {
-      commands.push_back(program_command(*target.machine->copy, package.id(), archive));
+      commands.push_back(program_command(*target.host->copy, package.id(), archive));
     }
     DT_TRY_VOID(run_for(without, commands,
                         {.what = "copying this program",
@@ -143,7 +143,7 @@ class Copier {
     return {};
   }
 
-  // The rsync of this machine.
+  // The rsync of this host.
   struct Rsync {
     bool is_here = false;
     bool prints_bytes = false;
@@ -160,16 +160,15 @@ class Copier {
       const bool by_rsync = rsync.is_here && target.state.has_rsync;
       others.push_back(target);
       others.back().by_rsync = by_rsync;
-      const HostCopy& copy = *target.machine->copy;
+      const HostCopy& copy = *target.host->copy;
       commands.push_back(by_rsync ? rsync_command(copy, rsync.prints_bytes) : tar_command(copy));
-      if (!by_rsync) by_tar.push_back(target.machine->name);
+      if (!by_rsync) by_tar.push_back(target.host->name);
     }
     if (others.empty()) return {};
     screen_.line(fmt::format("dtrain: copying the current directory to {} hosts", others.size()));
     if (!by_tar.empty()) {
-      const std::string where = rsync.is_here
-                                    ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front())
-                                    : "this machine has";
+      const std::string where =
+          rsync.is_here ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front()) : "this host has";
       screen_.line(fmt::format("dtrain: {} no rsync, so all files are sent, not only those that changed", where));
     }
     Step step{"copying the current directory", "copying the current directory to {} failed: {}"};
@@ -190,7 +189,7 @@ class Copier {
       command_of.push_back(asks ? commands.size() : *tar);
       if (!asks) continue;
       if (!target.by_rsync) tar = commands.size();
-      const HostCopy& copy = *target.machine->copy;
+      const HostCopy& copy = *target.host->copy;
       commands.push_back(target.by_rsync ? rsync_size_command(copy) : tar_size_command(copy));
     }
     StepProgress progress({"comparing the current directory", ""}, commands.size(), live());
@@ -227,7 +226,7 @@ class Copier {
     DT_TRY(std::vector<proc::Finished> ended, run_commands(commands, {.goes_on = goes_on, .takes_line = takes_line}));
     if (!failed) return ended;
     return fail(Code::kStartup, "--sync-dst-dir: {}",
-                fmt::format(fmt::runtime(step.failure), targets[*failed].machine->name, complaint(ended[*failed])));
+                fmt::format(fmt::runtime(step.failure), targets[*failed].host->name, complaint(ended[*failed])));
   }
 
   // Recorded as processes of the job, so that `dtrain kill` ends them too.

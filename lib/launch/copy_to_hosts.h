@@ -8,7 +8,7 @@
 
 namespace dtrain::launch {
 
-// Does nothing for machines without a `copy`. The program is sent only to hosts that do not have it yet. The files are
+// Does nothing for hosts without a `copy`. The program is sent only to hosts that do not have it yet. The files are
 // sent by rsync where the host has it, which sends only differences, and else by tar. Several hosts are served at a
 // time. The first failure ends the other copies: Code::kStartup, with the host and the words of ssh, tar or rsync.
 Result<> copy_to_hosts(const Job& job, Screen& screen, proc::SignalQueue& signals);

@@ -1,4 +1,4 @@
-// The interface to a host on which processes of a job run: this machine (local_host.h), or another one on which an
+// The interface to a host on which processes of a job run: this host (local_host.h), or another one on which an
 // agent starts them (remote_host.h). The supervisor uses only this interface.
 //
 // The caller gives each process a number that identifies it. All calls come from one thread, and none blocks.

@@ -84,7 +84,7 @@ std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id
   std::string script =
       fmt::format("if cd {} 2>/dev/null && [ -x {}/bin/dtrain ]; then {} && {}program; fi; ",
                   proc::shell_line({programs_in(copy.directory)}), proc::shell_line({id}), make_current(id), word);
-  script += fmt::format("if command -v rsync >/dev/null; then {}rsync; fi; {}machine $(uname -m); ", word, word);
+  script += fmt::format("if command -v rsync >/dev/null; then {}rsync; fi; {}architecture $(uname -m); ", word, word);
   // `ls` makes the client of a network file system ask for the directory's present state.
   script += fmt::format("if cd {} 2>/dev/null && ls >/dev/null; then {}directory $(stat -c '%i %.9Z' .); fi",
                         proc::shell_line({copy.directory}), word);
@@ -100,7 +100,7 @@ CopyState parse_copy_state(const std::vector<std::string>& lines) {
     std::getline(words >> std::ws, rest);
     if (what == "program") state.has_program = true;
     if (what == "rsync") state.has_rsync = true;
-    if (what == "machine") state.machine = rest;
+    if (what == "architecture") state.architecture = rest;
     if (what == "directory") state.directory = rest;
   }
   return state;

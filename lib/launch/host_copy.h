@@ -25,12 +25,12 @@ HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
 // The path of the program in a directory to which it was copied.
 std::string copied_program(const std::string& directory);
 
-// What a host, or this machine, says about a copy.
+// What a host, or this host, says about a copy.
 struct CopyState {
   bool has_program = false;
   bool has_rsync = false;
-  std::string machine = {};    // "x86_64"
-  std::string directory = {};  // tells the directory from all others
+  std::string architecture = {};  // "x86_64"
+  std::string directory = {};     // tells the directory from all others
 };
 
 // Prints the CopyState of the host. If it has the program, makes it the current one.

@@ -26,12 +26,12 @@ HostRuns::~HostRuns() {
 
 Result<size_t> HostRuns::start(const Command& command) {
   const size_t number = runs_.size();
-  runs_.push_back({.machine = command.machine});
-  if (lost_.at(command.machine)) {
+  runs_.push_back({.host_number = command.host_number});
+  if (lost_.at(command.host_number)) {
     runs_.back().ended = true;
     return number;
   }
-  DT_TRY_VOID(hosts_.at(command.machine)->start(number, command), "on {}", hosts_[command.machine]->name());
+  DT_TRY_VOID(hosts_.at(command.host_number)->start(number, command), "on {}", hosts_[command.host_number]->name());
   return number;
 }
 
@@ -60,9 +60,9 @@ void HostRuns::wait_for_events(Clock::time_point until) {
 }
 
 void HostRuns::take_events() {
-  for (size_t machine = 0; machine < hosts_.size(); machine++) {
+  for (size_t host_number = 0; host_number < hosts_.size(); host_number++) {
     std::vector<HostEvent> events;
-    hosts_[machine]->take(events);
+    hosts_[host_number]->take(events);
     for (const HostEvent& event : events) {
       std::visit(Overloaded{[&](const proc::OutputLine& line) {
                               proc::Finished& result = runs_.at(line.process).result;
@@ -74,8 +74,8 @@ void HostRuns::take_events() {
                             },
                             [](const HostMessage&) {},  // a lost host's error quotes them
                             [&](const HostLost& lost) {
-                              lost_[machine] = lost.error;
-                              for (Run& run : runs_) run.ended = run.ended || run.machine == machine;
+                              lost_[host_number] = lost.error;
+                              for (Run& run : runs_) run.ended = run.ended || run.host_number == host_number;
                             }},
                  event);
     }

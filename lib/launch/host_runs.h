@@ -25,7 +25,7 @@ class HostRuns {
   HostRuns(const HostRuns&) = delete;
   HostRuns& operator=(const HostRuns&) = delete;
 
-  // Starts a command on the host Command::machine. Returns the number of the run.
+  // Starts a command on the host Command::host_number. Returns the number of the run.
   Result<size_t> start(const Command& command);
 
   // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`. Returns at `until` in any
@@ -36,13 +36,13 @@ class HostRuns {
   // What the run has printed so far, and its status once it has ended (-1 before).
   [[nodiscard]] const proc::Finished& run(size_t number) const { return runs_.at(number).result; }
   [[nodiscard]] bool ended(size_t number) const { return runs_.at(number).ended; }
-  // Why a host is lost, by Command::machine; nullopt: it is not.
-  [[nodiscard]] const std::optional<Error>& lost(size_t machine) const { return lost_.at(machine); }
-  [[nodiscard]] bool shares_run_dir(size_t machine) const { return hosts_.at(machine)->shares_run_dir(); }
+  // Why a host is lost, by Command::host_number; nullopt: it is not.
+  [[nodiscard]] const std::optional<Error>& lost(size_t host_number) const { return lost_.at(host_number); }
+  [[nodiscard]] bool shares_run_dir(size_t host_number) const { return hosts_.at(host_number)->shares_run_dir(); }
 
  private:
   struct Run {
-    size_t machine = 0;
+    size_t host_number = 0;
     proc::Finished result{-1};
     bool ended = false;
   };

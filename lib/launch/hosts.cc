@@ -27,9 +27,9 @@ RunDirMark::~RunDirMark() {
 
 int64_t descriptors_of(const Job& job) {
   constexpr int64_t kOther = 32, kOfSsh = 3, kOfAgent = 1, kOfProcessHere = 2, kOfProcessThere = 1;
-  int64_t count = kOther + std::ssize(job.machines) * (job.group ? kOfAgent : kOfSsh);
+  int64_t count = kOther + std::ssize(job.other_hosts) * (job.group ? kOfAgent : kOfSsh);
   for (const Command& command : job.others(job.scheduler_address)) {
-    count += command.machine == 0 ? kOfProcessHere : kOfProcessThere;
+    count += command.host_number == 0 ? kOfProcessHere : kOfProcessThere;
   }
   return count;
 }
@@ -43,14 +43,14 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
     DT_TRY(group, AgentGroup::create(*job.group));
   }
   const auto gate = std::make_shared<ConnectGate>();
-  for (const Machine& machine : job.machines) {
+  for (const OtherHost& other : job.other_hosts) {
     std::unique_ptr<AgentLink> link;
     if (group) {
       link = group->link(hosts.size() - 1);
     } else {
-      DT_TRY(link, SshLink::create(machine, gate));
+      DT_TRY(link, SshLink::create(other, gate));
     }
-    hosts.push_back(std::make_unique<RemoteHost>(RemoteHostOptions{.name = machine.name,
+    hosts.push_back(std::make_unique<RemoteHost>(RemoteHostOptions{.name = other.name,
                                                                    .job = job.name,
                                                                    .kill_after = job.limits.stop,
                                                                    .greet = job.limits.greet,

@@ -33,19 +33,19 @@ struct Limits {
 
 struct Job {
   std::string name;   // in the record of processes; used as a file name
-  Command scheduler;  // runs on this machine; not used with joins_scheduler
+  Command scheduler;  // runs on this host; not used with joins_scheduler
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
   std::string record_root;                      // see job_record.h
   std::function<std::string()> log_hint;        // printed before the error of a failed job: where to look; may be ""
   std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
-  std::vector<Machine> machines = {};           // other hosts on which commands run
-  std::optional<AgentGroupOptions> group = {};  // starts the agents of all machines; without it ssh reaches each one
-  std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
+  std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
+  std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; without it ssh reaches each one
+  std::string run_dir = {};  // created if there are hosts; output of processes on hosts that do not share it is
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
   bool is_for_people = false;  // the launcher's screen (shown_lines.h)
-  // Prepares the package of this program, if there are machines with a `copy`.
+  // Prepares the package of this program, if there are hosts with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
   // This is a part of a job whose scheduler somebody else starts, at scheduler_address.

@@ -1,7 +1,7 @@
 // Records the processes of a job for `dtrain ps` and `dtrain kill`, in files `processes-HOST-PID` in
 // $XDG_STATE_HOME/dtrain/JOB/, by default ~/.local/state/dtrain/JOB/. (A runtime directory would be removed when the
 // user logs out while the job runs on.) HOST is in the name because hosts may share a home directory. PID is that of
-// the launcher or agent, of which a job may have several on one machine.
+// the launcher or agent, of which a job may have several on one host.
 //
 // Each line is one process: "role rank pid start". `start` is the process's start time in clock ticks since boot (field
 // 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused. A line

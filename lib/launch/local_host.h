@@ -1,4 +1,4 @@
-// Processes of a job on this machine, in a group that ends with the launcher. They are recorded while they run
+// Processes of a job on this host, in a group that ends with the launcher. They are recorded while they run
 // (job_record.h).
 #pragma once
 
@@ -20,7 +20,7 @@ class LocalHost : public Host {
  public:
   static Result<std::unique_ptr<LocalHost>> create(const LocalHostOptions& options);
 
-  [[nodiscard]] std::string_view name() const override { return "this machine"; }
+  [[nodiscard]] std::string_view name() const override { return "this host"; }
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override { children_->signal(number); }
   void kill() override { children_->kill(); }

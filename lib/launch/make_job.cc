@@ -22,10 +22,10 @@ struct Common {
   std::vector<std::string> environment;  // of all processes, after the variables that the user gave
   Variables variables;
   std::optional<job::HostAssignment> assignment;
-  std::vector<job::SshAddress> machines;  // other hosts; empty: all processes run on this one
-  // By rank: the Command::machine of each server and worker. Empty without other hosts.
-  std::vector<size_t> machine_of_server, machine_of_worker;
-  std::vector<int64_t> processes_on;  // by Command::machine
+  std::vector<job::SshAddress> other_hosts;  // other hosts; empty: all processes run on this one
+  // By rank: the Command::host_number of each server and worker. Empty without other hosts.
+  std::vector<size_t> host_of_server, host_of_worker;
+  std::vector<int64_t> processes_on;  // by Command::host_number
   std::string remote_executable;
   std::string address;   // of the scheduler; empty: it determines its own
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
@@ -54,23 +54,23 @@ std::string key_of(const job::SshAddress& address) {
   return fmt::format("{}@{} {}", address.user, address.host, address.port);
 }
 
-// Fills in the machines and what runs on them.
+// Fills in the hosts and what runs on them.
 void place_processes(const job::HostAssignment& assignment, Common& common) {
-  common.machines = distinct_hosts(assignment);
+  common.other_hosts = distinct_hosts(assignment);
   std::map<std::string, size_t> numbers;
-  for (const job::SshAddress& address : common.machines) numbers.emplace(key_of(address), numbers.size() + 1);
-  common.processes_on.resize(common.machines.size() + 1);
+  for (const job::SshAddress& address : common.other_hosts) numbers.emplace(key_of(address), numbers.size() + 1);
+  common.processes_on.resize(common.other_hosts.size() + 1);
   const auto place = [&](const std::vector<job::ProcessSlot>& slots) {
-    std::vector<size_t> machines;
-    machines.reserve(slots.size());
+    std::vector<size_t> host_numbers;
+    host_numbers.reserve(slots.size());
     for (const job::ProcessSlot& slot : slots) {
-      machines.push_back(numbers.at(key_of(slot.ssh)));
-      common.processes_on[machines.back()]++;
+      host_numbers.push_back(numbers.at(key_of(slot.ssh)));
+      common.processes_on[host_numbers.back()]++;
     }
-    return machines;
+    return host_numbers;
   };
-  common.machine_of_server = place(assignment.servers);
-  common.machine_of_worker = place(assignment.workers);
+  common.host_of_server = place(assignment.servers);
+  common.host_of_worker = place(assignment.workers);
 }
 
 Common common_of(const JobSetting& setting) {
@@ -124,13 +124,13 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   const job::ProcessSlot* slot = slot_of(common, role, rank);
   if (slot != nullptr) {
     command.host = slot->host;
-    const std::vector<size_t>& machines = role == "server" ? common.machine_of_server : common.machine_of_worker;
-    if (!machines.empty()) command.machine = machines[static_cast<size_t>(rank)];
+    const std::vector<size_t>& host_numbers = role == "server" ? common.host_of_server : common.host_of_worker;
+    if (!host_numbers.empty()) command.host_number = host_numbers[static_cast<size_t>(rank)];
   }
-  if (command.machine > 0) {
+  if (command.host_number > 0) {
     command.arguments = {common.remote_executable};
     append(command.environment, common.variables.forwarded);
-    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", common.processes_on[command.machine])});
+    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", common.processes_on[command.host_number])});
   }
   append(command.environment, role == "scheduler" ? common.variables.scheduler
                               : role == "server"  ? common.variables.server
@@ -139,7 +139,7 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   // If the job has other hosts, --advertise, --bind and --interface describe the scheduler's host.
   const std::vector<std::string> own = role == "scheduler" ? std::vector<std::string>{"advertise", "interface"}
                                                            : std::vector<std::string>{"advertise", "bind"};
-  append(command.arguments, common.machines.empty() ? common.arguments : job::without_flags(common.arguments, own));
+  append(command.arguments, common.other_hosts.empty() ? common.arguments : job::without_flags(common.arguments, own));
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
   if (role == "scheduler") append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
@@ -183,24 +183,24 @@ std::vector<Command> others(const Common& common, int workers, int servers, cons
   return commands;
 }
 
-std::vector<Machine> machines_of(const Common& common, const JobSetting& setting) {
+std::vector<OtherHost> other_hosts_of(const Common& common, const JobSetting& setting) {
   const job::LaunchFlags& launch = setting.flags.launch;
   std::vector<std::string> for_agent;  // dtrain may need it to start
   for (const std::string& entry : setting.variables.forwarded) {
     if (entry.starts_with("LD_LIBRARY_PATH=")) for_agent.push_back(entry);
   }
-  std::vector<Machine> machines;
-  for (const job::SshAddress& address : common.machines) {
-    machines.push_back({.name = host_name(address),
-                        .ssh = setting.starter ? std::vector<std::string>() : ssh_command(address, "exec sh -s"),
-                        .executable = common.remote_executable,
-                        .directory = launch.sync_dst_dir.empty() ? setting.directory : launch.sync_dst_dir,
-                        .agent = for_agent,
-                        .copy = std::nullopt});
+  std::vector<OtherHost> others;
+  for (const job::SshAddress& address : common.other_hosts) {
+    others.push_back({.name = host_name(address),
+                      .ssh = setting.starter ? std::vector<std::string>() : ssh_command(address, "exec sh -s"),
+                      .executable = common.remote_executable,
+                      .directory = launch.sync_dst_dir.empty() ? setting.directory : launch.sync_dst_dir,
+                      .agent = for_agent,
+                      .copy = std::nullopt});
     if (launch.sync_dst_dir.empty()) continue;
-    machines.back().copy = host_copy(address, launch.sync_dst_dir, launch.exclude);
+    others.back().copy = host_copy(address, launch.sync_dst_dir, launch.exclude);
   }
-  return machines;
+  return others;
 }
 
 // Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies, they also try to reconnect
@@ -231,14 +231,14 @@ std::vector<std::string> names_for_agents(const Variables& variables) {
   return names;
 }
 
-AgentGroupOptions group_of(const Common& common, const JobSetting& setting, const std::vector<Machine>& machines) {
+AgentGroupOptions group_of(const Common& common, const JobSetting& setting, const std::vector<OtherHost>& others) {
   const job::LaunchFlags& launch = setting.flags.launch;
   AgentCommand agents{.hosts = {},
                       .launcher = common.address,
-                      .directory = machines.front().directory,
+                      .directory = others.front().directory,
                       .arguments = {common.remote_executable, "launch-agent", "--connect"},
                       .variables = names_for_agents(setting.variables)};
-  for (const Machine& machine : machines) agents.hosts.push_back(machine.name);
+  for (const OtherHost& other : others) agents.hosts.push_back(other.name);
   std::set<std::string> named(agents.hosts.begin(), agents.hosts.end());
   for (const std::string& host : setting.starter->allocation) {
     if (named.insert(host).second) agents.hosts.push_back(host);
@@ -257,7 +257,7 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
           .hosts = agents.hosts,
           .follows_job = setting.starter->follows_job,
           .only_announces = setting.starter->only_announces,
-          .needed = machines.size()};
+          .needed = others.size()};
 }
 
 // The option that must be repeated to resume the job.
@@ -267,9 +267,9 @@ std::string copied_again(const job::LaunchFlags& launch) {
 
 std::string commands_of_hosts(const Job& job) {
   std::string once;
-  for (const Machine& machine : job.machines) {
-    if (machine.copy) once += copy_text(*machine.copy, machine.name);
-    if (!machine.ssh.empty()) once += proc::shell_line(machine.ssh) + "\n";
+  for (const OtherHost& other : job.other_hosts) {
+    if (other.copy) once += copy_text(*other.copy, other.name);
+    if (!other.ssh.empty()) once += proc::shell_line(other.ssh) + "\n";
   }
   if (!once.empty()) once.insert(0, "\ncommands that run once per host, before the processes start:\n");
   if (!job.group) return once;
@@ -321,8 +321,8 @@ Job make_job(const JobSetting& setting) {
   job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
   job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} continues from the last checkpoint",
                                  proc::shell_line({setting.run_dir}), copied_again(setting.flags.launch));
-  job.machines = machines_of(common, setting);
-  if (setting.starter) job.group = group_of(common, setting, job.machines);
+  job.other_hosts = other_hosts_of(common, setting);
+  if (setting.starter) job.group = group_of(common, setting, job.other_hosts);
   job.package = [executable = setting.executable,
                  temporary = setting.temporary](proc::SignalQueue& signals) -> Result<package::StagedPackage> {
     DT_TRY(const package::Contents contents, package::package_contents(executable, signals));
@@ -347,12 +347,12 @@ std::string dry_run_text(const Job& job) {
   if (!job.joins_scheduler) commands.push_back(job.scheduler);
   for (Command& command : job.others(job.scheduler_address)) commands.push_back(std::move(command));
   std::string text = process_table(commands);
-  if (job.machines.empty()) return text;
+  if (job.other_hosts.empty()) return text;
   text += commands_of_hosts(job);
   text += fmt::format("\nenvironment variables, sent through {}:\n",
                       job.group ? "the connections of the agents" : "the standard input of ssh");
   for (const Command& command : commands) {
-    if (command.machine > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));
+    if (command.host_number > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));
   }
   return text;
 }

@@ -41,7 +41,7 @@ struct JobSetting {
   bool is_for_people = false;  // what this launcher shows (job/process/people.h)
   // Used with other hosts:
   std::optional<AgentStarter> starter = {};  // without it ssh reaches each host
-  std::string address = {};                  // of this machine, for the hosts to reach its scheduler
+  std::string address = {};                  // of this host, for the hosts to reach its scheduler
   std::string directory = {};                // the current directory
   std::string temporary = "/tmp";            // for what is packed for the hosts
   // Starts only a part of the job: the server and the worker of this rank, and for rank 0 the scheduler. All parts meet

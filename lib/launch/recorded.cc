@@ -18,7 +18,7 @@
 #include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "launch/ssh.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 namespace dtrain::launch {
 namespace {

@@ -1,4 +1,4 @@
-// Finds the processes of jobs on this machine by their launchers' records (job_record.h), and ends them. Implements
+// Finds the processes of jobs on this host by their launchers' records (job_record.h), and ends them. Implements
 // `dtrain ps` and `dtrain kill`.
 #pragma once
 
@@ -21,7 +21,7 @@ struct RecordedProcess {
   int rank = 0;
   pid_t pid = 0;
   uint64_t start = 0;                               // start time, as in the record
-  std::string host;                                 // the machine's own name
+  std::string host;                                 // the host's own name
   int64_t seconds = 0;                              // since its start
   std::chrono::milliseconds stop_time = kStopTime;  // of its job, from TERM to KILL; not part of plain()
 };

@@ -1,4 +1,4 @@
-// Processes on another machine. An agent there (agent.h) starts and watches them; a link (agent_link.h) carries the
+// Processes on another host. An agent there (agent.h) starts and watches them; a link (agent_link.h) carries the
 // requests and the answers. There is one connection per host for all its processes, because sshd refuses many at once
 // (MaxStartups).
 #pragma once
@@ -13,7 +13,7 @@
 namespace dtrain::launch {
 
 struct RemoteHostOptions {
-  std::string name;                      // of the machine, for messages
+  std::string name;                      // of the host, for messages
   std::string job;                       // the job's name in the agent's record; used as a file name
   std::chrono::milliseconds kill_after;  // between TERM and KILL after the connection has broken
   std::chrono::milliseconds greet;       // time limit for the agent's greeting

@@ -24,15 +24,14 @@ std::vector<std::string> ssh_command(const job::SshAddress& address, const std::
   return words;
 }
 
-std::string starter_script(const Machine& machine) {
+std::string starter_script(const OtherHost& other) {
   std::string script;
-  for (const std::string& entry : machine.agent) {
+  for (const std::string& entry : other.agent) {
     const size_t equals = entry.find('=');
     script += fmt::format("{}; export {}\n", entry.substr(0, equals + 1) + proc::shell_line({entry.substr(equals + 1)}),
                           entry.substr(0, equals));
   }
-  const std::string directory = proc::shell_line({machine.directory}),
-                    executable = proc::shell_line({machine.executable});
+  const std::string directory = proc::shell_line({other.directory}), executable = proc::shell_line({other.executable});
   // On one line, because the shell must have read all of it before the agent reads from the same stream.
   script += fmt::format("cd {} || exit {}; ", directory, kNoDirectory);
   script += fmt::format("[ -x {0} ] || exit {1}; exec {0} launch-agent\n", executable, kNoExecutable);

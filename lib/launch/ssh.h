@@ -11,8 +11,8 @@
 
 namespace dtrain::launch {
 
-// One machine on which processes are to run.
-struct Machine {
+// One host on which processes are to run.
+struct OtherHost {
   std::string name;                     // as in the host file, for messages and prefixes
   std::vector<std::string> ssh = {};    // command that runs a shell there, which reads from stdin
   std::string executable = {};          // path there
@@ -30,6 +30,6 @@ std::vector<std::string> ssh_command(const job::SshAddress& address, const std::
 // directory or the executable is missing.
 inline constexpr int kNoDirectory = 125;
 inline constexpr int kNoExecutable = 127;
-std::string starter_script(const Machine& machine);
+std::string starter_script(const OtherHost& other);
 
 }  // namespace dtrain::launch

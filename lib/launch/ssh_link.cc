@@ -16,17 +16,17 @@ constexpr int kSshFailed = 255;
 
 }  // namespace
 
-Result<std::unique_ptr<AgentLink>> SshLink::create(Machine machine, std::shared_ptr<ConnectGate> gate) {
-  std::unique_ptr<SshLink> link(new SshLink(std::move(machine), std::move(gate)));
+Result<std::unique_ptr<AgentLink>> SshLink::create(OtherHost host, std::shared_ptr<ConnectGate> gate) {
+  std::unique_ptr<SshLink> link(new SshLink(std::move(host), std::move(gate)));
   if (link->can_begin()) DT_TRY_VOID(link->begin());
   return link;
 }
 
-SshLink::SshLink(Machine machine, std::shared_ptr<ConnectGate> gate)
-    : machine_(std::move(machine)), gate_(std::move(gate)), out_(kMessageMax), outbox_(starter_script(machine_)) {}
+SshLink::SshLink(OtherHost host, std::shared_ptr<ConnectGate> gate)
+    : host_(std::move(host)), gate_(std::move(gate)), out_(kMessageMax), outbox_(starter_script(host_)) {}
 
 Result<> SshLink::begin() {
-  DT_TRY(ssh_, proc::start_with_input({.arguments = machine_.ssh}), "reaching {}", machine_.name);
+  DT_TRY(ssh_, proc::start_with_input({.arguments = host_.ssh}), "reaching {}", host_.name);
   enter(Phase::kConnecting);
   return {};
 }
@@ -117,11 +117,11 @@ std::optional<std::string> SshLink::ended() {
 std::string SshLink::why(int status) const {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSshFailed;
   if (code == kNoExecutable) {
-    return fmt::format("has no executable '{}'; --sync-dst-dir copies it to every host", machine_.executable);
+    return fmt::format("has no executable '{}'; --sync-dst-dir copies it to every host", host_.executable);
   }
   if (code == kNoDirectory) {
     return fmt::format("has no directory '{}', the current one here; --sync-dst-dir copies it to every host",
-                       machine_.directory);
+                       host_.directory);
   }
   return code == kSshFailed ? "cannot be reached by ssh" : fmt::format("ended with code {}", code);
 }

@@ -15,7 +15,7 @@ namespace dtrain::launch {
 class SshLink : public AgentLink {
  public:
   // Begins to connect if the gate has room, or else in a later read(). Code::kStartup if ssh cannot be executed.
-  static Result<std::unique_ptr<AgentLink>> create(Machine machine, std::shared_ptr<ConnectGate> gate);
+  static Result<std::unique_ptr<AgentLink>> create(OtherHost host, std::shared_ptr<ConnectGate> gate);
   ~SshLink() override;
 
   void send(std::string_view bytes) override;
@@ -36,13 +36,13 @@ class SshLink : public AgentLink {
     kOver,  // ssh has ended, or was not started
   };
 
-  SshLink(Machine machine, std::shared_ptr<ConnectGate> gate);
+  SshLink(OtherHost host, std::shared_ptr<ConnectGate> gate);
   Result<> begin();
   void enter(Phase phase);
   void flush();
   [[nodiscard]] std::string why(int status) const;
 
-  Machine machine_;
+  OtherHost host_;
   std::shared_ptr<ConnectGate> gate_;
   Phase phase_ = Phase::kWaiting;
   std::string why_not_begun_;

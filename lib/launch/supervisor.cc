@@ -67,14 +67,14 @@ class Supervisor {
 
   void wait_for_events();
   void take_events();
-  void take_from(size_t machine);
+  void take_from(size_t host_number);
   void on_line(Member& member, const proc::OutputLine& line);
   bool on_scheduler_line(const std::string& line);
   void keep_line(Member& member, const std::string& line);
   void on_signal(int signal);
   [[nodiscard]] Ended ended_by(const Member& member, int status) const;
   void on_end(Member& member, const Ended& how);
-  void on_lost(size_t machine, const Error& error);
+  void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
 
@@ -96,11 +96,11 @@ class Supervisor {
   const Job& job_;
   Screen& screen_;
   proc::SignalQueue& signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine; see make_hosts
+  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::host_number; see make_hosts
   std::vector<bool> ready_;                   // by host: there may be something to take
   bool all_ready_ = true;                     // on all of them
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
-  std::vector<std::vector<size_t>> members_on_;  // by Command::machine
+  std::vector<std::vector<size_t>> members_on_;  // by Command::host_number
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
   std::vector<Ended> ended_;  // in the order of time
@@ -150,12 +150,12 @@ Result<JobEnd> Supervisor::run() {
 
 Result<> Supervisor::launch(const Command& command) {
   members_.push_back({command, {}, true, {}});
-  Result<> started = hosts_[command.machine]->start(members_.size() - 1, command);
+  Result<> started = hosts_[command.host_number]->start(members_.size() - 1, command);
   if (!started) {
     members_.pop_back();
     return started;
   }
-  members_on_[command.machine].push_back(members_.size() - 1);
+  members_on_[command.host_number].push_back(members_.size() - 1);
   running_++;
   if (command.role == "worker") workers_running_++;
   shown_.started(command);
@@ -206,15 +206,15 @@ void Supervisor::wait_for_events() {
 // Of hundreds of hosts, few have something to tell each time.
 void Supervisor::take_events() {
   const bool all = std::exchange(all_ready_, false);
-  for (size_t machine = 0; machine < hosts_.size(); machine++) {
-    if (all || ready_[machine]) take_from(machine);
+  for (size_t host_number = 0; host_number < hosts_.size(); host_number++) {
+    if (all || ready_[host_number]) take_from(host_number);
   }
 }
 
-void Supervisor::take_from(size_t machine) {
+void Supervisor::take_from(size_t host_number) {
   std::vector<HostEvent> events;
-  hosts_[machine]->take(events);
-  all_ready_ = all_ready_ || hosts_[machine]->has_news();
+  hosts_[host_number]->take(events);
+  all_ready_ = all_ready_ || hosts_[host_number]->has_news();
   for (const HostEvent& event : events) {
     std::visit(Overloaded{[&](const proc::OutputLine& line) { on_line(members_.at(line.process), line); },
                           [&](const proc::ProcessEnd& end) {
@@ -224,9 +224,9 @@ void Supervisor::take_from(size_t machine) {
                             on_end(member, ended_by(member, end.status));
                           },
                           [&](const HostMessage& message) {
-                            screen_.line(fmt::format("[{}] {}", hosts_[machine]->name(), message.text));
+                            screen_.line(fmt::format("[{}] {}", hosts_[host_number]->name(), message.text));
                           },
-                          [&](const HostLost& lost) { on_lost(machine, lost.error); }},
+                          [&](const HostLost& lost) { on_lost(host_number, lost.error); }},
                event);
   }
 }
@@ -237,7 +237,7 @@ void Supervisor::on_line(Member& member, const proc::OutputLine& line) {
   if (const std::optional<ShownLine> shown = shown_.shown(member.command, line.text)) {
     screen_.line(shown->text, shown->fit);
   }
-  if (!hosts_[member.command.machine]->shares_run_dir()) keep_line(member, line.text);
+  if (!hosts_[member.command.host_number]->shares_run_dir()) keep_line(member, line.text);
 }
 
 void Supervisor::keep_line(Member& member, const std::string& line) {
@@ -347,9 +347,9 @@ void Supervisor::on_end(Member& member, const Ended& how) {
 }
 
 // Before the job runs, a lost host is a failed start. Later it is a failure of the processes that ran there.
-void Supervisor::on_lost(size_t machine, const Error& error) {
+void Supervisor::on_lost(size_t host_number, const Error& error) {
   if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
-  for (const size_t number : members_on_[machine]) {
+  for (const size_t number : members_on_[host_number]) {
     Member& member = members_[number];
     if (!member.running) continue;
     member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));
@@ -436,7 +436,7 @@ Result<JobEnd> supervise(const Job& job, Screen& screen) {
   proc::SignalQueue signals;
   DT_TRY_VOID(copy_to_hosts(job, screen, signals));
   std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host
-  if (!job.machines.empty()) {
+  if (!job.other_hosts.empty()) {
     DT_TRY(RunDirMark made, RunDirMark::create(job));
     mark.emplace(std::move(made));
   }

@@ -10,7 +10,7 @@
 namespace dtrain::net {
 
 // A connection to the first of the endpoint's addresses that answers, within the time for all of them together. It does
-// not block, sends small messages at once, and counts as broken when the other machine has acknowledged nothing for
+// not block, sends small messages at once, and counts as broken when the other host has acknowledged nothing for
 // 15 s. Code::kStartup: no such host, no route, refused, or no answer in time.
 Result<UniqueFd> connect_to(const Endpoint& peer, std::chrono::milliseconds limit);
 

@@ -28,20 +28,20 @@ struct Listen {
   uint16_t port_last = 0;  // 0: only port_first
 };
 
-// Whether all addresses of the host are loopback addresses or belong to this machine's interfaces. False for an unknown
+// Whether all addresses of the host are loopback addresses or belong to this host's interfaces. False for an unknown
 // name. May ask a name server.
 bool is_this_host(const std::string& host);
 // The same for the other end of a connection as gRPC names it: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
 bool is_peer_of_this_host(std::string_view peer);
 
 // The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
-// to IPv6. Code::kStartup lists the interfaces of this machine and their addresses.
+// to IPv6. Code::kStartup lists the interfaces of this host and their addresses.
 Result<std::string> interface_address(const std::vector<std::string>& names);
 
-// The addresses of this machine's interfaces, without loopback and link-local ones.
+// The addresses of this host's interfaces, without loopback and link-local ones.
 std::vector<std::string> own_address_texts();
 
-// This machine's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
+// This host's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
 // no route to it.
 Result<std::string> source_address(const Endpoint& peer);
 

@@ -15,7 +15,7 @@ struct LogLine {
 };
 inline constexpr size_t kLogLineBytesMax = 400;
 
-// A log is appended to by its process; on the machine that starts a job, all of its logs lie in one directory, also
+// A log is appended to by its process; on the host that starts a job, all of its logs lie in one directory, also
 // those of processes on other hosts. One thread uses a LogTail.
 class LogTail {
  public:

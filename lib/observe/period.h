@@ -22,7 +22,7 @@ struct WorkerPeriod {
   double push_s = 0;
   double lateness_s = 0;  // by which its gradients come after the first ones of their rounds, over all servers
   double decode_threads = 0;
-  double read_ms = 0;           // to read a picture's bytes
+  double read_ms = 0;           // to read an image's bytes
   double decode_ms = 0;         // to make a row of a batch of them; 0: nothing is decoded, or not known
   double cores_busy = 0;        // of the process
   double cores_missing = 0;     // threads that were ready to run and had no core, on average

@@ -22,7 +22,7 @@ constexpr double kBusy = 0.7;               // threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
 constexpr double kUneven = 1.25;            // the slowest worker to the fastest
 constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
-constexpr double kPictureMs = 0.01;         // to read and decode it; of pictures in memory, about which no flag helps
+constexpr double kImageMs = 0.01;           // to read and decode it; of images in memory, about which no flag helps
 
 std::string ms(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
@@ -202,7 +202,7 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
 // help.
 std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
-  if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kPictureMs) return "";
+  if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kImageMs) return "";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
         "smaller images (dtrain im2rec --resize), because reading an image takes {:.3g} ms and decoding it {:.3g} "
@@ -218,7 +218,7 @@ std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm&
                                   worker.decode_threads));
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
-  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.3g} ms for each picture",
+  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.3g} ms for each image",
                      std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
 }
 

@@ -87,11 +87,11 @@ Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& mo
   return libraries;
 }
 
-// The file of the module for GPUs, which is not loaded here, because a machine without CUDA cannot; empty if there is
+// The file of the module for GPUs, which is not loaded here, because a host without CUDA cannot; empty if there is
 // none.
 std::string module_for_gpus(const std::string& executable) {
-  const fs::path folder = fs::path(executable).parent_path();
-  for (const fs::path& path : {folder / kCudaModule.file, folder / "../lib/dtrain" / kCudaModule.file}) {
+  const fs::path directory = fs::path(executable).parent_path();
+  for (const fs::path& path : {directory / kCudaModule.file, directory / "../lib/dtrain" / kCudaModule.file}) {
     if (fs::exists(path)) return path.string();
   }
   return "";

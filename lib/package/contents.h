@@ -13,14 +13,14 @@ namespace dtrain::package {
 
 struct PackedFile {
   std::string name;         // in the package: "lib/dtrain/libz.so.1"
-  std::string source = {};  // the file on this machine; empty: `content` is the whole file
+  std::string source = {};  // the file on this host; empty: `content` is the whole file
   std::string content = {};
   bool executable = false;
   uint64_t bytes = 0;
 };
 
 struct Contents {
-  std::string name;  // of the folder: "dtrain-0.9.0-x86_64"
+  std::string name;  // of the directory: "dtrain-0.9.0-x86_64"
   std::string build_id = {};
   std::string glibc = {};                         // oldest version that it runs with: "2.34"
   std::vector<PackedFile> files = {};             // by name

@@ -17,7 +17,7 @@ struct Library {
 bool belongs_to_glibc(std::string_view name);
 
 // The libraries that are loaded in this process, without those of glibc, in alphabetical order. The loader of this very
-// process has found them, with this machine's cache, paths and alternatives; also those that libraries open by
+// process has found them, with this host's cache, paths and alternatives; also those that libraries open by
 // themselves. In place of a variant for newer processors (glibc-hwcaps) it names the plain one.
 std::vector<Library> loaded_libraries();
 

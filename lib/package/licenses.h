@@ -12,7 +12,7 @@ namespace dtrain::package {
 
 struct LicenseFile {
   std::string name;  // "zlib1g/copyright", "common-licenses/GPL-3"
-  std::string path;  // on this machine
+  std::string path;  // on this host
 };
 
 struct Licenses {

@@ -34,10 +34,10 @@ Result<> put(const PackedFile& file, const std::string& path) {
   return {};
 }
 
-// The checksums of the files in `folder`, in the order of `names`.
-Result<std::vector<std::string>> checksums(const std::string& folder, const std::vector<std::string>& names,
+// The checksums of the files in `directory`, in the order of `names`.
+Result<std::vector<std::string>> checksums(const std::string& directory, const std::vector<std::string>& names,
                                            proc::SignalQueue& signals) {
-  std::vector<std::string> command = {"env", "-C", folder, "sha256sum", "--"};
+  std::vector<std::string> command = {"env", "-C", directory, "sha256sum", "--"};
   command.insert(command.end(), names.begin(), names.end());
   DT_TRY(const std::vector<std::string> lines, proc::output_of({.arguments = command}, signals));
   if (lines.size() != names.size()) return fail(Code::kData, "sha256sum printed too few lines");
@@ -51,21 +51,21 @@ Result<std::vector<std::string>> checksums(const std::string& folder, const std:
 
 Result<StagedPackage> StagedPackage::create(const Contents& contents, const std::string& temporary,
                                             proc::SignalQueue& signals) {
-  std::string folder = temporary + "/dtrain-package-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return fail(Code::kStartup, "cannot make a temporary folder '{}': {}", folder, std::strerror(errno));
+  std::string directory = temporary + "/dtrain-package-XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr) {
+    return fail(Code::kStartup, "cannot make a temporary directory '{}': {}", directory, std::strerror(errno));
   }
-  StagedPackage staged(folder);
+  StagedPackage staged(directory);
   DT_TRY_VOID(staged.add(contents, signals));
   return staged;
 }
 
 StagedPackage::StagedPackage(StagedPackage&& other) noexcept
-    : folder_(std::exchange(other.folder_, "")), name_(std::move(other.name_)), id_(std::move(other.id_)) {}
+    : directory_(std::exchange(other.directory_, "")), name_(std::move(other.name_)), id_(std::move(other.id_)) {}
 
 StagedPackage::~StagedPackage() {
   std::error_code ignored;
-  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  if (!directory_.empty()) fs::remove_all(directory_, ignored);
 }
 
 Result<> StagedPackage::add(const Contents& contents, proc::SignalQueue& signals) {
@@ -95,7 +95,7 @@ Result<> StagedPackage::write_archive(const std::string& path, proc::SignalQueue
   const auto packed = proc::output_of(
       {.arguments = {"tar", "--create", "--file=" + partial, "--use-compress-program=gzip -n -1", "--format=gnu",
                      "--dereference", "--hard-dereference", "--sort=name", "--mtime=2000-01-01 00:00:00Z", "--owner=0",
-                     "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "-C", folder_, name_}},
+                     "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "-C", directory_, name_}},
       signals);
   if (packed && ::rename(partial.c_str(), path.c_str()) == 0) return {};
   const int error = errno;

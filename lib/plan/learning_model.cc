@@ -10,8 +10,8 @@
 namespace dtrain::plan {
 namespace {
 
-constexpr int64_t kFloatsMax = int64_t{1} << 26;  // 256 MiB of pictures
-constexpr int64_t kMeasured = 1000;               // pictures
+constexpr int64_t kFloatsMax = int64_t{1} << 26;  // 256 MiB of images
+constexpr int64_t kMeasured = 1000;               // images
 constexpr kvstore::StalenessWeight kInverse{.rule = kvstore::StalenessWeight::Rule::kPower, .value = 1};
 constexpr uint64_t kMeasureStream = ~uint64_t{0};
 
@@ -19,7 +19,7 @@ constexpr uint64_t kMeasureStream = ~uint64_t{0};
 LearningData drawn_data() {
   constexpr int64_t kSize = 28, kClasses = 10, kCount = 4000;
   LearningData data;
-  data.name = "drawn pictures";
+  data.name = "drawn images";
   data.features = kSize * kSize;
   data.classes = kClasses;
   std::vector<float> patterns(kClasses * kSize * kSize, 0.0f);
@@ -39,7 +39,7 @@ LearningData drawn_data() {
     data.labels.push_back(static_cast<uint16_t>(label));
     const float* pattern = patterns.data() + label * kSize * kSize;
     for (int64_t i = 0; i < kSize * kSize; i++) {
-      data.pictures.push_back(std::clamp(pattern[i] + static_cast<float>(0.5 * random.normal()), 0.0f, 1.0f));
+      data.images.push_back(std::clamp(pattern[i] + static_cast<float>(0.5 * random.normal()), 0.0f, 1.0f));
     }
   }
   return data;
@@ -68,10 +68,10 @@ Result<LearningData> learning_data(const std::string& data_dir) {
   if (sets.classes < 2 || sets.classes > 1000)
     return fail(Code::kUsage, "{}: the data set must have from 2 to 1000 classes, not {}", data_dir, sets.classes);
   const int64_t count = std::min(sets.train->size(), kFloatsMax / features);
-  data.pictures.resize(static_cast<size_t>(count * features));
+  data.images.resize(static_cast<size_t>(count * features));
   for (int64_t i = 0; i < count; i++) {
     RandomStream random(0, Use::kAugment, 0, static_cast<uint64_t>(i));
-    const std::span<float> out(data.pictures.data() + i * features, static_cast<size_t>(features));
+    const std::span<float> out(data.images.data() + i * features, static_cast<size_t>(features));
     float label = 0;
     DT_TRY_VOID(sets.train->load(i, random, out, {&label, 1}));
     if (!(label >= 0 && label < static_cast<float>(data.classes))) {
@@ -80,7 +80,7 @@ Result<LearningData> learning_data(const std::string& data_dir) {
     }
     data.labels.push_back(static_cast<uint16_t>(label));
   }
-  scale_to_one(data.pictures);
+  scale_to_one(data.images);
   return data;
 }
 
@@ -147,10 +147,10 @@ void LearningModel::on_begin(double /*ms*/, sync::Worker worker, sync::Step step
     const int64_t i = random.below(data_.count());
     loss_of(i, error);
     for (float& e : error) e /= static_cast<float>(setting_.batch_size);
-    const float* x = data_.picture(i);
+    const float* x = data_.image(i);
     for (int64_t f = 0; f <= data_.features; f++) {
       const float value = f < data_.features ? x[f] : 1.0f;
-      if (value == 0) continue;  // most of a digit's picture
+      if (value == 0) continue;  // most of an digit's image
       float* row = gradient.data() + static_cast<size_t>(f) * stride_;
       for (size_t c = 0; c < stride_; c++) row[c] += value * error[c];
     }
@@ -158,7 +158,7 @@ void LearningModel::on_begin(double /*ms*/, sync::Worker worker, sync::Step step
 }
 
 double LearningModel::loss_of(int64_t i, std::vector<float>& error) const {
-  const float* x = data_.picture(i);
+  const float* x = data_.image(i);
   std::copy_n(scratch_.end() - static_cast<int64_t>(stride_), stride_, error.begin());
   for (int64_t f = 0; f < data_.features; f++) {
     if (x[f] == 0) continue;

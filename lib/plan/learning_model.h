@@ -1,4 +1,4 @@
-// What a simulated job learns: softmax regression on pictures, so that the time to a given loss can be compared between
+// What a simulated job learns: softmax regression on images, so that the time to a given loss can be compared between
 // schemes.
 //
 // The model observes a simulation and does with real numbers what the state machines decide. A worker's step is the
@@ -20,17 +20,17 @@
 
 namespace dtrain::plan {
 
-// Pictures in memory.
+// Images in memory.
 struct LearningData {
   std::string name;  // for messages
   int64_t features = 0, classes = 0;
-  std::vector<float> pictures;   // [count, features]
+  std::vector<float> images;     // [count, features]
   std::vector<uint16_t> labels;  // [count]
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(labels.size()); }
-  [[nodiscard]] const float* picture(int64_t i) const { return pictures.data() + i * features; }
+  [[nodiscard]] const float* image(int64_t i) const { return images.data() + i * features; }
 };
 // The training set in `data_dir`, read as for training, but at most 256 MiB of it. If `data_dir` is empty: synthetic
-// pictures of 28 x 28 pixels in ten classes, each with its own pattern under noise. Fails as data::open_dataset does.
+// images of 28 x 28 pixels in ten classes, each with its own pattern under noise. Fails as data::open_dataset does.
 Result<LearningData> learning_data(const std::string& data_dir);
 
 struct LearningSetting {
@@ -51,7 +51,7 @@ class LearningModel final : public Observer {
   void on_take(uint32_t server, sync::Worker worker, uint64_t number) override;
   void on_begin(double ms, sync::Worker worker, sync::Step step) override;
 
-  // The mean cross entropy of 1000 pictures of the set. Measured each time every server has applied as many further
+  // The mean cross entropy of 1000 images of the set. Measured each time every server has applied as many further
   // gradients as there are workers.
   struct Point {
     double seconds = 0;
@@ -80,7 +80,7 @@ class LearningModel final : public Observer {
   void add(Server& server, const sync::Add& add);
   void apply(Server& server, const sync::Apply& apply);
   void measure(double ms);
-  // The loss of picture `i` with the weights of scratch_; `error` gets d loss / d logits.
+  // The loss of image `i` with the weights of scratch_; `error` gets d loss / d logits.
   double loss_of(int64_t i, std::vector<float>& error) const;
 
   const LearningData& data_;
@@ -90,7 +90,7 @@ class LearningModel final : public Observer {
   std::vector<Server> servers_;
   std::vector<std::vector<float>> gradients_;  // by worker: the gradient of its last step
   std::vector<float> scratch_;                 // all weights
-  std::vector<int64_t> measured_;              // pictures
+  std::vector<int64_t> measured_;              // images
   std::vector<Point> curve_;
   uint64_t answers_ = 0, measure_at_ = 0;
 };

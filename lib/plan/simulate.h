@@ -38,7 +38,7 @@ struct SimulateOptions {
   int64_t backup = 0;                    // not 0: simulate BSP without and with this many backup workers
   // The learning model (learning_model.h); off while `loss` is 0.
   double loss = 0;
-  std::string data_dir = {};  // empty: synthetic pictures
+  std::string data_dir = {};  // empty: synthetic images
   int64_t batch_size = 64;
   double lr = 0.1;  // for BSP and GSP; ASP and SSP use lr / workers
 };

@@ -1,4 +1,4 @@
-// Programs on this machine, as a group that is sure to be ended.
+// Programs on this host, as a group that is sure to be ended.
 //
 // A guard leads the process group. It is a small process that waits until the process that made the group (the
 // launcher) ends, even by kill -9, which closes the launcher's end of a pipe. Then it ends the group: TERM, a pause,

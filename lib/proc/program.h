@@ -1,4 +1,4 @@
-// A program to start on this machine.
+// A program to start on this host.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr auto kLastWords = std::chrono::seconds(10);  // for a busy machine; usually it takes milliseconds
+constexpr auto kLastWords = std::chrono::seconds(10);  // for a busy host; usually it takes milliseconds
 
 class Runs {
  public:

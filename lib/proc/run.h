@@ -1,4 +1,4 @@
-// Short runs of programs on this machine. run_all() and run() wait for them; a Run does not block its caller, who goes
+// Short runs of programs on this host. run_all() and run() wait for them; a Run does not block its caller, who goes
 // on to serve signals and the screen.
 #pragma once
 

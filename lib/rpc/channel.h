@@ -48,7 +48,7 @@ struct Listener {
 };
 // Connections on which nothing is sent are closed (net/acceptor.h). gRPC's buffers and calls may use `memory_max` bytes
 // (0: no limit); beyond that gRPC reads less, closes connections and ends calls with RESOURCE_EXHAUSTED. Refused
-// connections are written to `log`. Code::kStartup: the port is in use, the address is not of this machine, the
+// connections are written to `log`. Code::kStartup: the port is in use, the address is not of this host, the
 // certificate does not fit.
 Result<Listener> listen(const net::Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0);

@@ -68,18 +68,18 @@ constexpr std::array kCatalogue = {
         "workers' mean."},
     // Reading data
     MetricInfo{kDecodeThreads, "decode_threads", kGauge, Unit::kNone, kOnWorker, "",
-               "Threads that decode training pictures."},
+               "Threads that decode training images."},
     MetricInfo{kDecodersBusyShare, "decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the decode threads' time in which they worked."},
     MetricInfo{kReadMs, "read_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
-               "Time to read one picture's bytes from its file."},
+               "Time to read one image's bytes from its file."},
     MetricInfo{kHeaderMs, "header_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
-               "Time to read one picture's header and to plan its augmentation."},
-    MetricInfo{kDecodeMs, "decode_ms", kGauge, Unit::kMilliseconds, kOnWorker, "", "Time to decode one picture."},
+               "Time to read one image's header and to plan its augmentation."},
+    MetricInfo{kDecodeMs, "decode_ms", kGauge, Unit::kMilliseconds, kOnWorker, "", "Time to decode one image."},
     MetricInfo{kColorMs, "color_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
-               "Time to change one picture's colors and shape."},
+               "Time to change one image's colors and shape."},
     MetricInfo{kRowsMs, "rows_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
-               "Time to resize one picture and to copy it into its batch."},
+               "Time to resize one image and to copy it into its batch."},
     MetricInfo{kReadBytes, "read_bytes", kCounter, Unit::kBytes, kOnAll, "",
                "Bytes that this process has read from disks, as the kernel counts them; files in its cache cost none."},
     MetricInfo{kBadRecords, "bad_records", kCounter, Unit::kNone, kOnWorker, "",
@@ -128,7 +128,7 @@ constexpr std::array kCatalogue = {
                "Messages that the server refused."},
     MetricInfo{kCorruptMessages, "corrupt_messages", kCounter, Unit::kNone, kOnServer, "",
                "Messages that came with a broken checksum."},
-    // The process and its machine
+    // The process and its host
     MetricInfo{kMemoryBytes, "memory_bytes", kGauge, Unit::kBytes, kOnAll, "", "Resident memory of the process."},
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
                "Largest resident memory of the process so far."},
@@ -194,7 +194,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kRunDecodersBusyShare, "run_decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the decode threads' time so far in which they worked."},
     MetricInfo{kRunImageMs, "run_image_ms", kGauge, Unit::kMilliseconds, kOnWorker, "stage",
-               "Time of one picture in each stage of reading it, on the average of the run so far: read, header, "
+               "Time of one image in each stage of reading it, on the average of the run so far: read, header, "
                "decode, color, rows."},
 };
 

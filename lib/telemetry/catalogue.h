@@ -81,7 +81,7 @@ enum class Metric : uint16_t {
   kLateGradients,
   kRefusedMessages,
   kCorruptMessages,
-  // The process and its machine
+  // The process and its host
   kMemoryBytes,
   kPeakMemoryBytes,
   kCpuSeconds,

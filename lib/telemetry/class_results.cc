@@ -59,8 +59,8 @@ Result<JudgedImage> read_image(const json& object) {
   DT_TRY(image.probability, number(object, "probability"));
   DT_TRY(image.loss, number(object, "loss"));
   image.name = text(object, "name");
-  image.picture = text(object, "picture");
-  if (is_base64(image.picture)) return image;
+  image.image = text(object, "picture");
+  if (is_base64(image.image)) return image;
   return fail(Code::kData, "'picture' is not in base64");
 }
 
@@ -70,7 +70,7 @@ nlohmann::ordered_json json_of(const JudgedImage& image) {
                                 {"probability", image.probability},
                                 {"loss", image.loss},
                                 {"name", image.name}};
-  if (!image.picture.empty()) object["picture"] = image.picture;
+  if (!image.image.empty()) object["picture"] = image.image;
   return object;
 }
 

@@ -49,10 +49,10 @@ class ClassCounts {
 // An image and what the network took it for.
 struct JudgedImage {
   int64_t label = 0, prediction = 0;
-  double probability = 0;    // of the prediction
-  double loss = 0;           // cross-entropy
-  std::string name = {};     // where the image is stored
-  std::string picture = {};  // a small PNG in base64; empty: there is none
+  double probability = 0;  // of the prediction
+  double loss = 0;         // cross-entropy
+  std::string name = {};   // where the image is stored
+  std::string image = {};  // a small PNG in base64; empty: there is none
 };
 
 // How many images with the highest loss are kept.

@@ -9,7 +9,7 @@ namespace dtrain::telemetry {
 
 namespace {
 
-// What is used of NVML's interface, which has stayed compatible since CUDA 7. It is declared here because a machine
+// What is used of NVML's interface, which has stayed compatible since CUDA 7. It is declared here because a host
 // that builds dtrain may lack its header.
 using Device = void*;
 struct Utilization {

@@ -1,4 +1,4 @@
-// What this process uses of its machine, as the kernel counts it.
+// What this process uses of its host, as the kernel counts it.
 #pragma once
 
 #include <sys/types.h>

@@ -2,7 +2,7 @@
 // 0.12 to 1.9 do. See docs/formats.md, "NDArray files".
 //
 // Files may hold any bytes: the result is the arrays, or an Error of Code::kData with the place and the reason. Errors
-// of functions that read a file also name the file. Numbers are little-endian, as on every machine that dtrain
+// of functions that read a file also name the file. Numbers are little-endian, as on every host that dtrain
 // supports.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-// Pixels are [h, w, c], uint8, in the order in which pictures are decoded: 1 channel (gray), 3 (blue, green, red) or 4
+// Pixels are [h, w, c], uint8, in the order in which images are decoded: 1 channel (gray), 3 (blue, green, red) or 4
 // (blue, green, red, alpha). The floats are [c, h, w] with the channels red, green, blue (, alpha). So are mean and
 // factor:
 //   number[k][y][x] = (pixel[y][x] of channel k - mean[k]) * factor[k], then each row is reversed if mirrored

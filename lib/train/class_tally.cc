@@ -7,7 +7,7 @@
 
 #include "base/base64.h"
 #include "base/file.h"
-#include "data/loading/batch_pictures.h"
+#include "data/loading/batch_images.h"
 
 namespace dtrain::train {
 namespace {
@@ -16,15 +16,15 @@ bool can_be_shown(const Shape& image) {
   return image.size() == 3 && (image[0] == 1 || image[0] == 3 || image[0] == 4);
 }
 
-// The picture as a PNG whose shorter edge has at most kEdgeMax pixels, in base64; empty if that fails, which is no
+// The image as a PNG whose shorter edge has at most kEdgeMax pixels, in base64; empty if that fails, which is no
 // reason to end a training.
-std::string small_png(const images::Image& picture) {
+std::string small_png(const images::Image& image) {
   constexpr int64_t kEdgeMax = 64;
   constexpr int kCompression = 6;
-  images::Image small = picture;
-  if (std::min(picture.height, picture.width) > kEdgeMax) {
-    const images::ImageSize size = images::size_of_shorter_edge(picture.size(), kEdgeMax);
-    if (!images::resize_image(picture, size.height, size.width, small, images::Interpolation::kArea)) return "";
+  images::Image small = image;
+  if (std::min(image.height, image.width) > kEdgeMax) {
+    const images::ImageSize size = images::size_of_shorter_edge(image.size(), kEdgeMax);
+    if (!images::resize_image(image, size.height, size.width, small, images::Interpolation::kArea)) return "";
   }
   const Result<std::vector<uint8_t>> png = images::encode_image(small, ".png", kCompression);
   return png ? base64(*png) : "";
@@ -61,8 +61,8 @@ void ClassTally::consider(const telemetry::JudgedImage& judged, const data::Load
   const bool is_full = worst_.size() == telemetry::kWorstImages;
   if (is_full && judged.loss <= worst_.back().judged.loss) return;
   if (is_full) worst_.pop_back();
-  Candidate candidate{.judged = judged, .record = batch.records[static_cast<size_t>(row)], .picture = {}};
-  if (!image_.empty()) candidate.picture = data::picture_of(batch, image_, row);
+  Candidate candidate{.judged = judged, .record = batch.records[static_cast<size_t>(row)], .image = {}};
+  if (!image_.empty()) candidate.image = data::image_of(batch, image_, row);
   const auto place = std::ranges::upper_bound(worst_, judged.loss, std::ranges::greater(),
                                               [](const Candidate& other) { return other.judged.loss; });
   worst_.insert(place, std::move(candidate));
@@ -73,7 +73,7 @@ std::vector<telemetry::JudgedImage> ClassTally::worst(const data::Dataset& datas
   for (const Candidate& candidate : worst_) {
     telemetry::JudgedImage& image = images.emplace_back(candidate.judged);
     image.name = dataset.describe(candidate.record);
-    if (!candidate.picture.pixels.empty()) image.picture = small_png(candidate.picture);
+    if (!candidate.image.pixels.empty()) image.image = small_png(candidate.image);
   }
   return images;
 }

@@ -19,7 +19,7 @@ namespace dtrain::train {
 // Used by one thread. It looks at the network's first result.
 class ClassTally {
  public:
-  // `image`: [c, h, w] of the batches' images, of which pictures are kept; empty: none are.
+  // `image`: [c, h, w] of the batches' images, of which images are kept; empty: none are.
   ClassTally(const MetricSpec& spec, Shape image);
 
   void start();  // forgets everything
@@ -28,14 +28,14 @@ class ClassTally {
   void add(std::span<const float> probabilities, const data::LoadedBatch& batch);
 
   [[nodiscard]] const telemetry::ClassCounts& counts() const { return counts_; }
-  // The images with the highest loss, highest first, named as `dataset` describes them, with small pictures.
+  // The images with the highest loss, highest first, named as `dataset` describes them, with small images.
   [[nodiscard]] std::vector<telemetry::JudgedImage> worst(const data::Dataset& dataset) const;
 
  private:
   struct Candidate {
     telemetry::JudgedImage judged;
     int64_t record = 0;
-    images::Image picture;  // without pixels if no pictures are kept
+    images::Image image;  // without pixels if no images are kept
   };
   void consider(const telemetry::JudgedImage& judged, const data::LoadedBatch& batch, int64_t row);
 

@@ -30,11 +30,11 @@ double share_of(double part, double all) {
   return all > 0 ? std::clamp(part / all, 0.0, 1.0) : 0;
 }
 
-std::string smaller_pictures(const DataLimit& limit, const Decoders& decoders) {
+std::string smaller_images(const DataLimit& limit, const Decoders& decoders) {
   const std::string busy =
       fmt::format("{} busy", decoders.cores == 1 ? "the core is" : fmt::format("all {} cores are", decoders.cores));
   if (limit.stage == DataStage::kColor) return busy + ": leave out some of the changes of colors, or use more cores";
-  return busy + ": pack smaller pictures (im2rec --resize), or use more cores";
+  return busy + ": pack smaller images (im2rec --resize), or use more cores";
 }
 
 std::string advice(const DataLimit& limit, const Decoders& decoders) {
@@ -42,17 +42,17 @@ std::string advice(const DataLimit& limit, const Decoders& decoders) {
     return "the decoders keep up on average, but not always: give a larger --prefetch-buffer";
   }
   if (limit.stage == DataStage::kRead) {
-    return "the disk or the network is the limit: use a faster one, or pack smaller pictures (im2rec --resize)";
+    return "the disk or the network is the limit: use a faster one, or pack smaller images (im2rec --resize)";
   }
   // The decoders would have to work 1 / (1 - wait_share) times as fast for the steps never to wait.
   const double needed = std::ceil(decoders.threads / std::max(1 - limit.wait_share, 0.01));
   const int threads =
       std::min(decoders.cores, std::max(decoders.threads + 1, static_cast<int>(std::min(needed, 1024.0))));
   if (threads > decoders.threads && limit.cores_busy < kCoresBusy) {
-    return decoders.are_tuned ? "--data-nthreads auto chooses their number; pack smaller pictures (im2rec --resize)"
+    return decoders.are_tuned ? "--data-nthreads auto chooses their number; pack smaller images (im2rec --resize)"
                               : fmt::format("use --data-nthreads {}", threads);
   }
-  return smaller_pictures(limit, decoders);
+  return smaller_images(limit, decoders);
 }
 
 }  // namespace
@@ -60,8 +60,8 @@ std::string advice(const DataLimit& limit, const Decoders& decoders) {
 DataUse operator-(const DataUse& now, const DataUse& before) {
   return {.seconds = now.seconds - before.seconds,
           .wait_s = now.wait_s - before.wait_s,
-          .pictures = now.pictures - before.pictures,
-          .stages = {.pictures = now.stages.pictures - before.stages.pictures,
+          .images = now.images - before.images,
+          .stages = {.images = now.stages.images - before.stages.images,
                      .read = now.stages.read - before.stages.read,
                      .header = now.stages.header - before.stages.header,
                      .decode = now.stages.decode - before.stages.decode,
@@ -80,13 +80,13 @@ DataLimit data_limit(const DataUse& period, const Decoders& decoders, double tra
   limit.is_limit = limit.is_judged && is_data_limit(limit.wait_share);
   limit.cores_busy = share_of(period.cpu_s, period.seconds * decoders.cores);
   const double all = period.stages.all();
-  if (period.stages.pictures <= 0 || all <= 0) return limit;
+  if (period.stages.images <= 0 || all <= 0) return limit;
   const auto times = times_of(period.stages);
   const auto most = std::ranges::max_element(times, {}, &StageTime::seconds);
   limit.stage = most->stage;
   limit.stage_share = share_of(most->seconds, all);
-  const double of_picture = all / static_cast<double>(period.stages.pictures);
-  limit.decoders_busy = share_of(of_picture * static_cast<double>(period.pictures), period.seconds * decoders.threads);
+  const double of_image = all / static_cast<double>(period.stages.images);
+  limit.decoders_busy = share_of(of_image * static_cast<double>(period.images), period.seconds * decoders.threads);
   return limit;
 }
 
@@ -100,7 +100,7 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
   if (!limit.is_judged) return fmt::format("data: {}; decoders: {}", waited, busy);
   if (!limit.is_limit) return fmt::format("data is not the limit: {}; decoders: {}", waited, busy);
   if (limit.stage == DataStage::kNone) return fmt::format("data is the limit: {}; decoders: {}", waited, busy);
-  const double ms = 1e3 / static_cast<double>(limit.stages.pictures);
+  const double ms = 1e3 / static_cast<double>(limit.stages.images);
   return fmt::format(
       "data is the limit: {}; {} takes {:.0f} % of the decoders' time ({:.3g} of {:.3g} ms an image; {}); {}", waited,
       name_of(limit.stage).activity, 100 * limit.stage_share, ms * limit.stage_share * limit.stages.all(),
@@ -109,9 +109,9 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
 
 std::vector<std::pair<std::string, double>> stage_ms(const images::Stages& stages) {
   std::vector<std::pair<std::string, double>> all;
-  if (stages.pictures <= 0) return all;
+  if (stages.images <= 0) return all;
   for (const StageTime& time : times_of(stages)) {
-    all.emplace_back(name_of(time.stage).key, 1e3 * time.seconds / static_cast<double>(stages.pictures));
+    all.emplace_back(name_of(time.stage).key, 1e3 * time.seconds / static_cast<double>(stages.images));
   }
   return all;
 }

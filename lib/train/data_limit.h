@@ -1,5 +1,5 @@
-// Whether data limits how fast a worker trains, and which stage of reading a picture does. Everything is measured: the
-// steps' waits for batches, the times of some of the pictures (images/augmentation/stages.h), and the CPU time of the
+// Whether data limits how fast a worker trains, and which stage of reading an image does. Everything is measured: the
+// steps' waits for batches, the times of some of the images (images/augmentation/stages.h), and the CPU time of the
 // process.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace dtrain::train {
 struct DataUse {
   double seconds = 0;     // of the steps
   double wait_s = 0;      // of these, spent waiting for batches
-  int64_t pictures = 0;   // in the steps' batches
-  images::Stages stages;  // of some of the pictures that were read
+  int64_t images = 0;     // in the steps' batches
+  images::Stages stages;  // of some of the images that were read
   double cpu_s = 0;       // of all threads of the process
 };
 DataUse operator-(const DataUse& now, const DataUse& before);
@@ -35,7 +35,7 @@ struct DataLimit {
   double wait_share = 0;   // of the steps' time
   bool is_judged = false;  // training has gone on for long enough to tell: 30 s
   bool is_limit = false;   // it is, and the share is more than a tenth
-  // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no picture was timed.
+  // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no image was timed.
   job::DataStage stage = job::DataStage::kNone;
   double stage_share = 0;                 // of the decoders' time
   images::Stages stages = {};             // as in DataUse
@@ -52,7 +52,7 @@ DataLimit data_limit(const DataUse& period, const Decoders& decoders, double tra
 // numbers.
 std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
 
-// The milliseconds of an image in each stage, by the stage's key; empty if no picture was timed.
+// The milliseconds of an image in each stage, by the stage's key; empty if no image was timed.
 std::vector<std::pair<std::string, double>> stage_ms(const images::Stages& stages);
 // The same as metrics: read_ms and so on.
 std::vector<telemetry::Value> stage_values(const images::Stages& stages);

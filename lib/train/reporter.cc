@@ -90,7 +90,7 @@ DataUse Reporter::data_use() const {
   const PaceTotals& totals = pace_.totals();
   return {.seconds = totals.seconds,
           .wait_s = totals.wait_data_s,
-          .pictures = totals.steps * parts_.spec.batch_size,
+          .images = totals.steps * parts_.spec.batch_size,
           .stages = parts_.data == nullptr ? images::Stages{} : parts_.data->stages(),
           .cpu_s = telemetry::process_use().cpu_s};
 }

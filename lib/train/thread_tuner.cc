@@ -15,7 +15,7 @@ constexpr size_t kPairs = 5;
 constexpr double kBetter = 0.98;  // the median of the pairs' ratios; a smaller gain may be noise
 constexpr size_t kPairsBetter = 4;
 
-// Long enough that a block's mean says something, and so short that the machine's speed changes little from one to the
+// Long enough that a block's mean says something, and so short that the host's speed changes little from one to the
 // next.
 constexpr double kBlock_s = 0.5;
 constexpr int64_t kBlockStepsMin = 4, kBlockStepsMax = 500;

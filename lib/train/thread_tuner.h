@@ -11,10 +11,10 @@
 
 namespace dtrain::train {
 
-// A pure machine: it is told how long steps took, and says how many threads are to decode from now on. It compares two
-// numbers by blocks of steps in turns (A B A B ...) and keeps the other number only if it is faster beyond noise. First
-// it tries more threads if steps wait for data, then fewer. When neither helps it is steady, and begins again only if
-// the share of the time that steps wait for data changes greatly.
+// A pure state machine: it is told how long steps took, and says how many threads are to decode from now on. It
+// compares two numbers by blocks of steps in turns (A B A B ...) and keeps the other number only if it is faster beyond
+// noise. First it tries more threads if steps wait for data, then fewer. When neither helps it is steady, and begins
+// again only if the share of the time that steps wait for data changes greatly.
 class ThreadTuner {
  public:
   struct Options {

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Functions that the scripts share. Scripts source this file, which changes into the project's folder.
+# Functions that the scripts share. Scripts source this file, which changes into the project's directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# All clones can use the same compiler cache, because only the folder's name differs in their compiler commands and sources.
+# All clones can use the same compiler cache, because only the directory's name differs in their compiler commands and sources.
 export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD
 
 note() { printf '== %s\n' "$*"; }
@@ -28,7 +28,7 @@ release() {
   )
 }
 
-# configure DIR [MESON OPTION...]: makes the build folder, or sets these options of an existing one and brings it up to
+# configure DIR [MESON OPTION...]: makes the build directory, or sets these options of an existing one and brings it up to
 # date with the meson.build files.
 configure() {
   local dir=$1 log
@@ -103,7 +103,7 @@ for target in known["targets"]:
 }
 
 # names_in_rooms DIR ROOM...: of the tests on standard input, one in a line, prints those whose program or script lies in
-# the folder test/ROOM of one of these rooms.
+# the directory test/ROOM of one of these rooms.
 names_in_rooms() {
   # The names go to python as arguments, because its standard input is what meson prints.
   local names

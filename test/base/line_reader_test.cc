@@ -25,6 +25,6 @@ TEST_CASE("lines are read one by one, and long ones are cut", "[line-reader]") {
   CHECK_FALSE(must(lines.next()));
   CHECK(lines.cut_lines_text() == dir.path("a") + ": 1 line is longer than 1 MiB and was cut, first line 3");
   CHECK(LineReader::open(dir.path("none")).error().code == Code::kNotFound);
-  LineReader folder = must(LineReader::open(dir.path()));
-  CHECK(folder.next().error().code == Code::kData);
+  LineReader directory = must(LineReader::open(dir.path()));
+  CHECK(directory.next().error().code == Code::kData);
 }

@@ -1,4 +1,4 @@
-// A launcher that follows a job of a batch system. The system is a folder: its commands are short shell scripts, and
+// A launcher that follows a job of a batch system. The system is a directory: its commands are short shell scripts, and
 // the test writes the job's state into the file `now`.
 #include "cluster/batch_follower.h"
 
@@ -19,11 +19,11 @@ using dtrain::test::must;
 
 // The states: "waiting REASON", "running", "ended CODE", "killed", "unknown"; anything else is no answer. With "never"
 // as the reason it will never start.
-class FolderSystem : public BatchSystem {
+class DirectorySystem : public BatchSystem {
  public:
-  FolderSystem(std::string dir, std::string submit) : dir_(std::move(dir)), submit_(std::move(submit)) {}
+  DirectorySystem(std::string dir, std::string submit) : dir_(std::move(dir)), submit_(std::move(submit)) {}
 
-  [[nodiscard]] std::string name() const override { return "Folder"; }
+  [[nodiscard]] std::string name() const override { return "Directory"; }
   [[nodiscard]] std::string missing() const override { return "install it"; }
   [[nodiscard]] Words submit() const override { return submit_.empty() ? Words{"no-such-program"} : script(submit_); }
   [[nodiscard]] Result<std::string> job_of(const Words& lines) const override { return lines.at(0); }
@@ -53,7 +53,7 @@ class FolderSystem : public BatchSystem {
   std::string dir_, submit_;
 };
 
-Result<BatchState> FolderSystem::state_of(const std::string&, const proc::Finished& answer) const {
+Result<BatchState> DirectorySystem::state_of(const std::string&, const proc::Finished& answer) const {
   const std::string line = answer.output.empty() ? "" : answer.output[0];
   const std::string second = line.substr(std::min(line.size(), line.find(' ') + 1));
   BatchState state{.queue = "all", .failure = {}};
@@ -70,7 +70,7 @@ Result<BatchState> FolderSystem::state_of(const std::string&, const proc::Finish
     state.code = std::stoi(second);
   } else if (line.starts_with("killed")) {
     state.phase = BatchState::Phase::kEnded;
-    state.failure = Error{second == "later" ? Code::kPeerLost : Code::kStartup, "Folder has killed it", {}};
+    state.failure = Error{second == "later" ? Code::kPeerLost : Code::kStartup, "Directory has killed it", {}};
   } else {
     return fail(line == "unknown" ? Code::kNotFound : Code::kUnavailable, "no answer");
   }
@@ -111,7 +111,7 @@ class Following {
   void start_running() {
     now("running");
     start();
-    launcher().await("job 12 of Folder runs on a host");
+    launcher().await("job 12 of Directory runs on a host");
   }
   // The exit code, when the job has the state.
   int end(const std::string& state) {
@@ -121,7 +121,7 @@ class Following {
 
  private:
   TempDir dir_;
-  FolderSystem system_;
+  DirectorySystem system_;
   FollowLimits limits_;
   std::optional<Launcher> launcher_;
 };
@@ -131,10 +131,10 @@ class Following {
 TEST_CASE("a follower shows why a job waits, what it prints, and returns its code", "[cluster][batch]") {
   Following job;
   job.start();
-  job.launcher().await("dtrain: job 12 of Folder is submitted; its output is in ");
-  job.launcher().await("job 12 of Folder is waiting: for hosts");
+  job.launcher().await("dtrain: job 12 of Directory is submitted; its output is in ");
+  job.launcher().await("job 12 of Directory is waiting: for hosts");
   job.now("running");
-  job.launcher().await("dtrain: job 12 of Folder runs on a host");
+  job.launcher().await("dtrain: job 12 of Directory runs on a host");
   job.print("[worker 0 a] hello\nepoch 1/2  step 1/9  5 samples/s");
   job.launcher().await("[worker 0 a] hello");
   job.print("the last words");
@@ -165,7 +165,7 @@ TEST_CASE("a submission that was accepted without an answer is found and cancell
     INFO(job.launcher().output());
     CHECK(contains(job.launcher().output(), "did not end within 1 s"));
     CHECK(accepted ==
-          contains(job.launcher().output(), "Folder has accepted the job all the same, and it was cancelled"));
+          contains(job.launcher().output(), "Directory has accepted the job all the same, and it was cancelled"));
     CHECK(job.calls() == (accepted ? "list\ncancel 12\n" : "list\n"));
   }
   Following by_words("echo Socket timed out >&2; exit 1");
@@ -183,7 +183,7 @@ TEST_CASE("stopping the follower of a waiting job cancels the job", "[cluster][b
     job.launcher().signal(signal);
     CHECK(job.launcher().wait() == job::kExitPreempted);
     CHECK(job.calls() == "cancel 12\n");
-    CHECK(contains(job.launcher().output(), "stopped before the job has run: job 12 of Folder is cancelled"));
+    CHECK(contains(job.launcher().output(), "stopped before the job has run: job 12 of Directory is cancelled"));
   }
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a follower that is stopped while it submits cancels what it has submi
   job.start();
   job.await_file("begun");
   job.launcher().signal(SIGINT);
-  job.launcher().await("stopping (Interrupt) as soon as Folder has answered");
+  job.launcher().await("stopping (Interrupt) as soon as Directory has answered");
   job.write("go", "");
   CHECK(job.launcher().wait() == job::kExitPreempted);
   CHECK(job.calls() == "cancel 12\n");
@@ -203,7 +203,7 @@ TEST_CASE("stopping the follower of a running job lets it write a checkpoint", "
   job.start_running();
   job.launcher().signal(SIGUSR2);
   job.launcher().signal(SIGTERM);
-  job.launcher().await("stopping job 12 of Folder (Terminated)");
+  job.launcher().await("stopping job 12 of Directory (Terminated)");
   SECTION("it ends") {
     CHECK(job.end("ended 75") == job::kExitPreempted);
     CHECK(contains(job.calls(), "signal 15 12\n"));
@@ -211,7 +211,7 @@ TEST_CASE("stopping the follower of a running job lets it write a checkpoint", "
   }
   SECTION("a second Ctrl-C cancels it") {
     job.launcher().signal(SIGINT);
-    job.launcher().await("cancelling job 12 of Folder");
+    job.launcher().await("cancelling job 12 of Directory");
     CHECK(job.launcher().wait() == job::kExitPeerLost);
     CHECK(contains(job.calls(), "cancel 12\n"));
   }
@@ -226,11 +226,11 @@ TEST_CASE("a follower stays with a job across restarts", "[cluster][batch]") {
   Following job;
   job.start_running();
   job.now("waiting again");
-  job.launcher().await("dtrain: Folder has put job 12 of Folder back into the queue (for the first time)");
+  job.launcher().await("dtrain: Directory has put job 12 of Directory back into the queue (for the first time)");
   job.await_file("place");
   job.print("resumed");
   job.now("running again");
-  job.launcher().await("job 12 of Folder runs on a host", 2);
+  job.launcher().await("job 12 of Directory runs on a host", 2);
   job.launcher().await("resumed");
   CHECK(job.end("ended 0") == job::kExitOk);
 }
@@ -250,9 +250,9 @@ TEST_CASE("a follower says once that the system does not answer, and what a job 
   job.start();
   job.launcher().await("dtrain: release it");
   job.now("gibberish");
-  job.launcher().await("dtrain: Folder does not answer, and is asked again every 1 s: no answer");
+  job.launcher().await("dtrain: Directory does not answer, and is asked again every 1 s: no answer");
   job.now("waiting held");
-  job.launcher().await("dtrain: Folder answers again");
+  job.launcher().await("dtrain: Directory answers again");
   CHECK(job.end("ended 0") == job::kExitOk);
   CHECK(job.launcher().output().find("release it") == job.launcher().output().rfind("release it"));
 }
@@ -266,7 +266,7 @@ TEST_CASE("how a job ended that the system has forgotten is in its file", "[clus
   }
   SECTION("there is no file") {
     CHECK(job.end("unknown") == job::kExitPeerLost);
-    CHECK(contains(job.launcher().output(), "Folder no longer knows job 12, and how it ended is not known"));
+    CHECK(contains(job.launcher().output(), "Directory no longer knows job 12, and how it ended is not known"));
   }
 }
 
@@ -276,19 +276,19 @@ TEST_CASE("a job that the system ends is an error in its words, unless it has a 
   SECTION("killed") {
     job.write("code", "started\n");
     CHECK(job.end("killed later") == job::kExitPeerLost);
-    CHECK(contains(job.launcher().output(), "error [peer lost] Folder has killed it"));
+    CHECK(contains(job.launcher().output(), "error [peer lost] Directory has killed it"));
   }
   SECTION("stopped before") {
     job.write("code", "75\n");
     CHECK(job.end("killed later") == job::kExitPreempted);
-    CHECK(contains(job.launcher().output(), "dtrain: Folder has killed it"));
+    CHECK(contains(job.launcher().output(), "dtrain: Directory has killed it"));
   }
 }
 
 TEST_CASE("a follower says that it cannot see a job's output", "[cluster][batch]") {
   Following job;
   job.start_running();
-  job.launcher().await("cannot be seen here: is the run directory on a file system that this machine shares");
+  job.launcher().await("cannot be seen here: is the run directory on a file system that this host shares");
   CHECK(job.end("ended 0") == job::kExitOk);
 }
 

@@ -1,4 +1,4 @@
-// The files with which Grid Engine, YARN and Kubernetes run a job, compared with those in the folder `files`. With
+// The files with which Grid Engine, YARN and Kubernetes run a job, compared with those in the directory `files`. With
 // DTRAIN_WRITE_FILES=1 they are written instead; test/batch/check_files then checks them with other programs.
 #include <algorithm>
 #include <cstdlib>

@@ -161,10 +161,10 @@ TEST_CASE("rank 0 must have the address of the rendezvous", "[bench][dlbs]") {
   CHECK(check_owns_rendezvous({"", {"127.0.0.1", 4000}}));
   const Error error = check_owns_rendezvous({"", {"192.0.2.1", 4000}}).error();
   CHECK(error.code == Code::kUsage);
-  CHECK_THAT(error.message, Contains("192.0.2.1, which is not an address of this machine ("));
+  CHECK_THAT(error.message, Contains("192.0.2.1, which is not an address of this host ("));
 }
 
-TEST_CASE("docker's command has the image, the log's folder and the given parameters", "[bench][dlbs]") {
+TEST_CASE("docker's command has the image, the log's directory and the given parameters", "[bench][dlbs]") {
   const DlbsParameters parameters =
       must(documented({"mxnet.rank=0", "mxnet.rendezvous=eth1:10.0.0.1:29500", "exp.docker=true",
                        "exp.docker_image=dtrain:1", "exp.docker_args=--rm --net=host", "mxnet.data_dir=data"}));
@@ -251,7 +251,7 @@ TEST_CASE("the times of a node are read from its run directory", "[bench][dlbs]"
   CHECK_THAT(read_dlbs_times(dir.path(""), 1).error().message, Contains("no batch was measured"));
 }
 
-TEST_CASE("the log's file is made with its folder, and one that cannot be written is an error", "[bench][dlbs]") {
+TEST_CASE("the log's file is made with its directory, and one that cannot be written is an error", "[bench][dlbs]") {
   const TempDir dir;
   DlbsLog log = must(DlbsLog::create(dir.path("logs/rank_0.log")));
   must(log.write("one\n"));

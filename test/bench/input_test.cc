@@ -71,8 +71,8 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
   CHECK(result.threads == 2);
   CHECK(result.bad_records == 0);
   CHECK(result.seconds > 0);
-  CHECK(result.stages.pictures > 0);
-  CHECK(result.stages.pictures <= 96);
+  CHECK(result.stages.images > 0);
+  CHECK(result.stages.images <= 96);
   CHECK(result.stages.decode > 0);
   CHECK(result.stages.color == 0);
   const nlohmann::json json = nlohmann::json::parse(result.json());
@@ -81,7 +81,7 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
   CHECK(json["images_per_s"].get<double>() == Approx(2 * json["images_per_s_per_thread"].get<double>()));
   double all = 0;
   for (const auto& [stage, ms] : json["ms_per_image"].items()) all += ms.get<double>();
-  CHECK(all == Approx(1e3 * result.stages.all() / static_cast<double>(result.stages.pictures)));
+  CHECK(all == Approx(1e3 * result.stages.all() / static_cast<double>(result.stages.images)));
 }
 
 // Training reads pixels, unless normalized numbers are changed.

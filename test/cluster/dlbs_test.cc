@@ -140,9 +140,9 @@ TEST_CASE("a node of DLBS that cannot meet the others ends at once and says why"
   int code = 2, rank = 0;
   std::string token = "DTRAIN_TOKEN=0123456789abcdef";
   std::optional<int> host;
-  SECTION("rank 0 is not on the machine of the rendezvous") {
+  SECTION("rank 0 is not on the host of the rendezvous") {
     host = 1;
-    words = "rank 0 runs the scheduler at " + nodes.hosts().address(0) + ", which is not an address of this machine (" +
+    words = "rank 0 runs the scheduler at " + nodes.hosts().address(0) + ", which is not an address of this host (" +
             nodes.hosts().address(1) + ")";
   }
   SECTION("there is no token") {

@@ -1,5 +1,5 @@
 // `dtrain doctor` on the hosts of a cluster, which are network namespaces (hosts.h): hosts that are in order, and
-// whatever can be broken there for real. (Clocks cannot: all hosts have the clock of this machine.)
+// whatever can be broken there for real. (Clocks cannot: all hosts have the clock of this host.)
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -64,7 +64,7 @@ void write_other_build(const std::string& path) {
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-// A data set at the same path on this machine and on all hosts, each of which has a /tmp of its own. `dir`: a folder
+// A data set at the same path on this host and on all hosts, each of which has a /tmp of its own. `dir`: a directory
 // that the hosts see.
 class DataEverywhere {
  public:
@@ -104,7 +104,7 @@ TEST_CASE("the doctor finds nothing wrong with hosts that are in order", "[docto
   const Ended alone = doctor(*hosts, dir, {"-i", hosts->interface(), "--json"});
   CHECK(alone.code == 0);
   CHECK(contains(alone.output,
-                 R"({"check":"interface","verdict":"pass","hosts":["this machine"],"found":")" + hosts->gateway()));
+                 R"({"check":"interface","verdict":"pass","hosts":["this host"],"found":")" + hosts->gateway()));
 }
 
 TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") {

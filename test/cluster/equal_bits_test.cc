@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kJobSeconds = 120;
 
-// Trains on JPEG pictures that are shuffled, cropped and mirrored, because the random streams must continue too.
+// Trains on JPEG images that are shuffled, cropped and mirrored, because the random streams must continue too.
 struct Training {
   const TempDir& dir;
 
@@ -35,7 +35,7 @@ struct Training {
 
 TEST_CASE("two jobs with one seed end with the same bits, whether servers or workers update", "[bits]") {
   const TempDir dir;
-  make_pictures(dir.path("data"));
+  make_images(dir.path("data"));
   const Training training{dir};
   for (const char* run_dir : {"a", "b"}) {
     const Ended end = training.run(run_dir, 2);
@@ -52,7 +52,7 @@ TEST_CASE("two jobs with one seed end with the same bits, whether servers or wor
 
 TEST_CASE("a job that was stopped and resumed ends with the bits of an uninterrupted one", "[bits]") {
   const TempDir dir;
-  make_pictures(dir.path("data"));
+  make_images(dir.path("data"));
   const Training training{dir};
   const Ended whole = training.run("whole", 4);
   INFO(whole.output);

@@ -22,7 +22,7 @@ constexpr double kSgeSeconds = 120;
 
 class GridEngine {
  public:
-  // Returns null and sets `why_not` if it cannot be started on this machine.
+  // Returns null and sets `why_not` if it cannot be started on this host.
   static std::unique_ptr<GridEngine> make(std::string& why_not) {
     std::unique_ptr<GridEngine> engine(new GridEngine);
     const Ended up =

@@ -1,4 +1,4 @@
-// Simulates the hosts of a cluster on this machine: each host is a network namespace with its own address, name, /tmp
+// Simulates the hosts of a cluster on this host: each host is a network namespace with its own address, name, /tmp
 // and sshd. The script test/cluster/hosts makes them. Needs root and the packages that scripts/setup installs.
 #pragma once
 
@@ -17,22 +17,22 @@ constexpr double kHostsStartSeconds = 90, kHostsJobSeconds = 120, kHostsQuietSec
 
 class Hosts {
  public:
-  // Returns null and sets `why_not` if hosts cannot be made on this machine.
+  // Returns null and sets `why_not` if hosts cannot be made on this host.
   static std::unique_ptr<Hosts> make(int count, std::string& why_not);
   ~Hosts();
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
-  // The address of host i, counted from 0, and the address by which the hosts reach this machine.
+  // The address of host i, counted from 0, and the address by which the hosts reach this host.
   [[nodiscard]] std::string address(int i) const;
   [[nodiscard]] std::string gateway() const;
-  // The interface by which this machine reaches the hosts. The hosts' own interface is eth0.
+  // The interface by which this host reaches the hosts. The hosts' own interface is eth0.
   [[nodiscard]] std::string interface() const { return "br-dt" + net_; }
   [[nodiscard]] int count() const { return static_cast<int>(addresses_.size()); }
   // The path of a host file with one line per host.
   [[nodiscard]] std::string host_file() const { return dir_.path("addresses"); }
 
-  // Options for a process on this machine whose `ssh` reaches the hosts. It runs in `directory` and keeps its records
+  // Options for a process on this host whose `ssh` reaches the hosts. It runs in `directory` and keeps its records
   // of jobs there.
   [[nodiscard]] ProcessOptions options(const std::string& directory) const;
   // The command line that runs `command` on host i.
@@ -43,8 +43,8 @@ class Hosts {
   [[nodiscard]] bool all_quiet(double seconds) const;
   // The command lines of all calls of ssh so far, one per line.
   [[nodiscard]] std::string ssh_calls() const;
-  // Slows host i down, as `limit` of the script says: {"cpu", PERCENT}, {"disk", BYTES, FOLDER} or {"network", BYTES}.
-  // Returns false and sets `why_not` if this machine does not permit it.
+  // Slows host i down, as `limit` of the script says: {"cpu", PERCENT}, {"disk", BYTES, DIRECTORY} or {"network",
+  // BYTES}. Returns false and sets `why_not` if this host does not permit it.
   [[nodiscard]] bool limit(int i, const std::vector<std::string>& what, std::string& why_not) const;
   // From now on, no network frame reaches or leaves host i.
   void cut_off(int i) const;

@@ -97,7 +97,7 @@ TEST_CASE("servers and workers train on the hosts of the file, in the groups of 
   CHECK(hosts->all_quiet(kHostsQuietSeconds));
 }
 
-// Uses few pictures: the test is only about the way from the documented script to a trained network.
+// Uses few images: the test is only about the way from the documented script to a trained network.
 TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
   const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
@@ -235,7 +235,7 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
     CHECK(contains(end.output, "no interface 'eth9' has an address on "));
     CHECK(contains(end.output, hosts->gateway()));
   }
-  SECTION("an interface that only this machine has") {
+  SECTION("an interface that only this host has") {
     const std::string bridge = hosts->interface();
     const Ended end =
         run_launcher(*hosts, dir, launch(*hosts, command_line(kShort, "-i", bridge, "--run-dir", "run"), 1, 1));
@@ -316,7 +316,7 @@ TEST_CASE("a host without the executable is named", "[hosts]") {
   const auto hosts = make_or_skip<Hosts>(1);
   if (hosts == nullptr) return;
   const TempDir dir;
-  // The hosts do not see this machine's /tmp.
+  // The hosts do not see this host's /tmp.
   const std::string program = std::filesystem::path("/tmp") / std::filesystem::path(dir.path()).filename();
   std::filesystem::copy_file(dtrain_program(), program);
   auto command = launch(*hosts, kShort, 1, 1);
@@ -362,9 +362,9 @@ TEST_CASE("loss and delay on the way to a host change no bit of the weights", "[
   const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
-  std::vector<size_t> pictures(160);
-  std::iota(pictures.begin(), pictures.end(), 0);
-  write_mnist(dir.path("data"), pictures);
+  std::vector<size_t> images(160);
+  std::iota(images.begin(), images.end(), 0);
+  write_mnist(dir.path("data"), images);
   const auto train = [&](const std::string& run_dir) {
     const Ended end = run_launcher(
         *hosts, dir,
@@ -389,7 +389,7 @@ TEST_CASE("loss and delay on the way to a host change no bit of the weights", "[
   CHECK(link->lost() > 100);
 }
 
-// dtrain sets cubic only for connections within a machine; between machines the kernel's own choice stays.
+// dtrain sets cubic only for connections within a host; between hosts the kernel's own choice stays.
 TEST_CASE("connections between hosts keep the system's congestion control", "[hosts]") {
   const std::string own = read_file("/proc/sys/net/ipv4/tcp_congestion_control").value_or("cubic");
   if (own.starts_with("cubic")) {

@@ -17,11 +17,11 @@ namespace {
 
 constexpr double kJobSeconds = 90;
 
-// Pictures from `dtrain data synth` in train.rec and test.rec. train.rec has no index.
-class Pictures {
+// Images from `dtrain data synth` in train.rec and test.rec. train.rec has no index.
+class Images {
  public:
-  Pictures() {
-    make_pictures(dir_.path("data"));
+  Images() {
+    make_images(dir_.path("data"));
     std::filesystem::remove(index());
   }
   [[nodiscard]] std::string directory() const { return dir_.path("data"); }
@@ -67,8 +67,8 @@ void start_all(LoopbackJob& job, const std::vector<std::string>& flags_of_worker
 }  // namespace
 
 TEST_CASE("only worker 0 indexes, for longer than the start timeout", "[index]") {
-  const Pictures pictures;
-  LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=11000@worker:0")));
+  const Images images;
+  LoopbackJob job(setting_of(training(images.directory(), "index-ms=11000@worker:0")));
   start_all(job);
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());
@@ -76,13 +76,13 @@ TEST_CASE("only worker 0 indexes, for longer than the start timeout", "[index]")
   for (const char* role : {"scheduler", "server", "worker"}) CHECK(job.codes(role) == "0");
   CHECK(count(job.member("worker", 0).process->output(), kIndexing) == 1);
   CHECK(count(job.member("worker", 1).process->output(), kIndexing) == 0);
-  CHECK(std::filesystem::exists(pictures.index()));
+  CHECK(std::filesystem::exists(images.index()));
 }
 
 TEST_CASE("a worker on another host is sent the offsets for its own copy", "[index]") {
-  const Pictures pictures;
-  const std::string copy = pictures.copy();
-  LoopbackJob job(setting_of(training(pictures.directory(), "none")));
+  const Images images;
+  const std::string copy = images.copy();
+  LoopbackJob job(setting_of(training(images.directory(), "none")));
   start_all(job, {"--data-dir", copy});
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());
@@ -94,10 +94,10 @@ TEST_CASE("a worker on another host is sent the offsets for its own copy", "[ind
 }
 
 TEST_CASE("a different copy ends the job with an error that names worker, path and sizes", "[index]") {
-  const Pictures pictures;
-  const std::string copy = pictures.copy();
+  const Images images;
+  const std::string copy = images.copy();
   std::filesystem::resize_file(copy + "/train.rec", std::filesystem::file_size(copy + "/train.rec") - 400);
-  LoopbackJob job(setting_of(training(pictures.directory(), "none")));
+  LoopbackJob job(setting_of(training(images.directory(), "none")));
   start_all(job, {"--data-dir", copy});
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());
@@ -110,8 +110,8 @@ TEST_CASE("a different copy ends the job with an error that names worker, path a
 }
 
 TEST_CASE("other workers say what they waited for if worker 0 dies while it indexes", "[index]") {
-  const Pictures pictures;
-  LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=600000@worker:0")));
+  const Images images;
+  LoopbackJob job(setting_of(training(images.directory(), "index-ms=600000@worker:0")));
   start_all(job);
   REQUIRE(job.member("worker", 0).process->wait_for_output("indexed", 30));
   job.member("worker", 0).process->signal(SIGKILL);
@@ -123,12 +123,12 @@ TEST_CASE("other workers say what they waited for if worker 0 dies while it inde
   CHECK(job.codes("scheduler") == "5");
   const std::string& output = job.member("worker", 1).process->output();
   CHECK(contains(output, "worker 0 was lost"));
-  CHECK(contains(output, "waiting for worker 0 to index '" + pictures.records() + "'"));
+  CHECK(contains(output, "waiting for worker 0 to index '" + images.records() + "'"));
 }
 
 TEST_CASE("a job that is stopped while worker 0 indexes ends at once", "[index]") {
-  const Pictures pictures;
-  LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=600000@worker:0")));
+  const Images images;
+  LoopbackJob job(setting_of(training(images.directory(), "index-ms=600000@worker:0")));
   start_all(job);
   REQUIRE(job.member("worker", 0).process->wait_for_output("indexed", 30));
   job.member("worker", 1).process->signal(SIGTERM);
@@ -141,7 +141,7 @@ TEST_CASE("a job that is stopped while worker 0 indexes ends at once", "[index]"
 // The paths may differ; the labels may not.
 TEST_CASE("workers with different lists of labels end the job with an error that names them", "[index]") {
   const TempDir dir;
-  make_pictures(dir.path("data"));
+  make_images(dir.path("data"));
   std::string list;
   for (int id = 0; id < 100'000; id++) list += std::to_string(id) + "\t0\tx\n";
   std::ofstream(dir.path("zeros.lst")) << list;

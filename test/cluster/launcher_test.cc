@@ -18,7 +18,7 @@ namespace {
 constexpr double kStartSeconds = 60;
 constexpr double kStopSeconds = 15;  // in which a job that is told to stop must be gone
 
-// One launcher with its own folder, which also holds the launcher's record of processes.
+// One launcher with its own directory, which also holds the launcher's record of processes.
 class LaunchedJob {
  public:
   explicit LaunchedJob(const std::vector<std::string>& flags, int workers = 2, int servers = 2,
@@ -196,11 +196,11 @@ TEST_CASE("a launched job that cannot start ends at once and prints the cause la
     CHECK_FALSE(std::filesystem::exists(job.run_dir()));
   }
   SECTION("the data is missing") {
-    LaunchedJob job({"--network", "lenet", "--data-dir", "/no/such/folder", "--num-epochs", "1"});
+    LaunchedJob job({"--network", "lenet", "--data-dir", "/no/such/directory", "--num-epochs", "1"});
     const Ended end = job.launcher().wait(kStopSeconds);
     INFO(end.output);
     CHECK(end.code == 7);
-    CHECK(contains(end.output.substr(end.output.size() > 400 ? end.output.size() - 400 : 0), "/no/such/folder"));
+    CHECK(contains(end.output.substr(end.output.size() > 400 ? end.output.size() - 400 : 0), "/no/such/directory"));
   }
 }
 
@@ -258,7 +258,7 @@ size_t widest_line(const std::string& text) {
 
 TEST_CASE("a terminal shows a line for each epoch, and MXNet's lines are in the log file", "[launcher]") {
   const TempDir dir;
-  make_pictures(dir.path("data"));
+  make_images(dir.path("data"));
   const std::string train = dtrain_program() +
                             " --network mlp --data-dir data --scale 0.004 --num-epochs 2 --batch-size 50 "
                             "--run-dir run --overwrite ";

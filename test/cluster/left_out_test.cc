@@ -18,20 +18,20 @@ constexpr size_t kPixels = size_t{28} * 28;
 constexpr size_t kBatch = 8;
 constexpr size_t kBadStep = 2;
 
-// Two shares of `steps` batches each. All pictures are black, so that a network learns only how frequent each label is;
+// Two shares of `steps` batches each. All images are black, so that a network learns only how frequent each label is;
 // but the last share has a white one in step `bad`.
-std::vector<Picture> two_shares(const std::vector<size_t>& steps, std::optional<size_t> bad) {
-  std::vector<Picture> pictures;
+std::vector<Image> two_shares(const std::vector<size_t>& steps, std::optional<size_t> bad) {
+  std::vector<Image> images;
   for (const size_t worker : {0, 1}) {
     for (const size_t step : steps) {
       for (size_t i = 0; i < kBatch; i++) {
         const bool is_white = worker == 1 && step == bad && i == 3;
         const size_t label = (step * step + worker * i) % 10;
-        pictures.push_back({std::string(kPixels, is_white ? '\xff' : '\0'), static_cast<char>(label)});
+        images.push_back({std::string(kPixels, is_white ? '\xff' : '\0'), static_cast<char>(label)});
       }
     }
   }
-  return pictures;
+  return images;
 }
 
 // Dividing by the standard deviation turns a white pixel into 1e38.

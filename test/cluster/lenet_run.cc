@@ -21,7 +21,7 @@ std::string big_endian(uint32_t value) {
   return text;
 }
 
-std::string picture(size_t number) {
+std::string image(size_t number) {
   RandomStream random(11, Use::kTest, number);
   std::string pixels(kSide * kSide, '\0');
   for (size_t i = 0; i < pixels.size(); i++) {
@@ -34,22 +34,22 @@ std::string picture(size_t number) {
 }  // namespace
 
 void write_mnist(const std::string& directory, const std::vector<size_t>& numbers) {
-  std::vector<Picture> pictures;
-  for (const size_t number : numbers) pictures.push_back({picture(number), static_cast<char>(number % 10)});
-  write_mnist(directory, pictures);
+  std::vector<Image> images;
+  for (const size_t number : numbers) images.push_back({image(number), static_cast<char>(number % 10)});
+  write_mnist(directory, images);
 }
 
-void write_mnist(const std::string& directory, const std::vector<Picture>& pictures) {
+void write_mnist(const std::string& directory, const std::vector<Image>& images) {
   std::filesystem::create_directories(directory);
-  const auto count = static_cast<uint32_t>(pictures.size());
-  std::string images = big_endian(0x803) + big_endian(count) + big_endian(kSide) + big_endian(kSide);
+  const auto count = static_cast<uint32_t>(images.size());
+  std::string pixels = big_endian(0x803) + big_endian(count) + big_endian(kSide) + big_endian(kSide);
   std::string labels = big_endian(0x801) + big_endian(count);
-  for (const Picture& picture : pictures) {
-    images += picture.pixels;
-    labels += picture.label;
+  for (const Image& image : images) {
+    pixels += image.pixels;
+    labels += image.label;
   }
   for (const char* part : {"train", "t10k"}) {
-    must(write_file_atomic(directory + "/" + part + "-images-idx3-ubyte", images));
+    must(write_file_atomic(directory + "/" + part + "-images-idx3-ubyte", pixels));
     must(write_file_atomic(directory + "/" + part + "-labels-idx1-ubyte", labels));
   }
 }

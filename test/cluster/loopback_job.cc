@@ -50,7 +50,7 @@ uint16_t port_of(const std::string& address) {
   return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
 }
 
-void make_pictures(const std::string& directory) {
+void make_images(const std::string& directory) {
   const Ended end = run({dtrain_program(), "data", "synth", "--out", directory, "--count", "400", "--size", "28"},
                         {.deadline_s = 60, .directory = {}, .environment = {}});
   if (end.code != 0) throw std::runtime_error("dtrain data synth failed:\n" + end.output);

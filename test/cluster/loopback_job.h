@@ -1,4 +1,4 @@
-// A job of real processes on this machine. Each process is started separately, so that a test can kill it and check how
+// A job of real processes on this host. Each process is started separately, so that a test can kill it and check how
 // it ended.
 #pragma once
 
@@ -20,8 +20,8 @@ std::string dtrain_program();
 // The port of "HOST:PORT".
 uint16_t port_of(const std::string& address);
 
-// Makes a small set of labeled pictures in the folder, with `dtrain data synth`.
-void make_pictures(const std::string& directory);
+// Makes a small set of labeled images in the directory, with `dtrain data synth`.
+void make_images(const std::string& directory);
 
 // REQUIREs that `text` appears in the output of the process within this time.
 void await_output(Process& process, const std::string& text, double seconds);
@@ -89,7 +89,7 @@ class LoopbackJob {
   std::deque<Member> members_;
 };
 
-// The command lines of the processes that run anywhere on this machine and name the run directory. They hold the job's
+// The command lines of the processes that run anywhere on this host and name the run directory. They hold the job's
 // ports, too.
 std::string left_over(const std::string& run_dir);
 // The names of a run's temporary files and of checkpoints that cannot be read. Empty if there are none.

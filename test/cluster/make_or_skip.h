@@ -7,7 +7,7 @@
 
 namespace dtrain::test {
 
-// Returns T::make(arguments..., why_not). If this machine does not permit it, prints the cause and returns null.
+// Returns T::make(arguments..., why_not). If this host does not permit it, prints the cause and returns null.
 template <class T, class... Arguments>
 std::unique_ptr<T> make_or_skip(Arguments... arguments) {
   std::string why_not;

@@ -20,7 +20,7 @@ using namespace dtrain::test;
 
 namespace {
 
-// Null, with a warning that names the cause, if this machine has no such mpirun or cannot have hosts. `mpirun`: the
+// Null, with a warning that names the cause, if this host has no such mpirun or cannot have hosts. `mpirun`: the
 // program's file.
 std::unique_ptr<Hosts> hosts_or_skip(const std::string& mpirun) {
   std::string why_not = "no " + mpirun;
@@ -33,8 +33,8 @@ std::unique_ptr<Hosts> hosts_or_skip(const std::string& mpirun) {
 constexpr const char* kOpenMpi = "/usr/bin/mpirun.openmpi";
 constexpr const char* kMpich = "/usr/bin/mpirun.mpich";
 
-// Makes a folder in which `mpirun` runs the shell's `command`; it goes in front of PATH.
-std::string folder_of(const TempDir& dir, const std::string& command) {
+// Makes a directory in which `mpirun` runs the shell's `command`; it goes in front of PATH.
+std::string directory_of(const TempDir& dir, const std::string& command) {
   const std::string program = dir.path("mpi/mpirun");
   std::filesystem::create_directories(dir.path("mpi"));
   must(write_file_atomic(program, "#!/bin/sh\n" + command + "\n"));
@@ -45,7 +45,7 @@ std::string folder_of(const TempDir& dir, const std::string& command) {
 ProcessOptions options(const Hosts& hosts, const TempDir& dir, const std::string& mpirun) {
   ProcessOptions options = hosts.options(dir.path());
   for (std::string& variable : options.environment) {
-    if (variable.starts_with("PATH=")) variable.insert(5, folder_of(dir, "exec " + mpirun + " \"$@\"") + ":");
+    if (variable.starts_with("PATH=")) variable.insert(5, directory_of(dir, "exec " + mpirun + " \"$@\"") + ":");
   }
   // Open MPI refuses root without these.
   options.environment.insert(options.environment.end(),
@@ -193,6 +193,6 @@ TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
   ends_with("gone", 3, "connect to host " + nobody + " port 22: No route to host");
   ends_with("bad", 2, "bad:2: slots: a host needs at least 1 slot");
   ends_with("user", 2, "has a port or a user, which mpirun cannot be told");
-  folder_of(dir, "echo mpirun of another kind 1.0");
+  directory_of(dir, "echo mpirun of another kind 1.0");
   ends_with("dead", 3, "mpirun is of an MPI that dtrain does not know");
 }

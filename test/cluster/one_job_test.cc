@@ -13,7 +13,7 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr double kJobSeconds = 400;  // under ThreadSanitizer on a busy machine
+constexpr double kJobSeconds = 400;  // under ThreadSanitizer on a busy host
 
 }  // namespace
 

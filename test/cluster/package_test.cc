@@ -21,7 +21,7 @@ using namespace dtrain::test;
 namespace {
 
 namespace fs = std::filesystem;
-constexpr double kPackSeconds = 200;  // gzip takes a few seconds on an idle machine
+constexpr double kPackSeconds = 200;  // gzip takes a few seconds on an idle host
 constexpr double kCommandSeconds = 100;
 
 Ended run_for(double seconds, const std::string& directory, const std::vector<std::string>& command) {
@@ -32,8 +32,8 @@ Ended run_for(double seconds, const std::string& directory, const std::vector<st
 class BareRoot {
  public:
   explicit BareRoot(const std::string& path) : path_(path) {
-    for (const char* folder : {"proc", "dev", "tmp", "lib64", "usr/lib/x86_64-linux-gnu"}) {
-      must(make_directories(path + "/" + folder));
+    for (const char* directory : {"proc", "dev", "tmp", "lib64", "usr/lib/x86_64-linux-gnu"}) {
+      must(make_directories(path + "/" + directory));
     }
     fs::create_symlink("usr/lib", path + "/lib");
     fs::copy_file("/lib64/ld-linux-x86-64.so.2", path + "/lib64/ld-linux-x86-64.so.2");
@@ -68,7 +68,7 @@ std::string png_chunk(const std::string& kind, const std::string& data) {
   return big_endian(data.size()) + body + big_endian(sum);
 }
 
-// A gray picture of less than 256 by 256 pixels.
+// A gray image of less than 256 by 256 pixels.
 std::string make_png(int height, int width) {
   const std::string rows(static_cast<size_t>(height * (width + 1)), '\0');
   std::string packed(::compressBound(rows.size()), '\0');
@@ -99,9 +99,9 @@ TEST_CASE("an unpacked package needs nothing but glibc", "[package]") {
   const BareRoot root(dir.path("root"));
   REQUIRE(run_for(kCommandSeconds, dir.path(), {"tar", "-xf", "p.tar.gz", "-C", root.path("")}).code == 0);
   const size_t name_end = packed.output.find(": build "), name_begin = packed.output.rfind('\n', name_end) + 1;
-  const std::string folder = "/" + packed.output.substr(name_begin, name_end - name_begin);
-  const std::string program = folder + "/bin/dtrain";
-  CHECK(run_for(kCommandSeconds, root.path(folder), {"sha256sum", "--check", "--quiet", "MANIFEST"}).code == 0);
+  const std::string directory = "/" + packed.output.substr(name_begin, name_end - name_begin);
+  const std::string program = directory + "/bin/dtrain";
+  CHECK(run_for(kCommandSeconds, root.path(directory), {"sha256sum", "--check", "--quiet", "MANIFEST"}).code == 0);
   const Ended version = root.run({program, "--version"});
   INFO(version.output);
   REQUIRE(version.code == 0);
@@ -141,7 +141,7 @@ TEST_CASE("an unpacked package needs nothing but glibc", "[package]") {
   CHECK_FALSE(contains(downloaded.output, "cannot load"));
 }
 
-// The hosts share this machine's files, so some libraries and rsync are hidden there.
+// The hosts share this host's files, so some libraries and rsync are hidden there.
 TEST_CASE("--sync-dst-dir takes the program to hosts without its libraries and without rsync", "[package]") {
   std::string why_not;
   const std::unique_ptr<Hosts> hosts = Hosts::make(2, why_not);
@@ -158,7 +158,7 @@ TEST_CASE("--sync-dst-dir takes the program to hosts without its libraries and w
   const TempDir dir;
   const std::string here = dir.path("here");
   must(make_directories(here));
-  make_pictures(here);
+  make_images(here);
   must(write_file_atomic(here + "/big", "not needed there"));
   const auto launch = [&](const std::string& run_dir) {
     ProcessOptions options = hosts->options(here);

@@ -1,4 +1,4 @@
-// `dtrain plan` with real workers on this machine: what it measures, and that a job runs with the files it wrote.
+// `dtrain plan` with real workers on this host: what it measures, and that a job runs with the files it wrote.
 
 #include <filesystem>
 #include <numeric>
@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The command line of a job of four workers on the pictures in data/.
+// The command line of a job of four workers on the images in data/.
 std::vector<std::string> job_in(const std::vector<std::string>& begin, const std::vector<std::string>& end) {
   return command_line(dtrain_program(), begin,
                       "-n 4 --network lenet --data-dir data --batch-size 10 --threads 1 --seed 5 --lr 0.02 "
@@ -40,7 +40,7 @@ void make_data(const TempDir& dir) {
 TEST_CASE("a slow worker is measured and gets its own group, and a job runs with the plan's files", "[plan]") {
   const TempDir dir;
   make_data(dir);
-  // The tolerance is wide because the machine may be busy. Only worker 2 must be separated.
+  // The tolerance is wide because the host may be busy. Only worker 2 must be separated.
   const Ended plan = run_dtrain(dir, {"plan", "--probe-batches", "15", "--group-tolerance", "0.5"},
                                 {"--inject", "step-ms=60,step-ms=180@worker:2"});
   INFO(plan.output);
@@ -57,7 +57,7 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
   CHECK(spec.groups == std::vector<int64_t>{0, 0, 1, 0});
   const auto share = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
   CHECK(std::abs(share(0) - share(3)) <= 1);
-  CHECK(share(2) < 160);  // would be 80 of 800 on an idle machine
+  CHECK(share(2) < 160);  // would be 80 of 800 on an idle host
 
   // A plan can also be made from the logs of the calibration run.
   std::string logs;

@@ -15,7 +15,7 @@ constexpr double kRateJobSeconds = 120;
 
 class RateJobs {
  public:
-  RateJobs() { make_pictures(dir_.path("data")); }
+  RateJobs() { make_images(dir_.path("data")); }
 
   [[nodiscard]] std::vector<std::string> command(const std::string& run_dir,
                                                  const std::vector<std::string>& more) const {

@@ -23,11 +23,11 @@ constexpr int kEpochs = 3;
 class Runs {
  public:
   explicit Runs(const std::vector<std::string>& processes) : processes_(processes) {
-    make_pictures(dir_.path("data"));
+    make_images(dir_.path("data"));
     std::filesystem::create_directory(dir_.path("elsewhere"));
   }
 
-  // Trains on JPEG pictures that are shuffled, cropped and mirrored, because the random streams must continue too.
+  // Trains on JPEG images that are shuffled, cropped and mirrored, because the random streams must continue too.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
     return command_line(dtrain_program(), "--network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs",
                         std::to_string(kEpochs),

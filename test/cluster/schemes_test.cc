@@ -1,4 +1,4 @@
-// Jobs under each consistency scheme, as real processes on this machine: they learn, the events that their servers
+// Jobs under each consistency scheme, as real processes on this host: they learn, the events that their servers
 // traced can be replayed and keep the bound, and network faults change nothing.
 
 #include <algorithm>

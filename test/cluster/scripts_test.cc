@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kJobSeconds = 60;
 
-// Runs the script with one worker and one server on generated pictures, for one step.
+// Runs the script with one worker and one server on generated images, for one step.
 void check_takes_a_step(const std::string& script) {
   const TempDir dir;
   const std::string path = std::string(DTRAIN_SCRIPTS) + "/" + script;

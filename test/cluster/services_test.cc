@@ -1,5 +1,5 @@
 // Jobs on YARN and in Kubernetes, whose parts are played by programs of test/cluster/doubles: these check what they are
-// given, and start the containers of a job as processes of this machine. Neither launcher has met the real thing.
+// given, and start the containers of a job as processes of this host. Neither launcher has met the real thing.
 #include <fmt/core.h>
 
 #include <csignal>

@@ -21,13 +21,16 @@ namespace {
 
 constexpr double kPatience = 60;  // the scheduler compares the workers every ten seconds
 
-// 300 pictures of 16 KB, as often as wanted, so that a short job does not read one twice.
-void write_records(const std::string& folder, int times) {
-  const Ended made = run({dtrain_program(), "data", "synth", "--out", folder, "--count", "300", "--size", "128"}, {});
+// 300 images of 16 KB, as often as wanted, so that a short job does not read one twice.
+void write_records(const std::string& directory, int times) {
+  const Ended made =
+      run({dtrain_program(), "data", "synth", "--out", directory, "--count", "300", "--size", "128"}, {});
   INFO(made.output);
   REQUIRE(made.code == 0);
-  const std::string records = must(read_file(folder + "/train.rec")), index = must(read_file(folder + "/train.idx"));
-  std::ofstream more_records(folder + "/train.rec", std::ios::app), more_index(folder + "/train.idx", std::ios::app);
+  const std::string records = must(read_file(directory + "/train.rec")),
+                    index = must(read_file(directory + "/train.idx"));
+  std::ofstream more_records(directory + "/train.rec", std::ios::app),
+      more_index(directory + "/train.idx", std::ios::app);
   for (int again = 1; again < times; again++) {
     more_records << records;
     std::istringstream entries(index);
@@ -46,7 +49,7 @@ std::string said_in(const std::string& log, const std::string& process) {
 }
 
 // Trains with two servers on the first host and one worker on each of the three others, until the scheduler has said
-// why this process is slow. Returns the sentence. On a busy machine other workers may be slow as well, and named.
+// why this process is slow. Returns the sentence. On a busy host other workers may be slow as well, and named.
 std::string sentence_about(const std::string& process, const Hosts& hosts, const TempDir& dir) {
   std::string lines = hosts.address(0) + " role=server\n";
   for (int i = 1; i < hosts.count(); i++) lines += hosts.address(i) + " role=worker\n";
@@ -79,7 +82,7 @@ std::vector<double> numbers_of(const std::string& sentence, const std::string& f
 
 struct SlowJob {
   TempDir dir;
-  std::unique_ptr<Hosts> hosts;  // which mount a folder of `dir`
+  std::unique_ptr<Hosts> hosts;  // which mount a directory of `dir`
 };
 
 // Three workers on hosts 1 to 3, of which `host` is limited. Null, and the cause is printed, if that is not permitted

@@ -44,7 +44,7 @@ SlurmdPort={port}
 PartitionName=short Nodes=ALL MaxTime=2 State=UP
 )";
 
-// slurmd wants a folder for control groups, although nothing here uses them.
+// slurmd wants a directory for control groups, although nothing here uses them.
 constexpr const char* kControlGroups = R"(CgroupPlugin=cgroup/v1
 CgroupMountpoint={dir}/cgroup
 )";
@@ -89,7 +89,7 @@ void Slurm::write_configuration() const {
 
 bool Slurm::start(std::string& why_not) {
   const auto munge = [&](const char* file) { return dir_.path(std::string("munge.") + file); };
-  // --force: the folder for temporary files may be writable for all.
+  // --force: the directory for temporary files may be writable for all.
   munged_ = std::make_unique<Process>(std::vector<std::string>{
       "/usr/sbin/munged", "--foreground", "--force", "--socket=" + munge("socket"), "--key-file=" + munge("key"),
       "--log-file=" + munge("log"), "--pid-file=" + munge("pid"), "--seed-file=" + munge("seed")});

@@ -1,4 +1,4 @@
-// A cluster of Slurm on this machine, with the partitions debug and short (2 minutes): slurmctld here and a slurmd on
+// A cluster of Slurm on this host, with the partitions debug and short (2 minutes): slurmctld here and a slurmd on
 // each of the hosts, which are network namespaces (hosts.h). Node I, counted from 0, is named nodeI+1. Needs root and
 // the packages that scripts/setup installs.
 #pragma once
@@ -16,14 +16,14 @@ namespace dtrain::test {
 
 class Slurm {
  public:
-  // Returns null and sets `why_not` if Slurm or the hosts cannot be started on this machine.
+  // Returns null and sets `why_not` if Slurm or the hosts cannot be started on this host.
   static std::unique_ptr<Slurm> make(int nodes, std::string& why_not);
   ~Slurm() = default;
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
 
   [[nodiscard]] const Hosts& hosts() const { return *hosts_; }
-  // Options for a process on this machine that can use Slurm's commands.
+  // Options for a process on this host that can use Slurm's commands.
   [[nodiscard]] ProcessOptions options(const std::string& directory) const;
   // What squeue lists; empty if no job is queued or runs.
   [[nodiscard]] std::string queue() const;

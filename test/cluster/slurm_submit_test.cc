@@ -22,10 +22,10 @@ constexpr double kGoneSeconds = 15;  // in which all processes of an ended job m
 
 using Words = std::vector<std::string>;
 
-// A cluster, and a folder that this machine shares with its nodes.
+// A cluster, and a directory that this host shares with its nodes.
 class Site {
  public:
-  // Null, with a warning, if this machine cannot have a cluster.
+  // Null, with a warning, if this host cannot have a cluster.
   static std::unique_ptr<Site> make() {
     std::string why_not;
     auto site = std::make_unique<Site>();

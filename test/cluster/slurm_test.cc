@@ -17,7 +17,7 @@ using namespace dtrain::test;
 
 namespace {
 
-// A job of 3 workers and 2 servers. The nodes' names mean nothing to this machine, so its address is given.
+// A job of 3 workers and 2 servers. The nodes' names mean nothing to this host, so its address is given.
 std::vector<std::string> job_of(const Slurm& slurm) {
   return command_line(dtrain_program(), "-n 3 -s 2 --run-dir run --advertise", slurm.hosts().gateway(),
                       endless_training(Heartbeats::kDefault));

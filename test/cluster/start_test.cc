@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kJobSeconds = 60;
 constexpr double kRefusalSeconds =
-    15;  // a refusal waits for nothing; starting a process on a busy machine takes about a second
+    15;  // a refusal waits for nothing; starting a process on a busy host takes about a second
 
 // A job that ends by itself.
 std::vector<std::string> short_training() {

@@ -108,7 +108,7 @@ double when(const std::vector<TracedArrow>& arrow, const std::string& span) {
   return found->at;
 }
 
-std::vector<size_t> pictures(size_t count) {
+std::vector<size_t> images(size_t count) {
   std::vector<size_t> all(count);
   std::iota(all.begin(), all.end(), 0);
   return all;
@@ -125,7 +125,7 @@ std::vector<std::string> lenet_command(const TempDir& dir, const std::vector<std
 // order of time, as far as the clocks are known.
 TEST_CASE("a job of two workers and two servers traces the same steps on one clock", "[trace]") {
   const TempDir dir;
-  write_mnist(dir.path("data"), pictures(240));
+  write_mnist(dir.path("data"), images(240));
   const Ended end = run(lenet_command(dir, {"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--trace", "3"}),
                         {.deadline_s = 60, .directory = dir.path(), .environment = {}});
   INFO(end.output);
@@ -167,7 +167,7 @@ TEST_CASE("a job of two workers and two servers traces the same steps on one clo
 
 TEST_CASE("a process alone writes its trace, and another one after SIGUSR2", "[trace]") {
   const TempDir dir;
-  write_mnist(dir.path("data"), pictures(240));
+  write_mnist(dir.path("data"), images(240));
   Process alone(lenet_command(dir, {"--trace", "2", "--num-epochs", "1000"}),
                 {.directory = dir.path(), .environment = {}});
   const bool first = alone.wait_for_output("trace 1, of the steps 5 to 6", 60);
@@ -188,7 +188,7 @@ TEST_CASE("a process alone writes its trace, and another one after SIGUSR2", "[t
 // Worker 1 is four times slower, and nobody waits for it, so the steps that worker 0 makes next are far beyond its own.
 TEST_CASE("in a job whose workers run free, a trace is of the next steps of each worker", "[trace]") {
   const TempDir dir;
-  write_mnist(dir.path("data"), pictures(240));
+  write_mnist(dir.path("data"), images(240));
   Process job(lenet_command(dir, {"-n", "2", "-s", "1", "--kv-store", "dist_async", "--num-epochs", "1000", "--inject",
                                   "step-ms=100,step-ms=400@worker:1", "--heartbeat-interval", "100ms"}),
               {.directory = dir.path(), .environment = {}});

@@ -108,13 +108,13 @@ TEST_CASE("a worker that fails under dmlc's tracker ends the job with its exit c
   CHECK(contains(read_file(dir.path("run/summary.json")).value_or(""), "\"exit_code\": 5"));
 }
 
-// The tracker names an address that other machines reach, so loopback's rule does not apply.
+// The tracker names an address that other hosts reach, so loopback's rule does not apply.
 TEST_CASE("without a token all processes of dmlc's tracker end at once and name the ways to give one", "[tracker]") {
   const TempDir dir;
   const Ended end = run(tracker({}, {"--run-dir", dir.path("run")}), in(dir));
   INFO(end.output);
   if (contains(end.output, "Finished after 1 epoch")) {
-    WARN("skipped: this machine has only loopback addresses");
+    WARN("skipped: this host has only loopback addresses");
     return;
   }
   CHECK(none_left(dir.path("run"), kQuietSeconds));

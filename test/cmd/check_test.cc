@@ -8,14 +8,14 @@
 namespace dtrain {
 
 using Catch::Matchers::Contains;
-using test::in_folder;
+using test::in_directory;
 
 TEST_CASE("--check compares every tensor of the first step with the reference, and does not train", "[cmd]") {
   const test::TempDir dir;
-  REQUIRE(in_folder(dir, {"data", "synth", "--out", "data", "--count", "16", "--size", "28"}).code == 0);
+  REQUIRE(in_directory(dir, {"data", "synth", "--out", "data", "--count", "16", "--size", "28"}).code == 0);
   const test::Ended ended =
-      in_folder(dir, {"--network", "lenet", "--data-dir", "data", "--num-classes", "10", "--image-shape", "3,28,28",
-                      "--batch-size", "4", "--num-epochs", "1", "--run-dir", "run", "--check", "reference"});
+      in_directory(dir, {"--network", "lenet", "--data-dir", "data", "--num-classes", "10", "--image-shape", "3,28,28",
+                         "--batch-size", "4", "--num-epochs", "1", "--run-dir", "run", "--check", "reference"});
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Contains("check against the reference: check: all ") &&

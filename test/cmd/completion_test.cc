@@ -29,7 +29,7 @@ class Bash {
   Bash() {
     REQUIRE(write_file_atomic(dir_.path("completion"), output_of({DTRAIN_EXE, "completion", "bash"})));
     REQUIRE(write_file_atomic(dir_.path("train.rec"), ""));
-    REQUIRE(make_directories(dir_.path("pictures")));
+    REQUIRE(make_directories(dir_.path("images")));
   }
 
   std::string offers(const std::string& words) const {
@@ -66,7 +66,7 @@ TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   CHECK(bash.offers("dtrain --on-nan =") == "fail\nskip\n");
   CHECK(bash.offers("dtrain bench train --phase inf") == "inference\n");
   CHECK(bash.offers("dtrain --data-train tr") == "train.rec\n");
-  CHECK(bash.offers("dtrain --data-dir ''") == "pictures\n");
+  CHECK(bash.offers("dtrain --data-dir ''") == "images\n");
   CHECK(bash.offers("dtrain data index tr") == "train.rec\n");
   CHECK(bash.offers("dtrain --lr ''") == "\n");
 }

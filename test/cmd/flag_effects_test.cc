@@ -47,10 +47,10 @@ void write_files(const test::TempDir& dir) {
   write("pretrained-0001.params", "");
   REQUIRE(test::make_certificates(dir.path()));
   // Data of three classes and of four, and a list of five.
-  for (const auto& [folder, classes] : {std::pair("records", 3), {"more-records", 4}}) {
-    must(make_directories(dir.path(folder)));
+  for (const auto& [directory, classes] : {std::pair("records", 3), {"more-records", 4}}) {
+    must(make_directories(dir.path(directory)));
     for (const char* file : {"/train.rec", "/test.rec"}) {
-      test::write_record_file(dir.path(folder) + file, 6, 28, 28, 3, classes);
+      test::write_record_file(dir.path(directory) + file, 6, 28, 28, 3, classes);
     }
   }
   write("labels", "0\t0\ta\n1\t1\tb\n2\t2\tc\n3\t3\td\n4\t4\te\n5\t0\tf\n");

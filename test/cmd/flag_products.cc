@@ -33,7 +33,7 @@ using data::BatchLabel, images::ColorDistortion, data::DataOptions, images::Dist
     images::Range, data::SyntheticOptions;
 using kvstore::DeviceStoreOptions, kvstore::DistStoreOptions, kvstore::ShardOptions, kvstore::Slice,
     kvstore::StalenessWeight, kvstore::UpdateRule;
-using launch::Command, launch::Limits, launch::Machine;
+using launch::Command, launch::Limits, launch::OtherHost;
 using optim::Multipliers, optim::OptimizerSpec, optim::ScheduleSpec;
 using train::Decoders, train::LossScale, train::MetricHead, train::MetricSpec, train::RegroupSpec, train::StartFrom,
     train::TrainSpec;
@@ -82,7 +82,7 @@ DT_DUMPED(job::Faults, drop, dup, delay, step_ms, index_ms, kill_at)
 DT_DUMPED(role::ThreadPlan, compute, decode, decode_max, device)
 DT_DUMPED(role::ServerAddress, listen, host)
 DT_DUMPED(Limits, start, greet, settle, settle_scheduler, wind_down, stop, adds_measured, remind, kill_after)
-DT_DUMPED(Command, role, rank, host, arguments, environment, machine)
+DT_DUMPED(Command, role, rank, host, arguments, environment, host_number)
 // clang-format on
 
 void dump(Products&, const std::string&, const Log&) {}

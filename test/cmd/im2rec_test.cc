@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-using test::in_folder;
+using test::in_directory;
 using test::must;
 
 namespace {
@@ -81,7 +81,7 @@ std::vector<std::string> program(const std::vector<std::string>& words) {
 TEST_CASE("im2rec that is killed goes on when it is started again, and gives the bytes of one run", "[cmd]") {
   const test::TempDir dir;
   write_large_files(dir);
-  REQUIRE(in_folder(dir, kPacking).code == 0);
+  REQUIRE(in_directory(dir, kPacking).code == 0);
   std::filesystem::rename(dir.path("out"), dir.path("one_run"));
   for (const int stuck : {2, 5, 7}) {
     make_endless(dir, stuck);
@@ -92,7 +92,7 @@ TEST_CASE("im2rec that is killed goes on when it is started again, and gives the
     make_ordinary(dir, stuck);
     CHECK(!std::filesystem::exists(dir.path("out/a.rec")));
   }
-  const test::Ended ended = in_folder(dir, kPacking);
+  const test::Ended ended = in_directory(dir, kPacking);
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Catch::Contains("an earlier run packed 6 of 8 images"));
@@ -124,27 +124,27 @@ TEST_CASE("im2rec that is asked to end keeps what it has, ends with code 75 and 
 
 TEST_CASE("im2rec takes the spellings of all versions of MXNet", "[cmd]") {
   const test::TempDir dir;
-  std::filesystem::create_directories(dir.path("pictures/cat"));
-  test::write_bytes(dir.path("pictures/cat/a.png"),
+  std::filesystem::create_directories(dir.path("images/cat"));
+  test::write_bytes(dir.path("images/cat/a.png"),
                     must(images::encode_image(test::gradient_image(9, 7, 3, 1), ".png", 3)));
-  test::write_bytes(dir.path("pictures/cat/b.jpg"),
+  test::write_bytes(dir.path("images/cat/b.jpg"),
                     must(images::encode_image(test::gradient_image(9, 7, 3, 1), ".jpg", 3)));
-  test::write_text(dir.path("pictures/cat/c.gif"), "no picture");
-  const test::Ended listed = in_folder(dir, {"im2rec", "--list", "True", "--recursive", "1", "--exts", ".png", ".gif",
-                                             "--shuffle", "False", "--train_ratio", "1.0", "set", "pictures"});
+  test::write_text(dir.path("images/cat/c.gif"), "no image");
+  const test::Ended listed = in_directory(dir, {"im2rec", "--list", "True", "--recursive", "1", "--exts", ".png",
+                                                ".gif", "--shuffle", "False", "--train_ratio", "1.0", "set", "images"});
   INFO(listed.output);
   CHECK(listed.code == 0);
   CHECK_THAT(listed.output, Catch::StartsWith("cat 0\n") || Catch::Contains("\ncat 0\n"));
   CHECK(must(read_file(dir.path("set.lst"))) == "0\t0.000000\tcat/a.png\n1\t0.000000\tcat/c.gif\n");
   const test::Ended packed =
-      in_folder(dir, {"im2rec", "--num_thread", "2", "--center_crop", "1", "--resize", "8", "set", "pictures"});
+      in_directory(dir, {"im2rec", "--num_thread", "2", "--center_crop", "1", "--resize", "8", "set", "images"});
   INFO(packed.output);
   CHECK(packed.code == 0);
-  CHECK_THAT(packed.output, Catch::Contains("skipped an image") && Catch::Contains("pictures/cat/c.gif") &&
+  CHECK_THAT(packed.output, Catch::Contains("skipped an image") && Catch::Contains("images/cat/c.gif") &&
                                 Catch::Contains("packed 1 images") && Catch::Contains("skipped 1"));
-  const test::Ended none = in_folder(dir, {"im2rec", "set", "elsewhere"});
+  const test::Ended none = in_directory(dir, {"im2rec", "set", "elsewhere"});
   CHECK(none.code == 7);
-  const test::Ended refused = in_folder(dir, {"im2rec", "set", "pictures", "--raw", "--quality", "90"});
+  const test::Ended refused = in_directory(dir, {"im2rec", "set", "images", "--raw", "--quality", "90"});
   CHECK(refused.code == 2);
   CHECK_THAT(refused.output, Catch::Contains("--raw stores pixels without encoding them"));
 }

@@ -65,9 +65,9 @@ std::vector<std::string> sentences(const std::filesystem::path& source) {
 
 std::vector<std::filesystem::path> sources() {
   std::vector<std::filesystem::path> all;
-  for (const char* folder : {"lib", "cmd"}) {
+  for (const char* directory : {"lib", "cmd"}) {
     for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(DTRAIN_SOURCES) + "/" + folder)) {
+         std::filesystem::recursive_directory_iterator(std::string(DTRAIN_SOURCES) + "/" + directory)) {
       // These rooms call ssh, tar, srun and others, which have flags of their own.
       const bool of_others =
           std::ranges::any_of(std::array{"/launch/", "/package/", "/cluster/"},

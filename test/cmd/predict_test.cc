@@ -14,13 +14,13 @@
 namespace dtrain {
 
 using Catch::Matchers::Contains;
-using test::in_folder;
+using test::in_directory;
 using test::must;
 
 namespace {
 
-// A picture of 28 x 28 pixels as a PNG file.
-void write_picture(const std::string& path, unsigned seed) {
+// An image of 28 x 28 pixels as a PNG file.
+void write_image(const std::string& path, unsigned seed) {
   images::Image image;
   image.resize(28, 28, 3);
   for (unsigned i = 0; i < 28 * 28 * 3; i++) image.pixels[i] = static_cast<uint8_t>(i * seed + i / 28);
@@ -33,7 +33,7 @@ void write_picture(const std::string& path, unsigned seed) {
 std::string predicted(const test::TempDir& dir, std::vector<std::string> words) {
   words.insert(words.begin(), {"predict", "--model", "run"});
   words.insert(words.end(), {"--out", "out"});
-  const test::Ended ended = in_folder(dir, words);
+  const test::Ended ended = in_directory(dir, words);
   INFO(ended.output);
   REQUIRE(ended.code == 0);
   return *read_file(dir.path("out"));
@@ -66,9 +66,9 @@ std::vector<float> array_in(const std::string& file, const std::string& shape) {
 TEST_CASE("predict gives the same probabilities in every form", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("p/a.png"), 3);
-  write_picture(dir.path("p/sub/b.png"), 7);
-  write_picture(dir.path("c.png"), 11);
+  write_image(dir.path("p/a.png"), 3);
+  write_image(dir.path("p/sub/b.png"), 7);
+  write_image(dir.path("c.png"), 11);
   REQUIRE(write_file_atomic(dir.path("list"), "c.png\n\np\r\n"));
 
   const std::vector<float> all = array_in(predicted(dir, {"c.png", "p", "--output", "npy"}), "(3, 10)");
@@ -105,7 +105,7 @@ TEST_CASE("predict gives the same probabilities in every form", "[cmd]") {
   CHECK(array_in(*read_file(dir.path("listed")), "(3, 10)") == all);
 }
 
-TEST_CASE("predict of records finds the accuracy of score, and each picture has its name", "[cmd]") {
+TEST_CASE("predict of records finds the accuracy of score, and each image has its name", "[cmd]") {
   const test::TempDir dir;
   const std::string accuracy = test::train_small(dir);
   std::string names;
@@ -117,7 +117,7 @@ TEST_CASE("predict of records finds the accuracy of score, and each picture has 
 
   REQUIRE(write_file_atomic(dir.path("data/synset.txt"), "short\n"));
   std::filesystem::remove(dir.path("run/synset.txt"));
-  const test::Ended unnamed = in_folder(dir, {"predict", "--model", "run", "data/test.rec"});
+  const test::Ended unnamed = in_directory(dir, {"predict", "--model", "run", "data/test.rec"});
   CHECK(unnamed.code == 0);
   CHECK_THAT(unnamed.output, Contains("data/synset.txt is not used: it has 1 lines, but the model has 10 classes"));
   REQUIRE(write_file_atomic(dir.path("data/synset.txt"), names));
@@ -132,12 +132,12 @@ TEST_CASE("a model without its run gets image files fitted and records cut, and 
   for (const char* file : {"lenet-0001.params", "lenet-symbol.json"}) {
     std::filesystem::copy_file(dir.path(std::string("run/") + file), dir.path(std::string("mxnet/") + file));
   }
-  REQUIRE(in_folder(dir, {"data", "synth", "--out", "big", "--count", "20", "--size", "60"}).code == 0);
-  for (const char* picture : {"classes/0/a.png", "classes/1/a.png"}) write_picture(dir.path(picture), 3);
+  REQUIRE(in_directory(dir, {"data", "synth", "--out", "big", "--count", "20", "--size", "60"}).code == 0);
+  for (const char* image : {"classes/0/a.png", "classes/1/a.png"}) write_image(dir.path(image), 3);
   const auto with_model = [&](const std::string& command, const std::vector<std::string>& more) {
     std::vector<std::string> words = {command, "--model", "mxnet/lenet", "--image-shape", "3,28,28"};
     words.insert(words.end(), more.begin(), more.end());
-    return in_folder(dir, words);
+    return in_directory(dir, words);
   };
   const std::string unknown = "how pixels become numbers: give --rgb-mean and --scale";
   CHECK_THAT(with_model("score", {"--data-val", "classes"}).output, Contains(unknown));
@@ -155,12 +155,12 @@ TEST_CASE("a model without its run gets image files fitted and records cut, and 
   CHECK_THAT(with_model("predict", {"big/test.rec", "classes"}).output, Contains("give --val-resize (fit, off or N)"));
 }
 
-TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherwise names one", "[cmd]") {
+TEST_CASE("predict leaves out images that cannot be read if it may, and otherwise names one", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("a.png"), 3);
-  REQUIRE(write_file_atomic(dir.path("bad.jpg"), "not a picture"));
-  const test::Ended refused = in_folder(dir, {"predict", "--model", "run", "a.png", "bad.jpg"});
+  write_image(dir.path("a.png"), 3);
+  REQUIRE(write_file_atomic(dir.path("bad.jpg"), "not an image"));
+  const test::Ended refused = in_directory(dir, {"predict", "--model", "run", "a.png", "bad.jpg"});
   CHECK(refused.code == 7);
   CHECK_THAT(refused.output, Contains("bad.jpg: not an image in a known format") &&
                                  Contains("--max-bad-records N leaves out") && !Contains("skipped"));
@@ -168,11 +168,11 @@ TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherw
                                         "gone.png", "--max-bad-records"};
   const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
-    return in_folder(dir, words);
+    return in_directory(dir, words);
   };
   const test::Ended left_out = with(few, {"2"});
   CHECK(left_out.code == 0);
-  CHECK_THAT(left_out.output, Contains("2 of 3 pictures could not be read") && Contains("\na.png"));
+  CHECK_THAT(left_out.output, Contains("2 of 3 images could not be read") && Contains("\na.png"));
   const test::Ended too_many = with(few, {"1", "--out", "none"});
   CHECK(too_many.code == 7);
   CHECK(!std::filesystem::exists(dir.path("none")));
@@ -185,7 +185,7 @@ TEST_CASE("predict leaves out pictures that cannot be read if it may, and otherw
 TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
   const test::TempDir dir;
   test::train_small(dir);
-  write_picture(dir.path("a.png"), 3);
+  write_image(dir.path("a.png"), 3);
   REQUIRE(make_directories(dir.path("empty")));
   REQUIRE(write_file_atomic(dir.path("names"), "one\ntwo\n"));
   struct Mistake {
@@ -195,8 +195,8 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
   };
   const std::vector<Mistake> mistakes = {
       {{"a.png"}, 2, "give --model"},
-      {{"--model", "run"}, 2, "no pictures: name image files"},
-      {{"--model", "run", "empty"}, 7, "empty: the folder has no JPEG or PNG files"},
+      {{"--model", "run"}, 2, "no images: name image files"},
+      {{"--model", "run", "empty"}, 7, "empty: the directory has no JPEG or PNG files"},
       {{"--model", "run", "gone.rec"}, 7, "gone.rec"},
       {{"--model", "run", "x-images-idx3-ubyte"}, 2, "the images have 1 channel, but those of the network have 3"},
       {{"--model", "run", "-", "-"}, 2, "can be read only once"},
@@ -209,7 +209,7 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
   for (const Mistake& mistake : mistakes) {
     std::vector<std::string> words = mistake.words;
     words.insert(words.begin(), "predict");
-    const test::Ended ended = in_folder(dir, words);
+    const test::Ended ended = in_directory(dir, words);
     INFO(ended.output);
     CHECK(ended.code == mistake.code);
     CHECK_THAT(ended.output, Contains(mistake.message));

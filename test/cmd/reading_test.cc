@@ -23,8 +23,8 @@ std::vector<std::string> small_run(const std::vector<std::string>& more) {
   return words;
 }
 
-void make_pictures(const TempDir& dir) {
-  REQUIRE(test::in_folder(dir, {"data", "synth", "--out", "data", "--count", "60", "--size", "28"}).code == 0);
+void make_images(const TempDir& dir) {
+  REQUIRE(test::in_directory(dir, {"data", "synth", "--out", "data", "--count", "60", "--size", "28"}).code == 0);
 }
 
 nlohmann::json json_of(const TempDir& dir, const std::string& file) {
@@ -58,15 +58,15 @@ TEST_CASE("a run says whether data is the limit, in the log, the metrics and the
   CHECK(summary["image_ms"]["decode"] > 0);
   const double share = summary["wait_data_share"];
   CHECK(summary["data_limit"].is_null() == !(share > 0.1));
-  const Ended table = test::in_folder(dir, {"parse-log", "run"});
+  const Ended table = test::in_directory(dir, {"parse-log", "run"});
   CHECK(table.code == 0);
   CHECK_THAT(table.output, Contains("|  1 | "));
 }
 
 TEST_CASE("--test-io reads the training data once, without training", "[cmd]") {
   const TempDir dir;
-  make_pictures(dir);
-  const Ended ended = test::in_folder(dir, small_run({"--test-io", "1", "--disp-batches", "3"}));
+  make_images(dir);
+  const Ended ended = test::in_directory(dir, small_run({"--test-io", "1", "--disp-batches", "3"}));
   INFO(ended.output);
   CHECK(ended.code == 0);
   // 8 batches; the index is that of the last batch of the window.
@@ -82,8 +82,9 @@ TEST_CASE("--test-io reads the training data once, without training", "[cmd]") {
 
 TEST_CASE("--test-io in a job reads the share of each worker", "[cmd]") {
   const TempDir dir;
-  make_pictures(dir);
-  const Ended ended = test::in_folder(dir, small_run({"-n", "2", "-s", "1", "--test-io", "1", "--disp-batches", "4"}));
+  make_images(dir);
+  const Ended ended =
+      test::in_directory(dir, small_run({"-n", "2", "-s", "1", "--test-io", "1", "--disp-batches", "4"}));
   INFO(ended.output);
   CHECK(ended.code == 0);
   for (const char* log : {"run/worker-0.log", "run/worker-1.log"}) {
@@ -95,8 +96,8 @@ TEST_CASE("--test-io in a job reads the share of each worker", "[cmd]") {
 TEST_CASE("--data-nthreads auto logs its decision once", "[cmd]") {
   const TempDir dir;
   const Ended ended =
-      test::in_folder(dir, {"--network", "mlp", "--benchmark", "1", "--num-batches", "600", "--batch-size", "8",
-                            "--num-epochs", "1", "--threads", "1", "--data-nthreads", "auto", "--run-dir", "run"});
+      test::in_directory(dir, {"--network", "mlp", "--benchmark", "1", "--num-batches", "600", "--batch-size", "8",
+                               "--num-epochs", "1", "--threads", "1", "--data-nthreads", "auto", "--run-dir", "run"});
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Contains("--data-nthreads auto: 1 thread decodes: ") && Contains("allows no other number"));

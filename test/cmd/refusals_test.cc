@@ -219,7 +219,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
       {{"data", "get"}, 2, {"usage: dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"}},
-      {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|FOLDER ... [FLAGS] [TRAINING-FLAGS]\n"}},
+      {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"}},
       {{"data", "stat", "a.rec", "--out", "x"}, 2, {"--out has a use only with --sheet N or --npy N"}},
       {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for the statistics", "leave out --npy"}},
       {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for the statistics"}},
@@ -244,14 +244,14 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"simulate", "--replay", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"data", "get"}, 2, {"usage: dtrain data get mnist|cifar10|cifar100|imagenet"}},
       {{"data", "get", "mnits"}, 2, {"there is no such data set; choose from: mnist, cifar10, cifar100, imagenet"}},
-      {{"data", "get", "imagenet"}, 2, {"these pictures are licensed", "https://image-net.org", "--url"}},
-      {{"data", "get", "mnist", "--url", "/data"}, 2, {"--url /data: give the address of a folder"}},
-      {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|FOLDER"}},
+      {{"data", "get", "imagenet"}, 2, {"these images are licensed", "https://image-net.org", "--url"}},
+      {{"data", "get", "mnist", "--url", "/data"}, 2, {"--url /data: give the address of a directory"}},
+      {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|DIRECTORY"}},
       {{"data", "stat", "/nowhere/at/all.rec"}, 7, {"/nowhere/at/all.rec: no such file"}},
       {{"data", "stat", "--decode", "/nowhere/at/all.rec"}, 7, {"/nowhere/at/all.rec: no such file"}},
       {{"data", "stat", "--decode", "1", "/nowhere/at/all.rec", "--json"}, 7, {"/nowhere/at/all.rec: no such file"}},
       {{"data", "stat", "--image-shape", "3,8,8", "--sheet", "2", "/nowhere/at/all.rec"}, 7, {"/nowhere/at/all.rec"}},
-      {{"data", "stat", "--decode"}, 2, {"usage: dtrain data stat FILE.rec|FOLDER"}},
+      {{"data", "stat", "--decode"}, 2, {"usage: dtrain data stat FILE.rec|DIRECTORY"}},
       {{"data", "stat", "--colour", "a.rec"}, 2, {"'--colour'"}},
       {{"data", "stat", "a.rec", "--random-mirror", "1"},
        2,
@@ -318,9 +318,9 @@ TEST_CASE("report and plot write files and name them", "[cmd]") {
   const Ended unknown = run({"plot", "old.log", "--metric", "loss"});
   CHECK(unknown.code == 2);
   CHECK_THAT(unknown.output, Catch::Contains("no run has the metric 'loss'; there are: epoch_s, validation_accuracy"));
-  const Ended no_folder = run({"report", "old.log", "--out", "none/a.html"});
-  CHECK(no_folder.code != 0);
-  CHECK_THAT(no_folder.output, Catch::Contains("none/a.html"));
+  const Ended no_directory = run({"report", "old.log", "--out", "none/a.html"});
+  CHECK(no_directory.code != 0);
+  CHECK_THAT(no_directory.output, Catch::Contains("none/a.html"));
 }
 
 // An error message with such a path was once lost when it was written to a file.

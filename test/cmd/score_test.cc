@@ -9,7 +9,7 @@
 namespace dtrain {
 
 using test::first_match;
-using test::in_folder;
+using test::in_directory;
 using test::train_small;
 
 TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
@@ -34,7 +34,7 @@ TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
   };
   for (std::vector<std::string> words : models) {
     words.insert(words.begin(), "score");
-    const test::Ended scored = in_folder(dir, words);
+    const test::Ended scored = in_directory(dir, words);
     INFO(scored.output);
     CHECK(scored.code == 0);
     CHECK(first_match(scored.output, R"(\('accuracy', ([\d.]+)\))") == accuracy);
@@ -45,7 +45,7 @@ TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
 TEST_CASE("score says first that it takes the run's own data, wherever it runs", "[cmd]") {
   const test::TempDir dir;
   const std::string accuracy = train_small(dir);
-  const test::Ended here = in_folder(dir, {"score", "--model", "run"});
+  const test::Ended here = in_directory(dir, {"score", "--model", "run"});
   INFO(here.output);
   CHECK_THAT(
       here.output.substr(0, here.output.find('\n')),
@@ -57,7 +57,7 @@ TEST_CASE("score says first that it takes the run's own data, wherever it runs",
   CHECK(there.code == 0);
   CHECK(first_match(there.output, R"(\('accuracy', ([\d.]+)\))") == accuracy);
   std::filesystem::rename(dir.path("data"), dir.path("moved"));
-  const test::Ended moved = in_folder(dir, {"score", "--model", "run"});
+  const test::Ended moved = in_directory(dir, {"score", "--model", "run"});
   CHECK(moved.code == 7);
   CHECK_THAT(moved.output, Catch::Contains("if they have moved, give --data-dir or --data-val"));
 }
@@ -85,7 +85,7 @@ TEST_CASE("score prints a table on a terminal, and MXNet's lines elsewhere", "[c
                                                                         !Catch::Contains("class  accuracy"));
   }
   CHECK_THAT(on_terminal("--json"), Catch::StartsWith("{\"params\":"));
-  CHECK_THAT(in_folder(dir, {"score", "--model", "run"}).output,
+  CHECK_THAT(in_directory(dir, {"score", "--model", "run"}).output,
              Catch::Contains("\n('accuracy', ") && !Catch::Contains("class  accuracy"));
 }
 
@@ -95,8 +95,9 @@ TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
   std::filesystem::create_directory(dir.path("foreign"));
   std::filesystem::copy_file(dir.path("run/lenet-0001.params"), dir.path("foreign/lenet-0001.params"));
   REQUIRE(write_file_atomic(dir.path("broken.params"), "not a model"));
-  const test::Ended trained = in_folder(dir, {"--network", "lenet", "--benchmark", "1", "--num-batches", "1",
-                                              "--batch-size", "8", "--num-epochs", "1", "--run-dir", "trained-only"});
+  const test::Ended trained =
+      in_directory(dir, {"--network", "lenet", "--benchmark", "1", "--num-batches", "1", "--batch-size", "8",
+                         "--num-epochs", "1", "--run-dir", "trained-only"});
   INFO(trained.output);
   REQUIRE(trained.code == 0);
   struct Mistake {
@@ -120,7 +121,7 @@ TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
   for (const Mistake& mistake : mistakes) {
     std::vector<std::string> words = mistake.words;
     words.insert(words.begin(), "score");
-    const test::Ended ended = in_folder(dir, words);
+    const test::Ended ended = in_directory(dir, words);
     INFO(ended.output);
     CHECK(ended.code == mistake.code);
     CHECK_THAT(ended.output, Catch::Contains(mistake.message));

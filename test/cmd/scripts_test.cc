@@ -38,10 +38,10 @@ bool runs_on_hosts(const std::string& script) {
   return script != "reproduce" && !script.starts_with("train_") && !script.ends_with("_mnist_lenet.sh");
 }
 
-// A folder to call scripts from. It has a host file of 40 hosts, and data_sharding files for 12 and for 10 workers.
-class Folder {
+// A directory to call scripts from. It has a host file of 40 hosts, and data_sharding files for 12 and for 10 workers.
+class Directory {
  public:
-  Folder() {
+  Directory() {
     std::string hosts;
     for (int i = 1; i <= 40; i++) hosts += fmt::format("10.0.0.{}\n", i);
     must(write_file_atomic(dir_.path("hosts"), hosts));
@@ -144,23 +144,24 @@ std::vector<std::string> other_value(const std::string& script, size_t choice) {
 // Each script is also run with one of its own flags given again, a GPU, and fewer epochs, under other names of these
 // flags.
 TEST_CASE("each script runs the job that it documents, and flags given to it override its own", "[scripts]") {
-  const Folder folder;
+  const Directory directory;
   const auto plain =
-      job_spec(folder.run("train_mnist.sh", {"--preset", "none", "--benchmark", "1", "--dry-run"}).output);
+      job_spec(directory.run("train_mnist.sh", {"--preset", "none", "--benchmark", "1", "--dry-run"}).output);
   REQUIRE(plain.size() > 50);
   std::string table;
   const std::vector<std::string> scripts = run_scripts();
   for (size_t i = 0; i < scripts.size(); i++) {
-    const std::string own = folder.dry(scripts[i]);
+    const std::string own = directory.dry(scripts[i]);
     table += scripts[i] + "\n" + golden_lines(own, plain);
     const std::vector<std::string> again = other_value(scripts[i], i);
-    const std::string changed = folder.dry(scripts[i], {again[0], again[1], "--num-epoch", "3"}, {"--gpu", "0"});
+    const std::string changed = directory.dry(scripts[i], {again[0], again[1], "--num-epoch", "3"}, {"--gpu", "0"});
     table +=
         fmt::format(" with {} {} --num-epoch 3 --gpu 0\n", again[0], again[1]) + golden_lines(changed, job_spec(own));
     CHECK_THAT(changed, Contains(" --gpu 0") || Contains(" gpu(0)"));
   }
   for (int row = 1; row <= kPublishedRuns; row++) {
-    table += fmt::format("reproduce {}\n", row) + golden_lines(folder.dry("reproduce", {std::to_string(row)}), plain);
+    table +=
+        fmt::format("reproduce {}\n", row) + golden_lines(directory.dry("reproduce", {std::to_string(row)}), plain);
   }
   const std::string path = std::string(DTRAIN_CMD_TEST_DIR) + "/scripts.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, table));
@@ -200,28 +201,28 @@ TEST_CASE("the scripts' networks have the published numbers of parameters", "[sc
 }
 
 TEST_CASE("the learning rates of the first script are 0.1, 0.094 and 0.08836", "[scripts]") {
-  const std::string output = Folder().dry("gsp_cifar10_inception_small.sh", {"--num-epochs", "3"});
+  const std::string output = Directory().dry("gsp_cifar10_inception_small.sh", {"--num-epochs", "3"});
   CHECK(line_after(output, "learning rate by epoch: ") == "0.1, 0.094 from 1, 0.08836 from 2; 3 epochs");
   CHECK_THAT(output, Contains("1     worker     10.0.0.14"));  // comes after the 12 servers
   CHECK_THAT(output, Contains("-i eth1") && Contains("share of worker 11: 0.916666667 to 1"));
 }
 
 TEST_CASE("flags given to a script override its own, and a local job ignores its hosts", "[scripts]") {
-  const Folder folder;
-  REQUIRE(std::filesystem::remove(folder.path("hosts")));
-  const std::string one = folder.dry("bsp_cifar10_3conv.sh", {"--launcher", "local", "-n", "2", "--batch-size=7"});
+  const Directory directory;
+  REQUIRE(std::filesystem::remove(directory.path("hosts")));
+  const std::string one = directory.dry("bsp_cifar10_3conv.sh", {"--launcher", "local", "-n", "2", "--batch-size=7"});
   CHECK(line_after(one, "batch-size = ") == "7");
   CHECK(line_after(one, "num-workers = ") == "2");
   CHECK(line_after(one, "num-servers = ") == "1");
   CHECK_THAT(one, !Contains("-H hosts") && !Contains("ib0"));
-  const std::string rate = folder.dry("asp_mnist_lenet.sh", {"-n5"});
+  const std::string rate = directory.dry("asp_mnist_lenet.sh", {"-n5"});
   CHECK(line_after(rate, "learning rate by epoch: ") == "0.01, 0.001 from 8; 10 epochs");
-  const std::string companion = folder.dry("bsp_mnist_lenet.sh", {"--lr-factor-epoch", "4"});
+  const std::string companion = directory.dry("bsp_mnist_lenet.sh", {"--lr-factor-epoch", "4"});
   CHECK(line_after(companion, "learning rate by epoch: ") == "0.05, 0.005 from 4, 0.0005 from 8; 10 epochs");
 }
 
-// A user may try a script on another machine before taking it to the cluster.
-TEST_CASE("a dry run in an empty folder lists the missing files and continues", "[scripts]") {
+// A user may try a script on another host before taking it to the cluster.
+TEST_CASE("a dry run in an empty directory lists the missing files and continues", "[scripts]") {
   const test::TempDir empty;
   const auto dry = [&](const std::string& script, std::vector<std::string> flags = {}) {
     flags.insert(flags.begin(), std::string(DTRAIN_SCRIPTS) + "/" + script);
@@ -252,63 +253,63 @@ TEST_CASE("a dry run in an empty folder lists the missing files and continues", 
 
 // The number of workers is that of the plan's files.
 TEST_CASE("gsp_mnist_lenet.sh uses the number of workers of the written plan", "[scripts]") {
-  const Folder folder;
+  const Directory directory;
   const std::string three[] = {"#0 #2\n#1\n", "# shares\n0 0.3\n0.3 0.5\n\n0.5 1\n"};
-  REQUIRE(write_file_atomic(folder.path("groups"), three[0]));
-  REQUIRE(write_file_atomic(folder.path("data_sharding"), three[1]));
-  const std::string output = folder.dry("gsp_mnist_lenet.sh");
+  REQUIRE(write_file_atomic(directory.path("groups"), three[0]));
+  REQUIRE(write_file_atomic(directory.path("data_sharding"), three[1]));
+  const std::string output = directory.dry("gsp_mnist_lenet.sh");
   CHECK(line_after(output, "num-workers = ") == "3");
   CHECK_THAT(output, Contains("workers: 3, as in the file data_sharding") && Contains("group 1: workers 1"));
-  const Ended two = folder.run("gsp_mnist_lenet.sh", {"-n", "2", "--cpus", "1", "--dry-run"});
+  const Ended two = directory.run("gsp_mnist_lenet.sh", {"-n", "2", "--cpus", "1", "--dry-run"});
   CHECK(two.code == 2);
   CHECK_THAT(two.output, Contains("there is no worker #2: the job has 2") && Contains("`dtrain plan`"));
 }
 
 TEST_CASE("the first line shows the devices, and requested GPUs must exist", "[scripts]") {
-  const Folder folder;
-  const Ended chosen = folder.run("train_mnist.sh", {"--dry-run"});
+  const Directory directory;
+  const Ended chosen = directory.run("train_mnist.sh", {"--dry-run"});
   INFO(chosen.output);
   CHECK(chosen.code == 0);
   CHECK(chosen.output.starts_with("devices: "));
-  CHECK(folder.dry("train_mnist.sh").starts_with("devices: as given\n"));
-  const Ended absent = folder.run("bsp_mnist_lenet.sh", {"--gpus", "99", "--benchmark", "1", "--num-batches", "1"});
+  CHECK(directory.dry("train_mnist.sh").starts_with("devices: as given\n"));
+  const Ended absent = directory.run("bsp_mnist_lenet.sh", {"--gpus", "99", "--benchmark", "1", "--num-batches", "1"});
   INFO(absent.output);
   CHECK(absent.code == 8);
   CHECK_THAT(absent.output, Contains("--cpus N"));
 }
 
 TEST_CASE("a script without its host file or its program says what to do", "[scripts]") {
-  const Folder folder;
-  REQUIRE(std::filesystem::remove(folder.path("hosts")));
-  const Ended hosts = folder.run("bsp_cifar10_3conv.sh", {});
+  const Directory directory;
+  REQUIRE(std::filesystem::remove(directory.path("hosts")));
+  const Ended hosts = directory.run("bsp_cifar10_3conv.sh", {});
   INFO(hosts.output);
   CHECK(hosts.code == 2);
   CHECK_THAT(hosts.output, Contains("hosts: no such file") && Contains("one per line") && Contains("--launcher local"));
-  const Ended program = folder.run("bsp_mnist_lenet.sh", {}, "/nowhere/dtrain");
+  const Ended program = directory.run("bsp_mnist_lenet.sh", {}, "/nowhere/dtrain");
   CHECK(program.code == 7);
   CHECK_THAT(program.output, Contains("/nowhere/dtrain is not there") && Contains("scripts/quickstart"));
 }
 
 TEST_CASE("the error for a published run without its data or GPU says what is missing", "[scripts]") {
-  const Folder folder;
-  const Ended list = folder.run("reproduce", {});
+  const Directory directory;
+  const Ended list = directory.run("reproduce", {});
   CHECK(list.code == 0);
-  CHECK_THAT(list.output, Contains("| 13 ") && Contains("10 machines, 40 GPUs") && Contains("| no "));
-  const Ended data = folder.run("reproduce", {"9", "--cpus", "1"});
+  CHECK_THAT(list.output, Contains("| 13 ") && Contains("10 hosts, 40 GPUs") && Contains("| no "));
+  const Ended data = directory.run("reproduce", {"9", "--cpus", "1"});
   INFO(data.output);
   CHECK(data.code == 7);
   CHECK_THAT(data.output, Contains("data/imagenet/train.rec is not there") && Contains("image-net.org") &&
                               Contains("dtrain im2rec") && Contains("--data-dir DIR") && !Contains("GPU that"));
-  const Ended row = folder.run("reproduce", {"14"});
+  const Ended row = directory.run("reproduce", {"14"});
   CHECK(row.code == 2);
   CHECK_THAT(row.output, Contains("no row '14'"));
 }
 
 TEST_CASE("the results of a finished run are printed next to the published figures", "[scripts]") {
-  const Folder folder;
-  REQUIRE(make_directories(folder.path("runs/published-1")));
+  const Directory directory;
+  REQUIRE(make_directories(directory.path("runs/published-1")));
   const auto write = [&](const char* name, const std::string& text) {
-    must(write_file_atomic(folder.path(std::string("runs/published-1/") + name), text));
+    must(write_file_atomic(directory.path(std::string("runs/published-1/") + name), text));
   };
   write("summary.json",
         "{\"network\": \"inception-bn-28-small@v0.7\", \"store\": \"local\", \"workers\": 1, \"servers\": 0,"
@@ -317,15 +318,15 @@ TEST_CASE("the results of a finished run are printed next to the published figur
   write("worker-0.log",
         "Node[0] Epoch[9] Train-accuracy=0.900000\nNode[0] Epoch[9] Time cost=12.500\n"
         "Node[0] Epoch[9] Validation-accuracy=0.800000\n");
-  CHECK_THAT(folder.run("reproduce", {}).output, Contains("10 epochs, validation 0.8000"));
-  const Ended beside = folder.run("reproduce", {"1"});
+  CHECK_THAT(directory.run("reproduce", {}).output, Contains("10 epochs, validation 0.8000"));
+  const Ended beside = directory.run("reproduce", {"1"});
   INFO(beside.output);
   CHECK(beside.code == 0);
   CHECK_THAT(beside.output, Contains("theirs (cifar10/incept_2)") && Contains("dual Xeon E5-2680 v2, dual GTX 980") &&
                                 Contains("instruction set") && Contains("1 x cpu(0)"));
   CHECK_THAT(beside.output, Contains("| 10    | 0.904931      | 0.900000 | 0.867488      | 0.800000 |"));
   CHECK_THAT(beside.output, Contains("| 20    | 0.953142      |          | 0.873598      |"));
-  const Ended again = folder.run("reproduce", {"1", "--cpus", "1"});
+  const Ended again = directory.run("reproduce", {"1", "--cpus", "1"});
   CHECK(again.code == 2);
   CHECK_THAT(again.output, Contains("--resume runs/published-1"));
 }

@@ -11,8 +11,8 @@
 
 namespace dtrain::test {
 
-// Runs dtrain in the folder.
-inline Ended in_folder(const TempDir& dir, std::vector<std::string> words) {
+// Runs dtrain in the directory.
+inline Ended in_directory(const TempDir& dir, std::vector<std::string> words) {
   words.insert(words.begin(), DTRAIN_EXE);
   return run(words, {.deadline_s = 60, .directory = dir.path(), .environment = {}});
 }
@@ -22,15 +22,15 @@ inline std::string first_match(const std::string& text, const std::string& expre
   return std::regex_search(text, match, std::regex(expression)) ? match[1].str() : "";
 }
 
-// Trains lenet in `dir` on small pictures for one epoch, as run/lenet-0001, and returns the validation accuracy. The
-// pictures are in data/train.rec and data/test.rec.
+// Trains lenet in `dir` on small images for one epoch, as run/lenet-0001, and returns the validation accuracy. The
+// images are in data/train.rec and data/test.rec.
 inline std::string train_small(const TempDir& dir) {
-  const Ended made = in_folder(dir, {"data", "synth", "--out", "data", "--count", "60", "--size", "28"});
+  const Ended made = in_directory(dir, {"data", "synth", "--out", "data", "--count", "60", "--size", "28"});
   INFO(made.output);
   REQUIRE(made.code == 0);
   const Ended trained =
-      in_folder(dir, {"--network", "lenet", "--data-dir", "data", "--num-classes", "10", "--image-shape", "3,28,28",
-                      "--batch-size", "8", "--num-epochs", "1", "--run-dir", "run"});
+      in_directory(dir, {"--network", "lenet", "--data-dir", "data", "--num-classes", "10", "--image-shape", "3,28,28",
+                         "--batch-size", "8", "--num-epochs", "1", "--run-dir", "run"});
   INFO(trained.output);
   REQUIRE(trained.code == 0);
   return first_match(trained.output, R"(Validation-accuracy=([\d.]+))");

@@ -91,9 +91,9 @@ void make_broken_records(const std::string& dir) {
 // The archive of CIFAR-10 with a few images.
 void make_published(const std::string& dir) {
   const std::string image = std::string(1, '\3') + std::string(3072, '\x40');
-  const std::string folder = dir + "/cifar-10-batches-bin/";
-  for (int i = 1; i <= 5; i++) put(fmt::format("{}data_batch_{}.bin", folder, i), image);
-  put(folder + "test_batch.bin", image);
+  const std::string directory = dir + "/cifar-10-batches-bin/";
+  for (int i = 1; i <= 5; i++) put(fmt::format("{}data_batch_{}.bin", directory, i), image);
+  put(directory + "test_batch.bin", image);
   must(make_directories(dir + "/published"));
   must_run({"tar", "-czf", "published/cifar-10-binary.tar.gz", "cifar-10-batches-bin"}, dir);
 }
@@ -121,7 +121,7 @@ std::string masked(const std::string& text) {
   return std::regex_replace(text, numbers(), "#");
 }
 
-// Without the note that depends on the number of cores, and without lines of progress, which a slow machine gets more
+// Without the note that depends on the number of cores, and without lines of progress, which a slow host gets more
 // of.
 std::string masked_messages(const std::string& messages) {
   std::istringstream lines(messages);
@@ -249,7 +249,7 @@ void make_inputs(const std::string& dir) {
 
 ToolRun run_tool(const std::vector<std::string>& words, const std::string& inputs) {
   const TempDir dir, output;
-  // So little memory that an absurd batch does not fit, on every machine.
+  // So little memory that an absurd batch does not fit, on every host.
   std::vector<std::string> command = {
       "/bin/sh", "-c",          R"(ulimit -v 33554432; out=$1; shift; exec "$@" >"$out/stdout" 2>"$out/stderr")",
       "sh",      output.path(), DTRAIN_EXE};

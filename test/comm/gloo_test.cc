@@ -107,7 +107,7 @@ TEST_CASE("a process that is silent is named within the limit", "[comm]") {
 }
 
 // The first rank that reaches its limit names the silent one and closes its connections. The other may see this before
-// its own limit. On a busy machine the other may itself be late for such a short limit, but not five times in a row.
+// its own limit. On a busy host the other may itself be late for such a short limit, but not five times in a row.
 TEST_CASE("all processes that wait for a silent one are told, and the first error names it", "[comm]") {
   bool named = false;
   for (int attempt = 0; attempt < 5 && !named; attempt++) {
@@ -143,7 +143,7 @@ TEST_CASE("a process that has ended is named at once", "[comm]") {
 }
 
 // gloo by itself reports nothing about a message that was being sent when its sender ended. Whether it still was
-// depends on how busy the machine is, so once in ten attempts is enough.
+// depends on how busy the host is, so once in ten attempts is enough.
 TEST_CASE("a process that ends in the middle of a message is noticed at once", "[comm]") {
   const std::vector<std::byte> sent(size_t{256} << 20, std::byte{1});
   bool was_in_the_middle = false;
@@ -269,7 +269,7 @@ TEST_CASE("processes that call different operations get errors instead of each o
   check([](Collective& end, std::span<float> values) { return end.broadcast(values, end.rank()); });
 }
 
-TEST_CASE("a group of processes needs an address of this machine", "[comm]") {
+TEST_CASE("a group of processes needs an address of this host", "[comm]") {
   const Exchange unused = [](const std::string&) -> Result<std::vector<std::string>> {
     return fail(Code::kInternal, "nobody asks");
   };

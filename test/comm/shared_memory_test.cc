@@ -51,7 +51,7 @@ TEST_CASE("a device that waits in vain names the missing device and the operatio
   CHECK(alone.error().message == "devices 0, 2, 3 have not reached broadcast within 0.05 s");
 }
 
-// On a busy machine ranks other than the missing one may also be late for such a short limit. All ranks get the same
+// On a busy host ranks other than the missing one may also be late for such a short limit. All ranks get the same
 // error.
 TEST_CASE("all devices that wait for a missing one are told", "[comm]") {
   const Group group = make_shared_memory_group(4, {.wait_limit_s = 0.05});

@@ -7,7 +7,7 @@
 
 namespace dtrain::test {
 
-// `count` pictures, byte k of picture i being i + k, and the labels with these keys, as Python pickles them: with
+// `count` images, byte k of image i being i + k, and the labels with these keys, as Python pickles them: with
 // protocol 2 and an array of numpy 1, or with protocol 4.
 inline std::string cifar_batch(int count, const std::vector<std::string>& labels, bool is_newer = false) {
   const auto little = [](uint64_t value, size_t bytes) {

@@ -1,4 +1,4 @@
-// Files that someone made to do harm, or that were damaged: each is a picture or an error, and takes little memory.
+// Files that someone made to do harm, or that were damaged: each is an image or an error, and takes little memory.
 #include <zlib.h>
 #include <filesystem>
 #include <fstream>
@@ -11,8 +11,8 @@
 #include "data/loading/loader.h"
 #include "data/records/record_writer.h"
 #include "data/sources/record_source.h"
+#include "images/image_header.h"
 #include "images/make_jpeg.h"
-#include "images/picture_header.h"
 #include "make_images.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -92,11 +92,11 @@ constexpr test::JpegKind kCmykJpeg = {.from = JCS_CMYK, .stored = JCS_CMYK};
 constexpr test::JpegKind kProgressiveJpeg = {.progressive = true};
 constexpr test::JpegKind kProgressiveCmykJpeg = {.from = JCS_CMYK, .stored = JCS_CMYK, .progressive = true};
 
-// Small files that announce or unpack to something huge, and files that are no pictures. All must be refused.
+// Small files that announce or unpack to something huge, and files that are no images. All must be refused.
 std::vector<HostileFile> hostile_files() {
   std::vector<HostileFile> files = {
       {"empty", {}},
-      {"text", bytes_of_text("This is no picture, whatever the name of the file says.\n")},
+      {"text", bytes_of_text("This is no image, whatever the name of the file says.\n")},
       {"zeros", FileBytes(1000)},
       {"JPEG, markers only", {0xff, 0xd8, 0xff, 0xd9}},
       {"JPEG, 10,000 scans", with_repeated_scan(test::make_jpeg(16, 16, kProgressiveJpeg), 10000)},
@@ -144,7 +144,7 @@ class PeakMemory {
 constexpr int64_t kPeakMebibytesMax = 256;  // of one thread
 constexpr int kLoaderThreads = 2;
 
-// Records of these files, each between two sound pictures. Returns how many there are.
+// Records of these files, each between two sound images. Returns how many there are.
 int64_t write_between_sound(const std::string& path, const std::vector<FileBytes>& files) {
   const FileBytes sound = must(encode_image(test::gradient_image(16, 16, 3, 1), ".png", 9));
   RecordWriter writer = must(RecordWriter::create(path));
@@ -201,10 +201,10 @@ TEST_CASE("a file made to do harm is refused with a reason, and takes little mem
   }
 }
 
-TEST_CASE("a decoder's memory is limited, whatever part of the picture is wanted", "[data]") {
+TEST_CASE("a decoder's memory is limited, whatever part of the image is wanted", "[data]") {
   ImageDecoder decoder;
   Image image;
-  // All coefficients of a progressive picture are kept until its last scan: 2 x 1.5 bytes per pixel.
+  // All coefficients of a progressive image are kept until its last scan: 2 x 1.5 bytes per pixel.
   const FileBytes progressive = jpeg_that_says(8190, 8190, {.from = JCS_CMYK, .stored = JCS_CMYK, .progressive = true});
   must(decoder.open(progressive, 3));
   const auto refused = decoder.read({.height = 16, .width = 16}, image);
@@ -215,7 +215,7 @@ TEST_CASE("a decoder's memory is limited, whatever part of the picture is wanted
   CHECK(peak.mebibytes() <= kPeakMebibytesMax);
 }
 
-TEST_CASE("the loader skips what is not a picture, and counts exactly that", "[data]") {
+TEST_CASE("the loader skips what is not an image, and counts exactly that", "[data]") {
   const test::TempDir dir;
   std::vector<FileBytes> files;
   for (const HostileFile& file : hostile_files()) files.push_back(file.bytes);
@@ -235,7 +235,7 @@ TEST_CASE("the loader skips what is not a picture, and counts exactly that", "[d
   const Epoch epoch = read_epoch(dir.path("hostile.rec"));
   CHECK(epoch.broken == static_cast<int64_t>(files.size()));
   CHECK(epoch.read == records - epoch.broken);
-  CHECK(peak.mebibytes() <= kLoaderThreads * kPeakMebibytesMax);  // both may hold a large picture at a time
+  CHECK(peak.mebibytes() <= kLoaderThreads * kPeakMebibytesMax);  // both may hold a large image at a time
 }
 
 TEST_CASE("a record file with any bit flipped, or cut off anywhere, is read as far as it is sound", "[data]") {

@@ -29,8 +29,8 @@ TEST_CASE("a list is written as MXNet writes it and read back", "[data]") {
 }
 
 TEST_CASE("a line without a tab is split at blanks, and its rest is the path", "[data]") {
-  const auto entries = parse_list("  12   3 folder/my picture.jpg  \r\n13 4 b.png", "x.lst", Log::silent());
-  CHECK(entries == std::vector<ListEntry>{{12, {3.0f}, "folder/my picture.jpg"}, {13, {4.0f}, "b.png"}});
+  const auto entries = parse_list("  12   3 directory/my image.jpg  \r\n13 4 b.png", "x.lst", Log::silent());
+  CHECK(entries == std::vector<ListEntry>{{12, {3.0f}, "directory/my image.jpg"}, {13, {4.0f}, "b.png"}});
 }
 
 TEST_CASE("the byte order mark of an editor is no part of a list's first line", "[data]") {
@@ -58,7 +58,7 @@ TEST_CASE("ids may be negative or end in a decimal zero", "[data]") {
     CHECK_FALSE(parse_list_id(id));
 }
 
-TEST_CASE("folders are walked like os.walk, a directory gets its label at its first image", "[data]") {
+TEST_CASE("directories are walked like os.walk, a directory gets its label at its first image", "[data]") {
   const test::TempDir dir;
   namespace fs = std::filesystem;
   for (const char* path : {"z.JPG", "b/2.png", "b/1.jpg", "b/inner/0.jpeg", "a/notes.txt", "c/x.jpg", "b/.jpg"}) {
@@ -68,7 +68,7 @@ TEST_CASE("folders are walked like os.walk, a directory gets its label at its fi
   fs::create_directory_symlink(dir.path("c"), dir.path("d"));
   fs::create_directory_symlink(dir.path(""), dir.path("c/up"));  // a cycle that must not be followed forever
   const std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
-  const ImageFolder deep = must(list_folder(dir.path(), true, extensions));
+  const ImageDirectory deep = must(list_directory(dir.path(), true, extensions));
   std::vector<ListEntry> first(deep.entries.begin(), deep.entries.begin() + 5);
   CHECK(first == std::vector<ListEntry>{{0, {0.0f}, "z.JPG"},
                                         {1, {1.0f}, "b/1.jpg"},
@@ -78,7 +78,7 @@ TEST_CASE("folders are walked like os.walk, a directory gets its label at its fi
   CHECK(deep.labels[1] == std::pair<std::string, int>{"b", 1});
   CHECK(deep.labels[2] == std::pair<std::string, int>{"b/inner", 2});
 
-  const ImageFolder flat = must(list_folder(dir.path(), false, extensions));
+  const ImageDirectory flat = must(list_directory(dir.path(), false, extensions));
   CHECK(flat.entries == std::vector<ListEntry>{{0, {0.0f}, "z.JPG"}});
-  CHECK(list_folder(dir.path("absent"), true, extensions).error().code == Code::kNotFound);
+  CHECK(list_directory(dir.path("absent"), true, extensions).error().code == Code::kNotFound);
 }

@@ -15,18 +15,18 @@ using dtrain::test::must;
 
 namespace {
 
-// A set of each form: idx, records, the files of CIFAR-10, class folders.
+// A set of each form: idx, records, the files of CIFAR-10, class directories.
 struct AllForms {
   test::TempDir dir;
   std::string idx = dir.path("train-images-idx3-ubyte"), records = dir.path("a.rec"),
-              cifar = dir.path("data_batch_1.bin"), folder = dir.path("pets");
+              cifar = dir.path("data_batch_1.bin"), directory = dir.path("pets");
 
   AllForms() {
     test::write_idx(dir.path(), "train", 20, 28, 10);
     test::write_record_file(records, 10, 32, 32, 3, 10);
     test::write_cifar10(dir.path());
-    test::write_pictures(folder + "/cat", 1);
-    test::write_pictures(folder + "/dog", 1);
+    test::write_images(directory + "/cat", 1);
+    test::write_images(directory + "/dog", 1);
   }
 };
 
@@ -34,7 +34,7 @@ struct AllForms {
 std::string form_of(const SetFiles& set) {
   if (!set.images.empty()) return "idx";
   if (!set.cifar.empty()) return "cifar";
-  return set.folder.empty() ? "records" : "folder";
+  return set.directory.empty() ? "records" : "folder";
 }
 std::string training_form(const std::string& type, const std::string& train) {
   DataFiles files;
@@ -52,7 +52,7 @@ TEST_CASE("without --data-type, named files of every form are found", "[data]") 
   CHECK(training_form("", all.idx) == "idx");
   CHECK(training_form("", all.records) == "records");
   CHECK(training_form("", all.cifar) == "cifar");
-  CHECK(training_form("", all.folder) == "folder");
+  CHECK(training_form("", all.directory) == "folder");
 }
 
 // The rows of the table are the values of --data-type; their columns are the forms that may be named beside it.
@@ -60,7 +60,7 @@ TEST_CASE("named files of a form that --data-type does not stand for are refused
   const AllForms all;
   struct TypeRow {
     std::string type;
-    bool idx, records, cifar, folder;
+    bool idx, records, cifar, directory;
   };
   const std::vector<TypeRow> rows = {{"idx", true, false, false, false},    {"records", false, true, false, false},
                                      {"folder", false, false, false, true}, {"mnist", true, true, false, true},
@@ -80,16 +80,16 @@ TEST_CASE("named files of a form that --data-type does not stand for are refused
     check(all.idx, "idx", row.idx);
     check(all.records, "records", row.records);
     check(all.cifar, "cifar", row.cifar);
-    check(all.folder, "folder", row.folder);
+    check(all.directory, "folder", row.directory);
   }
 }
 
 TEST_CASE("the refusal of a form says what was named and what --data-type stands for", "[data]") {
   const AllForms all;
-  CHECK(training_form("records", all.folder) ==
-        "--data-train " + all.folder +
-            ": this is a folder of class folders, but --data-type records stands for record files; name other data, or "
-            "leave out --data-type");
+  CHECK(training_form("records", all.directory) == "--data-train " + all.directory +
+                                                       ": this is a directory of class directories, but --data-type "
+                                                       "records stands for record files; name other data, or "
+                                                       "leave out --data-type");
   CHECK_THAT(training_form("idx", all.records), Catch::Contains("this is taken for a record file, but --data-type idx "
                                                                 "stands for an idx file, which has 'images-idx3-ubyte' "
                                                                 "in its name;"));
@@ -97,12 +97,12 @@ TEST_CASE("the refusal of a form says what was named and what --data-type stands
              Catch::Contains("absent: no such file or directory; 'dtrain data get mnist'"));
 }
 
-TEST_CASE("--data-type folder takes class folders that lie beside record files", "[data]") {
+TEST_CASE("--data-type folder takes class directories that lie beside record files", "[data]") {
   const AllForms all;
-  test::write_record_file(all.folder + "/packed.rec", 2, 8, 8, 3, 2);
-  CHECK(training_form("", all.folder) == "records");
-  CHECK(training_form("records", all.folder) == "records");
-  CHECK(training_form("folder", all.folder) == "folder");
+  test::write_record_file(all.directory + "/packed.rec", 2, 8, 8, 3, 2);
+  CHECK(training_form("", all.directory) == "records");
+  CHECK(training_form("records", all.directory) == "records");
+  CHECK(training_form("folder", all.directory) == "folder");
 }
 
 TEST_CASE("--data-val must have a form that --data-type stands for", "[data]") {
@@ -111,15 +111,16 @@ TEST_CASE("--data-val must have a form that --data-type stands for", "[data]") {
   files.data_type = "records";
   files.type_given = true;
   files.data_train = all.records;
-  files.data_val = all.folder;
-  CHECK_THAT(locate(files).error().message, Catch::StartsWith("--data-val " + all.folder + ": this is a folder of"));
+  files.data_val = all.directory;
+  CHECK_THAT(locate(files).error().message,
+             Catch::StartsWith("--data-val " + all.directory + ": this is a directory of"));
   std::filesystem::rename(all.records, all.dir.path("train.rec"));
   files.data_train.clear();
   files.data_dir = all.dir.path();
   files.data_val = "pets";
-  CHECK_THAT(locate(files).error().message, Catch::StartsWith("--data-val pets: this is a folder of"));
+  CHECK_THAT(locate(files).error().message, Catch::StartsWith("--data-val pets: this is a directory of"));
   files.type_given = false;
-  CHECK(must(locate(files)).validation.folder == all.folder);
+  CHECK(must(locate(files)).validation.directory == all.directory);
 }
 
 // As for a run that is resumed with other files.
@@ -127,7 +128,7 @@ TEST_CASE("a data type that the user did not choose does not restrict the files 
   const AllForms all;
   DataFiles files;
   files.data_type = "records";
-  files.data_train = all.folder;
+  files.data_train = all.directory;
   CHECK(form_of(must(locate(files)).train) == "folder");
 }
 

@@ -51,7 +51,7 @@ inline void write_mnist(const TempDir& dir) {
   write_text(dir.path("t10k-labels-idx1-ubyte"), idx_labels(5));
 }
 
-// `count` pictures of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of picture i are i, i + 1, ...
+// `count` images of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of image i are i, i + 1, ...
 inline std::string cifar_text(int count, int classes, bool has_coarse = false) {
   std::string text;
   for (int i = 0; i < count; i++) {
@@ -68,8 +68,8 @@ inline void write_cifar10(const std::string& directory) {
   write_text(directory + "/test_batch.bin", cifar_text(4, 10));
 }
 
-// Writes pictures 0.png, 1.png, ... into a folder.
-inline void write_pictures(const std::string& directory, int count, int height = 6, int width = 6) {
+// Writes images 0.png, 1.png, ... into a directory.
+inline void write_images(const std::string& directory, int count, int height = 6, int width = 6) {
   std::filesystem::create_directories(directory);
   for (int i = 0; i < count; i++) {
     write_bytes(fmt::format("{}/{}.png", directory, i),

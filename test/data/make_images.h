@@ -1,4 +1,4 @@
-// Small pictures and record files for tests.
+// Small images and record files for tests.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace dtrain::test {
 
-// Reads the only label of a picture.
+// Reads the only label of an image.
 inline Result<float> read_label(const data::ImageSource& source, int64_t index, data::ReadScratch& scratch) {
   float label = 0;
   DT_TRY_VOID(source.read(index, scratch, {&label, 1}));
   return label;
 }
 
-// A picture so smooth that its JPEG is like that of a photograph; a different one for every seed.
+// An image so smooth that its JPEG is like that of a photograph; a different one for every seed.
 inline images::Image gradient_image(int height, int width, int channels, int seed) {
   images::Image image;
   image.resize(height, width, channels);
@@ -68,7 +68,7 @@ inline std::vector<uint8_t> image_payload(uint64_t id, float label, Bytes encode
   return payload;
 }
 
-// Writes a record file of `count` pictures; picture i has the label i % classes. The pictures are lossless unless
+// Writes a record file of `count` images; image i has the label i % classes. The images are lossless unless
 // `extension` is .jpg. Returns the records' offsets.
 inline std::vector<int64_t> write_record_file(const std::string& path, int count, int height, int width, int channels,
                                               int classes, const std::string& extension = ".png") {

@@ -6,7 +6,7 @@
 
 #include "data/loading/open.h"
 #include "data/sources/record_source.h"
-#include "load_picture.h"
+#include "load_image.h"
 #include "make_images.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -16,7 +16,7 @@ using namespace dtrain;
 using namespace dtrain::data;
 using dtrain::test::must;
 
-// The test adds up the pictures itself, one by one.
+// The test adds up the images itself, one by one.
 TEST_CASE("the mean image is made once, from central crops, whatever the number of threads", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 9, 30, 32, 3, 10);
@@ -53,13 +53,13 @@ TEST_CASE("a mean image of another shape is refused", "[data]") {
   CHECK_THAT(error.text(), Catch::Contains("(3, 28, 28)"));
 }
 
-TEST_CASE("a mean image that cannot be written is refused before a picture is read", "[data]") {
+TEST_CASE("a mean image that cannot be written is refused before an image is read", "[data]") {
   class Unreadable : public ImageSource {
    public:
     [[nodiscard]] int64_t size() const override { return 100; }
     [[nodiscard]] int channels() const override { return 3; }
     Result<> read(int64_t, ReadScratch&, std::span<float>) const override {
-      throw std::logic_error("a picture was read");
+      throw std::logic_error("an image was read");
     }
     [[nodiscard]] std::string describe(int64_t) const override { return "none"; }
   };

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "images/augmentation/augment.h"
-#include "load_picture.h"
+#include "load_image.h"
 #include "make_data_sets.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -60,7 +60,7 @@ TEST_CASE("files that the data directory lacks are named, and so is how to get d
              Catch::Contains("dtrain im2rec --recursive PREFIX " + absent.data_dir));
   std::filesystem::create_directories(absent.data_dir + "/set");
   CHECK_THAT(open_dataset(absent, Log::silent()).error().text(),
-             Catch::Contains(fmt::format("has one folder, set: if the data set is in it, give --data-dir {}/set",
+             Catch::Contains(fmt::format("has one directory, set: if the data set is in it, give --data-dir {}/set",
                                          absent.data_dir)));
   absent.data_type = "cifar10";
   CHECK_THAT(open_dataset(absent, Log::silent()).error().text(),
@@ -110,7 +110,7 @@ TEST_CASE("missing flags are a usage error", "[data]") {
   CHECK(refused(options));  // no --image-shape
 }
 
-TEST_CASE("pictures of 32 x 32 in ten classes are cifar10", "[data]") {
+TEST_CASE("images of 32 x 32 in ten classes are cifar10", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 17, 32, 32, 3, 10);
   test::write_record_file(dir.path("test.rec"), 3, 32, 32, 3, 10);
@@ -164,7 +164,7 @@ TEST_CASE("random crops and mirrors are for training only", "[data]") {
   CHECK(test::load(*sets.validation, 0, 1).data == test::load(*sets.validation, 0, 2).data);
 }
 
-// 30 x 40 pictures: a training crop of the whole size, a validation crop after val_resize.
+// 30 x 40 images: a training crop of the whole size, a validation crop after val_resize.
 TEST_CASE("each set is resized by its own flag, the mean image as the training set", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 3, 30, 40, 3, 10);
@@ -179,8 +179,8 @@ TEST_CASE("each set is resized by its own flag, the mean image as the training s
     RandomStream unused(1, Use::kTest);
     std::vector<float> out(300);
     const Image image = test::gradient_image(30, 40, 3, 1);
-    WholePicture picture(image);
-    must(Augmenter(cut).apply(picture, unused, scratch, out));
+    WholeImage whole(image);
+    must(Augmenter(cut).apply(whole, unused, scratch, out));
     return out;
   };
   options.val_resize = 12;
@@ -197,7 +197,7 @@ TEST_CASE("each set is resized by its own flag, the mean image as the training s
         Approx(test::load(*sets.validation, 0).data[0] - test::load(*validation_only.validation, 0).data[0]));
 }
 
-TEST_CASE("the colors of gray pictures cannot be distorted", "[data]") {
+TEST_CASE("the colors of gray images cannot be distorted", "[data]") {
   const test::TempDir dir;
   test::write_mnist(dir);
   DataOptions options = in_directory(dir.path());
@@ -208,7 +208,7 @@ TEST_CASE("the colors of gray pictures cannot be distorted", "[data]") {
   CHECK_THAT(error.text(), Catch::Contains("these have 1"));
 }
 
-TEST_CASE("rotated pictures are not resampled from nearest neighbors", "[data]") {
+TEST_CASE("rotated images are not resampled from nearest neighbors", "[data]") {
   const test::TempDir dir;
   test::write_mnist(dir);
   DataOptions options = in_directory(dir.path());
@@ -218,7 +218,7 @@ TEST_CASE("rotated pictures are not resampled from nearest neighbors", "[data]")
   CHECK_THAT(open_dataset(options, Log::silent()).error().text(), Catch::Contains("--inter-method 0"));
 }
 
-TEST_CASE("random changes to the numbers of each picture cannot be made on a device", "[data]") {
+TEST_CASE("random changes to the numbers of each image cannot be made on a device", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
   std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
@@ -229,7 +229,7 @@ TEST_CASE("random changes to the numbers of each picture cannot be made on a dev
   CHECK(sets.validation->normalisation() != nullptr);
 }
 
-TEST_CASE("a data set whose pictures have fewer labels than asked for is refused", "[data]") {
+TEST_CASE("a data set whose images have fewer labels than asked for is refused", "[data]") {
   const test::TempDir dir;
   test::write_text(dir.path("train-images-idx3-ubyte"), test::idx_images(12));
   test::write_text(dir.path("train-labels-idx1-ubyte"), test::idx_labels(12));
@@ -237,13 +237,13 @@ TEST_CASE("a data set whose pictures have fewer labels than asked for is refused
   options.data_train = dir.path("train-images-idx3-ubyte");
   options.image_shape = {1, 2, 3};
   options.label_width = 2;
-  CHECK_THAT(open_dataset(options, Log::silent()).error().text(), Catch::Contains("--label-width 2: the pictures of"));
+  CHECK_THAT(open_dataset(options, Log::silent()).error().text(), Catch::Contains("--label-width 2: the images of"));
 }
 
 TEST_CASE("the real MNIST opens", "[data]") {
   const char* root = std::getenv("DTRAIN_TEST_DATA");
   if (root == nullptr) {
-    std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";
+    std::cout << "skipped: DTRAIN_TEST_DATA does not name the directory of the real data\n";
     return;
   }
   DataOptions options;
@@ -252,7 +252,7 @@ TEST_CASE("the real MNIST opens", "[data]") {
   CHECK(sets.train->size() == 60000);
   CHECK(sets.validation->size() == 10000);
   // The first training image is a 5; its sum of pixels is known.
-  const test::LoadedPicture first = test::load(*sets.train, 0);
+  const test::LoadedImage first = test::load(*sets.train, 0);
   CHECK(first.label == 5.0f);
   double sum = 0;
   for (const float x : first.data) sum += x * 255;

@@ -7,10 +7,10 @@
 #include <opencv2/imgcodecs.hpp>
 
 #include "data/sources/survey.h"
+#include "images/image_facts.h"
+#include "images/image_header.h"
 #include "images/make_jpeg.h"
 #include "images/mat.h"
-#include "images/picture_facts.h"
-#include "images/picture_header.h"
 #include "make_images.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -86,7 +86,7 @@ constexpr size_t kAfterIhdr = 8 + 25;
 
 }  // namespace
 
-TEST_CASE("pictures are turned as OpenCV turns them, by each value of the orientation tag", "[data]") {
+TEST_CASE("images are turned as OpenCV turns them, by each value of the orientation tag", "[data]") {
   const Image image = test::gradient_image(21, 38, 3, 1);
   const auto jpeg = must(encode_image(image, ".jpg", 90)), png = must(encode_image(image, ".png", 3));
   for (const int orientation : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 255}) {
@@ -102,7 +102,7 @@ TEST_CASE("pictures are turned as OpenCV turns them, by each value of the orient
   }
 }
 
-TEST_CASE("a part of a turned picture has the pixels of the whole picture", "[data]") {
+TEST_CASE("a part of a turned image has the pixels of the whole image", "[data]") {
   const Image image = test::gradient_image(70, 131, 3, 1);
   const auto jpeg = must(encode_image(image, ".jpg", 80)), png = must(encode_image(image, ".png", 3));
   ImageDecoder decoder;
@@ -132,7 +132,7 @@ TEST_CASE("a part of a turned picture has the pixels of the whole picture", "[da
   }
 }
 
-TEST_CASE("a picture that is read as stored is not turned", "[data]") {
+TEST_CASE("an image that is read as stored is not turned", "[data]") {
   ImageDecoder decoder;
   Image read;
   const Image image = test::gradient_image(5, 9, 4, 1);
@@ -146,13 +146,13 @@ TEST_CASE("a picture that is read as stored is not turned", "[data]") {
   CHECK(read.size() == ImageSize{5, 9});
 }
 
-TEST_CASE("sizes that are told without training are those of the upright picture", "[data]") {
+TEST_CASE("sizes that are told without training are those of the upright image", "[data]") {
   const test::TempDir dir;
   const Image image = test::gradient_image(5, 9, 3, 1);
   const auto png = png_with(must(encode_image(image, ".png", 3)), kAfterIhdr, exif_block(6, true));
   const auto jpeg = jpeg_with(must(encode_image(image, ".jpg", 90)), exif_block(6, true));
   for (const auto& file : {png, jpeg}) {
-    const PictureFacts facts = must(picture_facts(file));
+    const ImageFacts facts = must(image_facts(file));
     CHECK(facts.orientation == 6);
     CHECK(facts.height == 9);
     CHECK(facts.width == 5);
@@ -209,7 +209,7 @@ TEST_CASE("an EXIF block that is cut off or lies is harmless", "[data]") {
     CHECK(with(26, {0xff, 0xff, 0xff, 0xff}) == orientation_of_tag(6));  // the count of the entry
     CHECK_FALSE(with(8, {0, 0}).turns());
   }
-  // The picture is still one.
+  // The image is still one.
   const auto jpeg = must(encode_image(test::gradient_image(5, 9, 3, 1), ".jpg", 90));
   const auto file = jpeg_with(jpeg, exif_block(6, true));
   ImageDecoder decoder;

@@ -6,7 +6,7 @@
 #include "data/loading/open.h"
 #include "data/records/pickle.h"
 #include "data/sources/cifar_source.h"
-#include "data/sources/folder_source.h"
+#include "data/sources/directory_source.h"
 #include "data/sources/survey.h"
 #include "make_data_sets.h"
 #include "support/catch.h"
@@ -66,7 +66,7 @@ TEST_CASE("idx files are mnist if they have its counts and size, else a data set
   CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("train-labels-idx1-ubyte[.gz] is missing"));
 }
 
-TEST_CASE("record files are recognized by their labels and pictures", "[data]") {
+TEST_CASE("record files are recognized by their labels and images", "[data]") {
   CHECK(found_records({20, 32, 10}) == "cifar10 10 3,28,28");
   CHECK(found_records({100, 32, 100}) == "cifar100 100 3,28,28");
   CHECK(found_records({100, 32, 100}, "val.rec") == "cifar100 100 3,28,28");
@@ -83,26 +83,26 @@ TEST_CASE("record files are recognized by their labels and pictures", "[data]") 
 TEST_CASE("labels with a gap do not tell the number of classes", "[data]") {
   const test::TempDir dir;
   std::vector<uint8_t> file;
-  const auto picture = must(encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3));
-  for (const float label : {0.0f, 1.0f, 3.0f}) must(append_record(file, test::image_payload(1, label, picture)));
+  const auto image = must(encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3));
+  for (const float label : {0.0f, 1.0f, 3.0f}) must(append_record(file, test::image_payload(1, label, image)));
   test::write_bytes(dir.path("a.rec"), file);
   const Survey gap = must(survey_records({dir.path("a.rec")}));
   CHECK(!gap.classes());
-  CHECK(gap.text() == "3 labels from 0 to 3 and pictures of 8 x 8");
-  must(append_record(file, test::image_payload(1, 2.0f, picture)));
+  CHECK(gap.text() == "3 labels from 0 to 3 and images of 8 x 8");
+  must(append_record(file, test::image_payload(1, 2.0f, image)));
   test::write_bytes(dir.path("b.rec"), file);
   CHECK(must(survey_records({dir.path("b.rec")})).classes() == 4);
-  must(append_record(file, test::image_payload(1, 0.5f, picture)));
+  must(append_record(file, test::image_payload(1, 0.5f, image)));
   test::write_bytes(dir.path("b.rec"), file);
   CHECK(!must(survey_records({dir.path("b.rec")})).classes());
 }
 
-TEST_CASE("a survey goes on behind broken records, and reports pictures of several sizes", "[data]") {
+TEST_CASE("a survey goes on behind broken records, and reports images of several sizes", "[data]") {
   const test::TempDir dir;
   std::vector<uint8_t> file;
   for (int i = 0; i < 3; i++) {
-    const auto picture = must(encode_image(test::gradient_image(8 + i, 9, 3, i), ".png", 3));
-    must(append_record(file, test::image_payload(1, static_cast<float>(i), picture)));
+    const auto image = must(encode_image(test::gradient_image(8 + i, 9, 3, i), ".png", 3));
+    must(append_record(file, test::image_payload(1, static_cast<float>(i), image)));
     if (i == 1) file.insert(file.end(), 1000, 'x');
   }
   test::write_bytes(dir.path("a.rec"), file);
@@ -110,32 +110,32 @@ TEST_CASE("a survey goes on behind broken records, and reports pictures of sever
   CHECK(survey.classes() == 3);
   CHECK(!survey.image);
   CHECK(survey.sizes == "from 9 x 8 to 9 x 10");
-  CHECK(survey.text() == "3 labels from 0 to 2 and pictures from 9 x 8 to 9 x 10");
+  CHECK(survey.text() == "3 labels from 0 to 2 and images from 9 x 8 to 9 x 10");
 }
 
-TEST_CASE("a gray picture among colored ones of its size makes no difference, and messages tell of it", "[data]") {
+TEST_CASE("a gray image among colored ones of its size makes no difference, and messages tell of it", "[data]") {
   const auto surveyed = [](const std::vector<int>& channels, int step) {
     const test::TempDir dir;
     std::vector<uint8_t> file;
     for (size_t i = 0; i < channels.size(); i++) {
       const int edge = 8 + step * static_cast<int>(i);
-      const auto picture = must(encode_image(test::gradient_image(edge, edge, channels[i], 1), ".png", 3));
-      must(append_record(file, test::image_payload(1, static_cast<float>(i), picture)));
+      const auto image = must(encode_image(test::gradient_image(edge, edge, channels[i], 1), ".png", 3));
+      must(append_record(file, test::image_payload(1, static_cast<float>(i), image)));
     }
     test::write_bytes(dir.path("a.rec"), file);
     return must(survey_records({dir.path("a.rec")}));
   };
   const Survey mixed = surveyed({3, 1, 3}, 0);
   CHECK(mixed.image == Shape{3, 8, 8});
-  CHECK(mixed.text() == "3 labels from 0 to 2 and gray and colored pictures of 8 x 8");
+  CHECK(mixed.text() == "3 labels from 0 to 2 and gray and colored images of 8 x 8");
   CHECK(surveyed({1, 1, 1}, 0).image == Shape{1, 8, 8});
   const Survey gray = surveyed({1, 1}, 4);
   CHECK_FALSE(gray.image);
   CHECK(gray.channels() == 1);
-  CHECK(gray.text() == "2 labels from 0 to 1 and gray pictures from 8 x 8 to 12 x 12");
+  CHECK(gray.text() == "2 labels from 0 to 1 and gray images from 8 x 8 to 12 x 12");
 }
 
-TEST_CASE("CIFAR's binary files are recognized in the directory and in the folder of their archive", "[data]") {
+TEST_CASE("CIFAR's binary files are recognized in the directory and in the directory of their archive", "[data]") {
   const test::TempDir dir;
   test::write_cifar10(dir.path("a"));
   test::write_cifar10(dir.path("b/cifar-10-batches-bin"));
@@ -154,10 +154,10 @@ TEST_CASE("CIFAR's binary files are recognized in the directory and in the folde
   CHECK(found(named) == "cifar10 10 3,28,28");
 }
 
-TEST_CASE("CIFAR's batches for Python have the pictures of the binary files", "[data]") {
+TEST_CASE("CIFAR's batches for Python have the images of the binary files", "[data]") {
   const test::TempDir dir;
   test::write_cifar10(dir.path("bin"));
-  for (const char* folder : {"py/cifar-10-batches-py", "hundred"}) fs::create_directories(dir.path(folder));
+  for (const char* directory : {"py/cifar-10-batches-py", "hundred"}) fs::create_directories(dir.path(directory));
   for (int i = 1; i <= 5; i++) {
     test::write_text(dir.path(fmt::format("py/cifar-10-batches-py/data_batch_{}", i)),
                      test::cifar_batch(3 * i, {"labels"}, i % 2 == 0));
@@ -213,7 +213,7 @@ TEST_CASE("a directory with two data sets is refused", "[data]") {
   CHECK(found(chosen) == "cifar10 10 3,28,28");
 }
 
-TEST_CASE("a picture of CIFAR-100 has a coarse and a fine label", "[data]") {
+TEST_CASE("an image of CIFAR-100 has a coarse and a fine label", "[data]") {
   const test::TempDir dir;
   test::write_text(dir.path("train.bin"), test::cifar_text(200, 100, true));
   const auto fine = must(open_cifar(Cifar::k100, {dir.path("train.bin")}));
@@ -233,31 +233,31 @@ TEST_CASE("files of CIFAR with a wrong size or label are refused", "[data]") {
   const auto opened = [&](Cifar kind, const std::string& text) {
     test::write_text(dir.path("a.bin"), text);
     const auto source = open_cifar(kind, {dir.path("a.bin")});
-    return source ? fmt::format("{} pictures", (*source)->size()) : source.error().message;
+    return source ? fmt::format("{} images", (*source)->size()) : source.error().message;
   };
   const std::string ten = test::cifar_text(12, 10);
-  CHECK(opened(Cifar::k10, ten) == "12 pictures");
+  CHECK(opened(Cifar::k10, ten) == "12 images");
   CHECK_THAT(opened(Cifar::k10, ten.substr(1)), Catch::Contains("36875 bytes are not a multiple of the 3073 bytes"));
   CHECK_THAT(opened(Cifar::k10, ten + "x"), Catch::Contains("the file is cut or of another kind"));
   CHECK_THAT(opened(Cifar::k10, ""), Catch::Contains("0 bytes"));
   CHECK_THAT(opened(Cifar::k10, test::cifar_text(12, 11)),
-             Catch::Contains("picture 10 has the label 10; the file is not one of CIFAR-10"));
-  CHECK(opened(Cifar::k100, test::cifar_text(120, 100, true)) == "120 pictures");
+             Catch::Contains("image 10 has the label 10; the file is not one of CIFAR-10"));
+  CHECK(opened(Cifar::k100, test::cifar_text(120, 100, true)) == "120 images");
   CHECK_THAT(opened(Cifar::k100, test::cifar_text(3074, 10)), Catch::Contains("the file is not one of CIFAR-100"));
 }
 
-TEST_CASE("CIFAR's binary files give the same pictures as record files", "[data]") {
+TEST_CASE("CIFAR's binary files give the same images as record files", "[data]") {
   const test::TempDir dir;
   fs::create_directories(dir.path("bin"));
   std::vector<uint8_t> records;
   std::string binary;
   for (int i = 0; i < 12; i++) {
-    const Image picture = test::gradient_image(32, 32, 3, i);
-    const auto encoded = must(encode_image(picture, ".png", 3));
+    const Image image = test::gradient_image(32, 32, 3, i);
+    const auto encoded = must(encode_image(image, ".png", 3));
     must(append_record(records, test::image_payload(static_cast<uint64_t>(i), static_cast<float>(i % 10), encoded)));
     binary += static_cast<char>(i % 10);
     for (const int channel : {2, 1, 0}) {
-      for (int k = 0; k < 1024; k++) binary += static_cast<char>(picture.at(k / 32, k % 32)[channel]);
+      for (int k = 0; k < 1024; k++) binary += static_cast<char>(image.at(k / 32, k % 32)[channel]);
     }
   }
   test::write_bytes(dir.path("train.rec"), records);
@@ -274,14 +274,14 @@ TEST_CASE("CIFAR's binary files give the same pictures as record files", "[data]
     CHECK(pixels(*by_binary.validation, i) == pixels(*by_records.validation, i));
     CHECK(pixels(*by_binary.train, 24 + i) == pixels(*by_records.train, i));
   }
-  CHECK_THAT(by_binary.train->describe(25), Catch::Contains("data_batch_3.bin: picture 1"));
+  CHECK_THAT(by_binary.train->describe(25), Catch::Contains("data_batch_3.bin: image 1"));
 }
 
-TEST_CASE("class folders are a data set, with and without validation", "[data]") {
+TEST_CASE("class directories are a data set, with and without validation", "[data]") {
   const test::TempDir dir;
   for (const char* set : {"split/train/", "split/val/", "plain/"}) {
-    test::write_pictures(dir.path(std::string(set) + "cat"), 2);
-    test::write_pictures(dir.path(std::string(set) + "Dog/old"), 3);
+    test::write_images(dir.path(std::string(set) + "cat"), 2);
+    test::write_images(dir.path(std::string(set) + "Dog/old"), 3);
   }
   fs::create_directories(dir.path("plain/.hidden"));
   CHECK(found(test::directory_of(dir.path("split"))) == "folder 2 3,6,6");
@@ -311,46 +311,46 @@ TEST_CASE("class folders are a data set, with and without validation", "[data]")
   CHECK(found(named) == "folder 2 3,6,6");
 }
 
-TEST_CASE("class folders that do not fit are refused with their names", "[data]") {
+TEST_CASE("class directories that do not fit are refused with their names", "[data]") {
   const test::TempDir dir;
-  test::write_pictures(dir.path("train/cat"), 1);
-  test::write_pictures(dir.path("train/dog"), 1, 6, 7);
-  test::write_pictures(dir.path("test/cat"), 1);
+  test::write_images(dir.path("train/cat"), 1);
+  test::write_images(dir.path("train/dog"), 1, 6, 7);
+  test::write_images(dir.path("test/cat"), 1);
   DataOptions options;
   options.data_dir = dir.path();
   CHECK(found(options) == "folder 2 ");  // two sizes
   options.image_shape = {3, 4, 4};
   const auto refusal = [&] { return open_dataset(options, Log::silent()).error().message; };
   CHECK(must(open_dataset(options, Log::silent())).validation->size() == 1);  // a class may have none to validate with
-  test::write_pictures(dir.path("test/emu"), 1);
-  CHECK_THAT(refusal(), Catch::Contains("no folder for the class 'emu'"));
+  test::write_images(dir.path("test/emu"), 1);
+  CHECK_THAT(refusal(), Catch::Contains("no directory for the class 'emu'"));
   fs::remove_all(dir.path("test/emu"));
   CHECK(must(open_dataset(options, Log::silent())).train->size() == 2);
-  fs::create_directories(dir.path("train/cow"));  // without a picture it is no class
+  fs::create_directories(dir.path("train/cow"));  // without an image it is no class
   CHECK(must(open_dataset(options, Log::silent())).class_names == std::vector<std::string>{"cat", "dog"});
 }
 
-TEST_CASE("a single folder of pictures is refused as one class", "[data]") {
+TEST_CASE("a single directory of images is refused as one class", "[data]") {
   const test::TempDir dir;
-  test::write_pictures(dir.path("train/cat"), 2);
+  test::write_images(dir.path("train/cat"), 2);
   CHECK_THAT(found(test::directory_of(dir.path())),
-             Catch::Contains("train: there is only one folder of pictures, 'cat'"));
+             Catch::Contains("train: there is only one directory of images, 'cat'"));
 }
 
-TEST_CASE("folders without pictures are not a data set", "[data]") {
+TEST_CASE("directories without images are not a data set", "[data]") {
   const test::TempDir dir;
   fs::create_directories(dir.path("a/b"));
-  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a folder of pictures for each class"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a directory of images for each class"));
   fs::create_directories(dir.path("c"));
-  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a folder of pictures for each class"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a directory of images for each class"));
   CHECK(!recognize(test::directory_of("/nowhere/at/all")));
 }
 
-TEST_CASE("a picture of a folder that is gone or broken is a bad record", "[data]") {
+TEST_CASE("an image of a directory that is gone or broken is a bad record", "[data]") {
   const test::TempDir dir;
-  test::write_pictures(dir.path("cat"), 2);
-  const auto source = must(open_folder(dir.path(), {"cat"}, 3)).pictures;
-  test::write_text(dir.path("cat/0.png"), "no picture");
+  test::write_images(dir.path("cat"), 2);
+  const auto source = must(open_directory(dir.path(), {"cat"}, 3)).images;
+  test::write_text(dir.path("cat/0.png"), "no image");
   fs::remove(dir.path("cat/1.png"));
   ReadScratch scratch;
   for (int64_t i = 0; i < 2; i++) {

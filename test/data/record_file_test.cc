@@ -72,12 +72,12 @@ TEST_CASE("a record that runs beyond the end of the file behind a sound one is o
 
 namespace {
 
-// Writes records of 1 MiB each: a small picture, and bytes after its end, which decoders ignore.
+// Writes records of 1 MiB each: a small image, and bytes after its end, which decoders ignore.
 void write_long_records(const std::string& path, int records) {
-  std::vector<uint8_t> picture = must(encode_image(test::gradient_image(8, 8, 3, 1), ".jpg", 95));
-  picture.resize(1 << 20);
+  std::vector<uint8_t> image = must(encode_image(test::gradient_image(8, 8, 3, 1), ".jpg", 95));
+  image.resize(1 << 20);
   std::vector<uint8_t> record;
-  must(append_record(record, test::image_payload(1, 1.0f, picture)));
+  must(append_record(record, test::image_payload(1, 1.0f, image)));
   std::ofstream out(path, std::ios::binary);
   for (int i = 0; i < records; i++) {
     out.write(reinterpret_cast<const char*>(record.data()), static_cast<std::streamsize>(record.size()));

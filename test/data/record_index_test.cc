@@ -151,7 +151,7 @@ TEST_CASE("the offsets of a file with broken places are kept until the file is c
   bad[static_cast<size_t>(offsets[1])] ^= 1;
   test::write_bytes(path, bad);
   int64_t windows = 0;
-  const auto make = [&](const std::string& folder) {
+  const auto make = [&](const std::string& directory) {
     windows = 0;
     Log log = Log::silent();
     must(log.add_file(dir.path("log")));
@@ -161,7 +161,7 @@ TEST_CASE("the offsets of a file with broken places are kept until the file is c
           windows++;
           return {};
         },
-        folder));
+        directory));
     log.flush();
     const auto text = test::read_bytes(dir.path("log"));
     std::filesystem::remove(dir.path("log"));
@@ -296,10 +296,10 @@ TEST_CASE("a scan reports its progress, and ends when it is told to", "[data]") 
   CHECK(stopped.error().code == Code::kPreempted);
 }
 
-TEST_CASE("offsets are kept in another folder if no index can be written beside the file", "[data]") {
+TEST_CASE("offsets are kept in another directory if no index can be written beside the file", "[data]") {
   const test::TempDir dir;
   const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
-  std::filesystem::create_directories(dir.path("a.idx"));  // stands in for a folder that cannot be written to
+  std::filesystem::create_directories(dir.path("a.idx"));  // stands in for a directory that cannot be written to
   std::filesystem::create_directories(dir.path("kept"));
   int64_t windows = 0;
   const auto count = [&](int64_t) -> Result<> {

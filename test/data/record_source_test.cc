@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "data/loading/open.h"
-#include "load_picture.h"
+#include "load_image.h"
 #include "make_data_sets.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -55,7 +55,7 @@ TEST_CASE("a name that the system cannot resolve is an error that names it", "[d
   test::write_record_file(dir.path("set/a.rec"), 3, 8, 8, 3, 2);
   CHECK_THAT(refusal(dir.path("set")), Catch::Contains("b.rec: no such file"));
   fs::remove(dir.path("set/b.rec"));
-  fs::create_directories(dir.path("set/folder.rec"));
+  fs::create_directories(dir.path("set/directory.rec"));
   CHECK(must(list_record_files(dir.path("set"))).size() == 1);
 }
 

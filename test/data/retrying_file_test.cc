@@ -231,7 +231,7 @@ class FaultyRecords {
 
 using ByteRange = std::pair<int64_t, int64_t>;  // offset, bytes
 
-AugmentOptions small_pictures() {
+AugmentOptions small_images() {
   return {.image = {3, 4, 4}, .mean = std::vector<float>(3, 0.0f), .std = std::vector<float>(3, 1.0f)};
 }
 
@@ -239,7 +239,7 @@ AugmentOptions small_pictures() {
 
 TEST_CASE("a fault of the disk ends the epoch: the loader neither skips nor counts the record", "[data]") {
   FaultyRecords records({EIO}, true);
-  Loader loader(augmented(records.open(), small_pictures()),
+  Loader loader(augmented(records.open(), small_images()),
                 {.share = {0, 10}, .batch_size = 2, .shuffle = false, .threads = 2}, Log::silent());
   loader.start(0);
   REQUIRE(must(loader.next()) != nullptr);
@@ -253,7 +253,7 @@ TEST_CASE("a fault of the disk ends the epoch: the loader neither skips nor coun
 
 TEST_CASE("an epoch over a disk with passing faults is complete", "[data]") {
   FaultyRecords records({EIO, EIO, ETIMEDOUT}, false);
-  Loader loader(augmented(records.open(), small_pictures()),
+  Loader loader(augmented(records.open(), small_images()),
                 {.share = {0, 10}, .batch_size = 5, .shuffle = false, .threads = 1}, Log::silent());
   loader.start(0);
   for (int batch = 0; batch < 2; batch++) CHECK(must(loader.next())->records.front() == 5 * batch);

@@ -1,6 +1,6 @@
 #include "data/loading/synthetic.h"
 
-#include "load_picture.h"
+#include "load_image.h"
 #include "support/catch.h"
 
 using namespace dtrain;

@@ -46,7 +46,7 @@ Result<std::string> walk_text(const std::string& path, int64_t bytes_max = 1 << 
 }  // namespace
 
 TEST_CASE("the files of a tar archive are found with their places", "[data]") {
-  const std::string archive = tar_member("./a/b.txt", "hello") + tar_member("folder/", "", '5') +
+  const std::string archive = tar_member("./a/b.txt", "hello") + tar_member("directory/", "", '5') +
                               tar_member("empty", "") + tar_member("big", std::string(1300, 'x')) + tar_end();
   const std::vector<TarMember> members = must(list_text(archive));
   REQUIRE(members.size() == 3);

@@ -19,7 +19,7 @@ using dtrain::test::must;
 namespace {
 
 // Writes two classes of small JPEG files: cat/0.jpg, ..., dog/0.jpg, ...
-void write_folder(const std::string& root, int per_class) {
+void write_directory(const std::string& root, int per_class) {
   for (const char* name : {"cat", "dog"}) {
     std::filesystem::create_directories(root + "/" + name);
     for (int i = 0; i < per_class; i++) {
@@ -40,10 +40,10 @@ int64_t count_records(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("im2rec packs folders straight into a data directory", "[dataset][data]") {
+TEST_CASE("im2rec packs directories straight into a data directory", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("train"), 5);
-  write_folder(dir.path("test"), 2);
+  write_directory(dir.path("train"), 5);
+  write_directory(dir.path("test"), 2);
   Im2recOptions options;
   options.recursive = true;
   options.pack.pass_through = true;
@@ -56,14 +56,14 @@ TEST_CASE("im2rec packs folders straight into a data directory", "[dataset][data
   const data::DataSets sets = must(data::open_dataset(written, Log::silent()));
   CHECK(sets.train->size() == 10);
   CHECK(sets.validation->size() == 4);
-  // The list has the order of im2rec.py: 4 0 5 9 ... in the order of the folder walk, in which 0 to 4 are cats.
+  // The list has the order of im2rec.py: 4 0 5 9 ... in the order of the directory walk, in which 0 to 4 are cats.
   CHECK(must(read_file(dir.path("set/train.lst")))
             .starts_with("4\t0.000000\tcat/4.jpg\n0\t0.000000\tcat/0.jpg\n5\t1.000000\tdog/0.jpg\n"));
 }
 
 TEST_CASE("im2rec makes only lists on request, and packs existing lists", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 2);
+  write_directory(dir.path("images"), 2);
   Im2recOptions options;
   options.recursive = true;
   options.list = true;
@@ -83,7 +83,7 @@ TEST_CASE("im2rec makes only lists on request, and packs existing lists", "[data
 // A list can hold neither tabs nor ends of lines in a path, nor blanks at its ends: it would name another file.
 TEST_CASE("images whose names a list cannot hold are left out of it and named", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   for (const char* name : {"3\ttab.jpg", "new\nline.jpg", "return\r.jpg", " blank.jpg"}) {
     std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/") + name);
   }
@@ -102,7 +102,7 @@ TEST_CASE("images whose names a list cannot hold are left out of it and named", 
 
 TEST_CASE("im2rec accepts the keys of MXNet's im2rec.cc", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   must(write_file_atomic(dir.path("a.lst"), "0 1 cat/0.jpg\n"));
   Im2recOptions options;
   for (const char* key : {"resize=16", "quality=80", "color=0", "center_crop=1", "encoding=.png", "unchanged=0"}) {
@@ -135,7 +135,7 @@ TEST_CASE("im2rec accepts the keys of MXNet's im2rec.cc", "[dataset][data]") {
 
 TEST_CASE("im2rec divides the list into sets and packs them all", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 5);
+  write_directory(dir.path("images"), 5);
   Im2recOptions options;
   options.recursive = true;
   options.division = {.train_ratio = 0.7, .test_ratio = 0.05};  // no image is for testing
@@ -155,7 +155,7 @@ TEST_CASE("im2rec divides the list into sets and packs them all", "[dataset][dat
 
 TEST_CASE("im2rec divides each class between training and validation, and ends with the numbers", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 10);
+  write_directory(dir.path("images"), 10);
   std::filesystem::create_directories(dir.path("images/emu"));
   std::filesystem::copy(dir.path("images/cat/0.jpg"), dir.path("images/emu/0.jpg"));
   Im2recOptions options;
@@ -177,7 +177,7 @@ TEST_CASE("im2rec divides each class between training and validation, and ends w
 
 TEST_CASE("lists of a run that was ended while it wrote them are made again", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 2);
+  write_directory(dir.path("images"), 2);
   Im2recOptions options;
   options.recursive = true;
   options.division.chunks = 2;
@@ -196,7 +196,7 @@ TEST_CASE("lists of a run that was ended while it wrote them are made again", "[
 
 TEST_CASE("the parts of a list together have its records", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 4);
+  write_directory(dir.path("images"), 4);
   Im2recOptions options;
   options.recursive = options.list = true;
   options.pack.pass_through = true;
@@ -214,9 +214,10 @@ TEST_CASE("the parts of a list together have its records", "[dataset][data]") {
   CHECK(parts == must(read_file(dir.path("all.rec"))));
 }
 
-TEST_CASE("im2rec never writes over its list, and knows at once that the record file is a folder", "[dataset][data]") {
+TEST_CASE("im2rec never writes over its list, and knows at once that the record file is a directory",
+          "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   const std::string line = "0\t1\tcat/0.jpg\n";
   must(write_file_atomic(dir.path("a.lst"), line));
   must(write_file_atomic(dir.path("b.idx"), line));
@@ -229,13 +230,13 @@ TEST_CASE("im2rec never writes over its list, and knows at once that the record 
   };
   CHECK_THAT(refused("a.lst", "a.lst"), Catch::Contains("written over the list") && Catch::Contains("a.rec"));
   CHECK_THAT(refused("b.idx", "b.rec"), Catch::Contains("b.idx' would be written over the list"));
-  CHECK_THAT(refused("a.lst", "images"), Catch::Contains("is a folder") && Catch::Contains("images/a.rec"));
+  CHECK_THAT(refused("a.lst", "images"), Catch::Contains("is a directory") && Catch::Contains("images/a.rec"));
   CHECK(!std::filesystem::exists(dir.path("images.partial")));
 }
 
 TEST_CASE("flags that make a list are not ignored where there is one", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   must(write_file_atomic(dir.path("a.lst"), "0\t1\tcat/0.jpg\n"));
   Im2recOptions options;
   options.recursive = true;
@@ -257,7 +258,7 @@ TEST_CASE("flags that make a list are not ignored where there is one", "[dataset
 
 TEST_CASE("a part of a list that has no line is named", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   must(write_file_atomic(dir.path("a.lst"), "0\t1\tcat/0.jpg\n"));
   Im2recOptions options;
   options.nsplit = 3;
@@ -269,7 +270,7 @@ TEST_CASE("a part of a list that has no line is named", "[dataset][data]") {
 
 TEST_CASE("a list with blanks has as many labels as label_width says", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   must(write_file_atomic(dir.path("a.lst"), "0 1 2 3 cat/0.jpg\n"));
   Im2recOptions options;
   for (const char* key : {"label_width=3", "pack_label=1", "unchanged=1"}) must(apply_im2rec_key(key, options));
@@ -282,10 +283,10 @@ TEST_CASE("a list with blanks has as many labels as label_width says", "[dataset
   CHECK_THAT(refused.error().message, Catch::Contains("line 1 does not have 4 labels"));
 }
 
-TEST_CASE("the full path of a list stands for itself, as for im2rec.py, and other paths need the folder",
+TEST_CASE("the full path of a list stands for itself, as for im2rec.py, and other paths need the directory",
           "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 2);
+  write_directory(dir.path("images"), 2);
   must(write_file_atomic(dir.path("a.lst"), fmt::format("0\t1\t{}\n", dir.path("images/cat/0.jpg"))));
   must(im2rec_list(dir.path("a.lst"), dir.path("nowhere"), dir.path("a.rec"), {}, Log::silent()));
   must(write_file_atomic(dir.path("b.lst"), fmt::format("0\t1\t{}\n1\t1\tcat/1.jpg\n", dir.path("images/cat/0.jpg"))));
@@ -294,15 +295,15 @@ TEST_CASE("the full path of a list stands for itself, as for im2rec.py, and othe
   const auto missing = im2rec_list(dir.path("b.lst"), dir.path("nowhere"), dir.path("c.rec"), {}, Log::silent());
   REQUIRE(!missing);
   CHECK(missing.error().code == Code::kNotFound);
-  CHECK_THAT(missing.error().message, Catch::Contains("nowhere': there is no such folder"));
+  CHECK_THAT(missing.error().message, Catch::Contains("nowhere': there is no such directory"));
   const auto file = im2rec_list(dir.path("b.lst"), dir.path("a.lst"), dir.path("c.rec"), {}, Log::silent());
   REQUIRE(!file);
-  CHECK_THAT(file.error().message, Catch::Contains("a.lst' is not a folder"));
+  CHECK_THAT(file.error().message, Catch::Contains("a.lst' is not a directory"));
 }
 
 TEST_CASE("im2rec says which files and classes its list leaves out", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   std::filesystem::create_directories(dir.path("images/emu"));
   std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/emu/1.jfif"));
   std::filesystem::copy_file(dir.path("images/cat/0.jpg"), dir.path("images/cat/plain"));
@@ -314,14 +315,14 @@ TEST_CASE("im2rec says which files and classes its list leaves out", "[dataset][
   options.recursive = true;
   must(im2rec_prefix(dir.path("set"), dir.path("images"), options, log));
   CHECK_THAT(must(read_file(dir.path("log"))),
-             Catch::Contains("left out: 1 .jfif (a picture), 1 .webp, 1 without extension (a picture); --exts takes "
-                             "pictures with other extensions; no image of: emu"));
+             Catch::Contains("left out: 1 .jfif (an image), 1 .webp, 1 without extension (an image); --exts takes "
+                             "images with other extensions; no image of: emu"));
   CHECK(count_records(dir.path("set.rec")) == 2);
 }
 
 TEST_CASE("im2rec without images says what it looked for", "[dataset][data]") {
   const test::TempDir dir;
-  write_folder(dir.path("images"), 1);
+  write_directory(dir.path("images"), 1);
   const auto refused = im2rec_prefix(dir.path("set"), dir.path("images"), {}, Log::silent());
   REQUIRE(!refused);
   CHECK(refused.error().message.find("--recursive") != std::string::npos);

@@ -39,18 +39,18 @@ std::string hex_digest(net::DigestKind kind, const std::string& content) {
   return digester.hex();
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
+std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   return names;
 }
 
 // `source` has the published files, `out` is where they go.
-struct Folders {
+struct Directories {
   test::TempDir dir;
   std::string source = dir.path("source"), out = dir.path("out");
-  Folders() { fs::create_directories(source); }
+  Directories() { fs::create_directories(source); }
 
   [[nodiscard]] DataGetOptions options() const {
     DataGetOptions options;
@@ -84,62 +84,62 @@ std::string cifar_archive() {
 }  // namespace
 
 TEST_CASE("a file is kept if its digest is right, whatever compressed it", "[dataset]") {
-  const Folders folders;
-  test::write_gzip(folders.source + "/a.gz", "content");
+  const Directories directories;
+  test::write_gzip(directories.source + "/a.gz", "content");
   const PublishedSet set =
       one_file("a.gz", net::DigestKind::kSha256, hex_digest(net::DigestKind::kSha256, "content"), true);
-  must(get_data(set, folders.options(), Log::silent()));
-  CHECK(names_in(folders.out) == std::vector<std::string>{"a.gz"});
+  must(get_data(set, directories.options(), Log::silent()));
+  CHECK(names_in(directories.out) == std::vector<std::string>{"a.gz"});
   // It is there already, so the source is not needed.
-  fs::remove(folders.source + "/a.gz");
-  must(get_data(set, folders.options(), Log::silent()));
+  fs::remove(directories.source + "/a.gz");
+  must(get_data(set, directories.options(), Log::silent()));
 }
 
 TEST_CASE("a download that is not the published file is removed and named", "[dataset]") {
-  const Folders folders;
-  put_file(folders.source + "/a.bin", "content");
+  const Directories directories;
+  put_file(directories.source + "/a.bin", "content");
   const PublishedSet set = one_file("a.bin", net::DigestKind::kMd5, std::string(32, '0'), false);
-  const Error error = get_data(set, folders.options(), Log::silent()).error();
+  const Error error = get_data(set, directories.options(), Log::silent()).error();
   CHECK(error.code == Code::kData);
   CHECK_THAT(error.message, Contains("/a.bin: this is not the published file: its MD5 checksum is " +
                                      hex_digest(net::DigestKind::kMd5, "content")) &&
                                 Contains("The download was removed"));
-  CHECK(!fs::exists(folders.out));
-  DataGetOptions options = folders.options();
+  CHECK(!fs::exists(directories.out));
+  DataGetOptions options = directories.options();
   options.checks = false;
   must(get_data(set, options, Log::silent()));
-  CHECK(names_in(folders.out) == std::vector<std::string>{"a.bin"});
+  CHECK(names_in(directories.out) == std::vector<std::string>{"a.bin"});
 
   // This file was not there as a download of this call, so it stays.
-  CHECK_THAT(get_data(set, folders.options(), Log::silent()).error().message,
+  CHECK_THAT(get_data(set, directories.options(), Log::silent()).error().message,
              Contains("this is not the published file"));
-  CHECK(names_in(folders.out) == std::vector<std::string>{"a.bin"});
+  CHECK(names_in(directories.out) == std::vector<std::string>{"a.bin"});
 }
 
 TEST_CASE("a download that was ended is continued; one of another file is begun anew", "[dataset]") {
   for (const char* there : {"cont", "kont", "content", "content and more"}) {
-    const Folders folders;
-    put_file(folders.source + "/a.bin", "content");
-    fs::create_directories(folders.out);
-    put_file(folders.out + "/a.bin.part", there);
+    const Directories directories;
+    put_file(directories.source + "/a.bin", "content");
+    fs::create_directories(directories.out);
+    put_file(directories.out + "/a.bin.part", there);
     const PublishedSet set =
         one_file("a.bin", net::DigestKind::kMd5, hex_digest(net::DigestKind::kMd5, "content"), false);
     INFO(there);
-    must(get_data(set, folders.options(), Log::silent()));
-    CHECK(must(read_file(folders.out + "/a.bin")) == "content");
+    must(get_data(set, directories.options(), Log::silent()));
+    CHECK(must(read_file(directories.out + "/a.bin")) == "content");
   }
 }
 
-TEST_CASE("wrong addresses and folders are refused", "[dataset]") {
-  const Folders folders;
+TEST_CASE("wrong addresses and directories are refused", "[dataset]") {
+  const Directories directories;
   const PublishedSet set = must(published_set("mnist"));
-  DataGetOptions options = folders.options();
-  CHECK(get_data(set, options, Log::silent()).error().code == Code::kNotFound);  // the folder is empty
-  CHECK(!fs::exists(folders.out));
-  options.out = folders.dir.path("file");
+  DataGetOptions options = directories.options();
+  CHECK(get_data(set, options, Log::silent()).error().code == Code::kNotFound);  // the directory is empty
+  CHECK(!fs::exists(directories.out));
+  options.out = directories.dir.path("file");
   put_file(options.out, "x");
   CHECK(!get_data(set, options, Log::silent()));
-  options.out = folders.out;
+  options.out = directories.out;
   options.url = "/data";
   CHECK(get_data(set, options, Log::silent()).error().code == Code::kUsage);
   options.url = "";
@@ -148,8 +148,8 @@ TEST_CASE("wrong addresses and folders are refused", "[dataset]") {
 }
 
 TEST_CASE("a download that fails for want of a network says what to train on without one", "[dataset]") {
-  const Folders folders;
-  DataGetOptions options = folders.options();
+  const Directories directories;
+  DataGetOptions options = directories.options();
   options.url = "http://127.0.0.1:1";
   options.attempts = 1;
   const Error error = get_data(must(published_set("mnist")), options, Log::silent()).error();
@@ -158,10 +158,11 @@ TEST_CASE("a download that fails for want of a network says what to train on wit
 }
 
 TEST_CASE("without checksums, the files of MNIST must still have their form", "[dataset]") {
-  const Folders folders;
+  const Directories directories;
   const PublishedSet set = must(published_set("mnist"));
-  for (const PublishedFile& file : set.files) put_file(folders.source + "/" + file.name, "<html>log in first</html>");
-  DataGetOptions options = folders.options();
+  for (const PublishedFile& file : set.files)
+    put_file(directories.source + "/" + file.name, "<html>log in first</html>");
+  DataGetOptions options = directories.options();
   options.checks = false;
   const auto refused = get_data(set, options, Log::silent());
   REQUIRE(!refused);
@@ -169,12 +170,12 @@ TEST_CASE("without checksums, the files of MNIST must still have their form", "[
   CHECK_THAT(refused.error().message, Contains("train-images-idx3-ubyte.gz"));
 }
 
-TEST_CASE("flags for pictures that are encoded are refused for the sets that keep theirs", "[dataset]") {
-  const Folders folders;
+TEST_CASE("flags for images that are encoded are refused for the sets that keep theirs", "[dataset]") {
+  const Directories directories;
   for (const char* name : {"mnist", "cifar10", "cifar100"}) {
     for (int DataGetOptions::*field :
          {&DataGetOptions::resize, &DataGetOptions::val_resize, &DataGetOptions::quality}) {
-      DataGetOptions options = folders.options();
+      DataGetOptions options = directories.options();
       options.*field = 80;
       const auto refused = get_data(must(published_set(name)), options, Log::silent());
       REQUIRE(!refused);
@@ -183,17 +184,17 @@ TEST_CASE("flags for pictures that are encoded are refused for the sets that kee
   }
 }
 
-// The archive also has a member that would leave the folder, under the name of a file that is wanted.
+// The archive also has a member that would leave the directory, under the name of a file that is wanted.
 TEST_CASE("CIFAR's archive becomes record files with the same pixels, and nothing else", "[dataset]") {
-  const Folders folders;
-  test::write_gzip(folders.source + "/cifar-10-binary.tar.gz", cifar_archive());
-  DataGetOptions options = folders.options();
+  const Directories directories;
+  test::write_gzip(directories.source + "/cifar-10-binary.tar.gz", cifar_archive());
+  DataGetOptions options = directories.options();
   options.checks = false;
   const PublishedSet set = must(published_set("cifar10"));
   must(get_data(set, options, Log::silent()));
-  CHECK(names_in(folders.out) == std::vector<std::string>{"test.idx", "test.rec", "train.idx", "train.rec"});
+  CHECK(names_in(directories.out) == std::vector<std::string>{"test.idx", "test.rec", "train.idx", "train.rec"});
   data::DataOptions opening;
-  opening.data_dir = folders.out;
+  opening.data_dir = directories.out;
   opening.data_type = "cifar10";
   opening.image_shape = {3, 32, 32};
   opening.rgb_mean = {0, 0, 0};
@@ -212,14 +213,14 @@ TEST_CASE("CIFAR's archive becomes record files with the same pixels, and nothin
 }
 
 TEST_CASE("a damaged archive of CIFAR is refused, and the next call begins anew", "[dataset]") {
-  const Folders folders;
-  DataGetOptions options = folders.options();
+  const Directories directories;
+  DataGetOptions options = directories.options();
   options.checks = false;
   const PublishedSet set = must(published_set("cifar10"));
-  test::write_gzip(folders.source + "/cifar-10-binary.tar.gz",
+  test::write_gzip(directories.source + "/cifar-10-binary.tar.gz",
                    tar_member("data_batch_1.bin", cifar_records(3)) + tar_end());
   CHECK_THAT(get_data(set, options, Log::silent()).error().message, Contains("there is no data_batch_2.bin in it"));
-  CHECK_FALSE(fs::exists(folders.out + "/train.rec"));
+  CHECK_FALSE(fs::exists(directories.out + "/train.rec"));
 }
 
 // ---- ILSVRC12
@@ -282,7 +283,7 @@ std::string jpeg_of(int64_t label, uint64_t seed) {
 // The classes' archives are not in the order of their names, and neither are the IDs.
 const std::vector<std::string> kSynsets = {"n03000684", "n01440764", "n02119789"};
 
-void put_ilsvrc(const std::string& folder) {
+void put_ilsvrc(const std::string& directory) {
   std::string train, val;
   for (const std::string& synset : kSynsets) {
     std::string inner;
@@ -290,9 +291,9 @@ void put_ilsvrc(const std::string& folder) {
     train += tar_member(synset + ".tar", inner + tar_end());
   }
   for (int i = 1; i <= 3; i++) val += tar_member(fmt::format("ILSVRC2012_val_{:08d}.JPEG", i), jpeg_of(2, 9));
-  put_file(folder + "/ILSVRC2012_img_train.tar", train + tar_end());
-  put_file(folder + "/ILSVRC2012_img_val.tar", val + tar_end());
-  test::write_gzip(folder + "/ILSVRC2012_devkit_t12.tar.gz",
+  put_file(directory + "/ILSVRC2012_img_train.tar", train + tar_end());
+  put_file(directory + "/ILSVRC2012_img_val.tar", val + tar_end());
+  test::write_gzip(directory + "/ILSVRC2012_devkit_t12.tar.gz",
                    tar_member("ILSVRC2012_devkit_t12/data/meta.mat", synset_table(kSynsets, true)) +
                        tar_member("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n1\n2\n") +
                        tar_end());
@@ -310,75 +311,75 @@ std::vector<float> labels_in(const data::Dataset& set) {
 }  // namespace
 
 TEST_CASE("ILSVRC12's archives become record files, without being unpacked", "[dataset]") {
-  const Folders folders;
-  put_ilsvrc(folders.source);
-  DataGetOptions options = folders.options();
+  const Directories directories;
+  put_ilsvrc(directories.source);
+  DataGetOptions options = directories.options();
   options.checks = false;
   options.resize = 32;
   options.val_resize = 24;
   const PublishedSet set = must(published_set("imagenet"));
   must(get_data(set, options, Log::silent()));
-  CHECK(must(read_file(folders.out + "/synset.txt")) == "n01440764\nn02119789\nn03000684\n");
+  CHECK(must(read_file(directories.out + "/synset.txt")) == "n01440764\nn02119789\nn03000684\n");
   data::DataOptions opening;
-  opening.data_train = folders.out + "/train.rec";
-  opening.data_val = folders.out + "/val.rec";
+  opening.data_train = directories.out + "/train.rec";
+  opening.data_val = directories.out + "/val.rec";
   opening.image_shape = {3, 24, 24};
   const data::DataSets sets = must(data::open_dataset(opening, Log::silent()));
   std::vector<float> labels = labels_in(*sets.train);
   CHECK_FALSE(std::ranges::is_sorted(labels));  // shuffled
   std::ranges::sort(labels);
   CHECK(labels == std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2});
-  // Pictures 1, 2, 3 have the IDs 3, 1, 2, and these the synsets n02119789, n03000684, n01440764.
+  // Images 1, 2, 3 have the IDs 3, 1, 2, and these the synsets n02119789, n03000684, n01440764.
   std::vector<float> of_validation = labels_in(*sets.validation);
   std::ranges::sort(of_validation);
   CHECK(of_validation == std::vector<float>{0, 1, 2});
 
-  fs::remove_all(folders.source);  // a complete set is left alone
+  fs::remove_all(directories.source);  // a complete set is left alone
   must(get_data(set, options, Log::silent()));
 }
 
 TEST_CASE("archives of ILSVRC12 are checked once, and again if they change", "[dataset]") {
-  const Folders folders;
-  put_ilsvrc(folders.source);
+  const Directories directories;
+  put_ilsvrc(directories.source);
   PublishedSet set = must(published_set("imagenet"));
   for (PublishedFile& file : set.files) {
     net::Digester digester(file.kind);
-    const std::string content = must(read_file(folders.source + "/" + file.name));
+    const std::string content = must(read_file(directories.source + "/" + file.name));
     digester.add(std::as_bytes(std::span(content)));
     file.digest = digester.hex();
   }
   std::atomic<bool> stop = true;  // ends the check of a file, and the packing
-  DataGetOptions options = folders.options();
+  DataGetOptions options = directories.options();
   options.stop = &stop;
-  const std::string archive = folders.source + "/ILSVRC2012_img_val.tar";
+  const std::string archive = directories.source + "/ILSVRC2012_img_val.tar";
   const auto failure = [&] { return get_data(set, options, Log::silent()).error().message; };
   CHECK_THAT(failure(), Contains("stopped while it was checked"));
   stop = false;
-  const std::string devkit = folders.source + "/ILSVRC2012_devkit_t12.tar.gz";
+  const std::string devkit = directories.source + "/ILSVRC2012_devkit_t12.tar.gz";
   const std::string content = must(read_file(devkit));
   put_file(devkit, "x");  // the first one: nothing else is looked at
   CHECK_THAT(failure(), Contains("this is not the published file"));
   put_file(devkit, content);
-  // A folder in the place of a record file ends the run after the checks.
-  fs::create_directories(folders.out + "/val.rec.partial");
+  // A directory in the place of a record file ends the run after the checks.
+  fs::create_directories(directories.out + "/val.rec.partial");
   CHECK(!get_data(set, options, Log::silent()));
   stop = true;  // a check would end at once
   CHECK_THAT(failure(), !Contains("checked"));
   fs::last_write_time(archive, fs::last_write_time(archive) + std::chrono::seconds(1));
   CHECK_THAT(failure(), Contains("ILSVRC2012_img_val.tar: stopped while it was checked"));
   stop = false;
-  fs::remove(folders.out + "/val.rec.partial");
+  fs::remove(directories.out + "/val.rec.partial");
   must(get_data(set, options, Log::silent()));
-  CHECK(!fs::exists(folders.out + "/ILSVRC2012_img_val.tar.checked"));
+  CHECK(!fs::exists(directories.out + "/ILSVRC2012_img_val.tar.checked"));
 }
 
 TEST_CASE("archives of ILSVRC12 that do not fit together are refused", "[dataset]") {
   const PublishedSet set = must(published_set("imagenet"));
   const auto refusal = [&](const std::string& name, const std::string& content, bool gzip) {
-    const Folders folders;
-    put_ilsvrc(folders.source);
-    (gzip ? test::write_gzip : put_file)(folders.source + "/" + name, content);
-    DataGetOptions options = folders.options();
+    const Directories directories;
+    put_ilsvrc(directories.source);
+    (gzip ? test::write_gzip : put_file)(directories.source + "/" + name, content);
+    DataGetOptions options = directories.options();
     options.checks = false;
     return get_data(set, options, Log::silent()).error().message;
   };

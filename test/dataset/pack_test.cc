@@ -138,7 +138,7 @@ TEST_CASE("the central square is also cut without resizing", "[data]") {
   CHECK(image.width == 10);
 }
 
-TEST_CASE("pictures of 16 bits are left out and named if JPEG is to keep their colors as stored", "[data]") {
+TEST_CASE("images of 16 bits are left out and named if JPEG is to keep their colors as stored", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 1);
   test::write_bytes(dir.path("deep.png"), test::deep_png({{0x8001, 0x4002}}));
@@ -178,7 +178,7 @@ TEST_CASE("unreadable images are left out; it is an error only if all are unread
   const test::TempDir dir;
   auto entries = write_images(dir, 4);
   entries[1].path = "absent.jpg";
-  test::write_text(dir.path("2.jpg"), "not a picture");
+  test::write_text(dir.path("2.jpg"), "not an image");
   const PackReport report = must(pack_images(entries, dir.path(), dir.path("out.rec"), {}, Log::silent()));
   CHECK(report.packed == 2);
   CHECK(report.skipped == 2);
@@ -190,8 +190,7 @@ TEST_CASE("unreadable images are left out; it is an error only if all are unread
   CHECK(!std::filesystem::exists(dir.path("none.rec")));
 }
 
-TEST_CASE("a fault of the disk that passes is tried again; one that lasts ends the run, and skips no picture",
-          "[data]") {
+TEST_CASE("a fault of the disk that passes is tried again; one that lasts ends the run, and skips no image", "[data]") {
   const test::TempDir dir;
   const auto entries = write_images(dir, 5);
   const std::string bad = dir.path("3.jpg");
@@ -247,7 +246,7 @@ TEST_CASE("values out of range are usage errors", "[data]") {
   CHECK(check(PackOptions()));
 }
 
-TEST_CASE("one slow picture does not change the order, and a stopped run is continued", "[data]") {
+TEST_CASE("one slow image does not change the order, and a stopped run is continued", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 40);
   test::write_bytes(dir.path("5.jpg"), must(encode_image(test::gradient_image(900, 900, 3, 5), ".jpg", 90)));
@@ -279,7 +278,7 @@ TEST_CASE("a record file and its index appear together or not at all", "[data]")
   CHECK(test::read_bytes(dir.path("a.idx")).size() == std::string("5\t0\n6\t12\n").size());
 }
 
-TEST_CASE("a packed folder is a data set", "[data]") {
+TEST_CASE("a packed directory is a data set", "[data]") {
   const test::TempDir dir;
   const auto entries = write_images(dir, 6, 32, 32);
   must(pack_images(entries, dir.path(), dir.path("train.rec"), {}, Log::silent()));

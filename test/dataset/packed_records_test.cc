@@ -45,12 +45,12 @@ PackedFiles files_of(const test::TempDir& dir) {
 }
 
 // In memory, where syncing takes no time.
-std::string quick_folder() {
+std::string quick_directory() {
   return std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
 }
 
 PackedFiles files_of_one_run(int items = kItems) {
-  const test::TempDir dir(quick_folder());
+  const test::TempDir dir(quick_directory());
   PackedRecords records = open_packed(dir);
   must(pack_rest(records, items));
   return files_of(dir);
@@ -76,7 +76,7 @@ TEST_CASE("a run goes on after any number of items, and gives the files of one r
   CHECK(std::string(expected.index.begin(), expected.index.end()).starts_with("100\t0\n101\t20\n103\t40\n"));
   for (int items = 0; items <= kItems; items++) {
     INFO(items);
-    const test::TempDir dir(quick_folder());
+    const test::TempDir dir(quick_directory());
     leave_partial(dir, items);
     CHECK(!std::filesystem::exists(dir.path("a.rec")));
     PackedRecords records = open_packed(dir);
@@ -94,14 +94,14 @@ TEST_CASE("whichever call fails, the next run goes on and gives the files of one
   const PackedFiles expected = files_of_one_run();
   int calls = 0;
   {
-    const test::TempDir dir(quick_folder());
+    const test::TempDir dir(quick_directory());
     PackedRecords records = open_packed(dir, [&](const char*) { return calls++, 0; });
     must(pack_rest(records));
   }
   REQUIRE(calls > 10);
   for (int failing = 0; failing < calls; failing++) {
     INFO(failing);
-    const test::TempDir dir(quick_folder());
+    const test::TempDir dir(quick_directory());
     int call = 0;
     {
       auto records = PackedRecords::open(dir.path("a.rec"), "resize=1", Log::silent(),
@@ -121,12 +121,12 @@ TEST_CASE("files cut at any length are cut back to whole records", "[data]") {
   constexpr int kSmall = 4;
   const PackedFiles expected = files_of_one_run(kSmall);
   for (const char* name : {"a.rec.partial", "a.idx.partial"}) {
-    const test::TempDir whole(quick_folder());
+    const test::TempDir whole(quick_directory());
     leave_partial(whole, kSmall);
     const auto size = std::filesystem::file_size(whole.path(name));
     for (uintmax_t length = 0; length <= size; length++) {
       INFO(name << " of " << length << " bytes");
-      const test::TempDir dir(quick_folder());
+      const test::TempDir dir(quick_directory());
       std::filesystem::copy(whole.path(), dir.path(), std::filesystem::copy_options::recursive);
       std::filesystem::resize_file(dir.path(name), length);
       PackedRecords records = open_packed(dir);

@@ -8,6 +8,7 @@
 #include "support/patience.h"
 
 using namespace dtrain;
+using namespace dtrain::dataset;
 using dtrain::test::must;
 
 namespace {

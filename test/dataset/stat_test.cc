@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/make_images.h"
-#include "images/picture_facts.h"
+#include "images/image_facts.h"
 #include "job/flags/flags.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -32,7 +32,7 @@ void write_mixture(const std::string& path) {
   for (const float label : {0.0f, 1.0f, 2.0f, 0.0f}) add(label, color);
   add(0, encoded_image(40, 10, 1, ".jpg"));
   add(1, encoded_image(5, 6, 3, ".png"));
-  add(1, as_bytes("this is no picture"));
+  add(1, as_bytes("this is no image"));
   add(1, Bytes(color).first(color.size() / 2));
   test::write_bytes(path, file);
 }
@@ -44,12 +44,12 @@ TEST_CASE("data stat counts what a record file has", "[dataset]") {
   write_mixture(dir.path("a.rec"));
   const DataStat stat = must(data_stat({dir.path("a.rec")}, {.threads = 2}, Log::silent()));
   CHECK(stat.files[0].records == 8);
-  CHECK(stat.pictures == 7);  // the header of the JPEG that is cut is sound
+  CHECK(stat.images == 7);  // the header of the JPEG that is cut is sound
   CHECK(stat.labels == std::map<float, int64_t>{{0, 3}, {1, 3}, {2, 1}});
   CHECK(stat.formats == std::map<std::string, int64_t>{{"JPEG, color", 5}, {"JPEG, gray", 1}, {"PNG", 1}});
   CHECK(stat.sizes == std::map<std::pair<int64_t, int64_t>, int64_t>{{{20, 30}, 5}, {{40, 10}, 1}, {{5, 6}, 1}});
   CHECK(stat.broken_count == 1);
-  CHECK_THAT(stat.text(), Contains("labels: 3 different ones from 0 to 2; pictures per label: 1 to 3, median 3") &&
+  CHECK_THAT(stat.text(), Contains("labels: 3 different ones from 0 to 2; images per label: 1 to 3, median 3") &&
                               Contains("shorter edge 5 to 20, median 20") && Contains("broken records: 1"));
   const auto json = nlohmann::json::parse(stat.json());
   CHECK(json["height"]["median"] == 20);
@@ -61,8 +61,8 @@ TEST_CASE("data stat counts what a record file has", "[dataset]") {
   CHECK(decoded.broken[0].offset < decoded.broken[1].offset);
 }
 
-// Large pictures are told by their first bytes alone; the numbers must be the same as if they were read.
-TEST_CASE("data stat finds broken places between records and reads large pictures by their head", "[dataset]") {
+// Large images are told by their first bytes alone; the numbers must be the same as if they were read.
+TEST_CASE("data stat finds broken places between records and reads large images by their head", "[dataset]") {
   const test::TempDir dir;
   auto offsets = test::write_record_file(dir.path("a.rec"), 5, 300, 400, 3, 5);
   auto bytes = test::read_bytes(dir.path("a.rec"));
@@ -70,39 +70,39 @@ TEST_CASE("data stat finds broken places between records and reads large picture
   bytes[static_cast<size_t>(offsets[2])] ^= 1;
   test::write_bytes(dir.path("a.rec"), bytes);
   const DataStat stat = must(data_stat({dir.path("a.rec")}, {.threads = 2}, Log::silent()));
-  CHECK(stat.pictures == 4);
+  CHECK(stat.images == 4);
   CHECK(stat.broken_count == 1);
   CHECK(stat.broken[0].offset == offsets[2]);
   CHECK(stat.sizes == std::map<std::pair<int64_t, int64_t>, int64_t>{{{300, 400}, 4}});
   const DataStat decoded = must(data_stat({dir.path("a.rec")}, {.decodes = true}, Log::silent()));
-  CHECK(decoded.picture_bytes == stat.picture_bytes);
+  CHECK(decoded.image_bytes == stat.image_bytes);
   CHECK(data_stat({dir.path("none.rec")}, {}, Log::silent()).error().code == Code::kNotFound);
   test::write_text(dir.path("b.rec"), "a text");
   CHECK(data_stat({dir.path("b.rec")}, {}, Log::silent()).error().code == Code::kData);
 }
 
-TEST_CASE("a picture's head is cut anywhere and has any bit flipped without harm", "[dataset]") {
+TEST_CASE("an image's head is cut anywhere and has any bit flipped without harm", "[dataset]") {
   const std::vector<uint8_t> jpeg = encoded_image(8, 8, 3, ".jpg");
-  CHECK(must(images::picture_facts(jpeg)).colors == "color");
+  CHECK(must(images::image_facts(jpeg)).colors == "color");
   for (size_t length = 0; length < jpeg.size(); length++) {
-    const auto facts = images::picture_facts(Bytes(jpeg).first(length));
+    const auto facts = images::image_facts(Bytes(jpeg).first(length));
     CHECK((facts || facts.error().code == Code::kData));
   }
   // With an EXIF segment, big-endian, that says 6.
   std::vector<uint8_t> turned = {0xff, 0xd8, 0xff, 0xe1, 0,  34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0,
                                  8,    0,    1,    1,    18, 0,  3,   0,   0,   0,   1, 0, 6,   0,   0, 0,  0, 0, 0};
   turned.insert(turned.end(), jpeg.begin() + 2, jpeg.end());
-  CHECK(must(images::picture_facts(turned)).orientation == 6);
+  CHECK(must(images::image_facts(turned)).orientation == 6);
   for (size_t bit = 0; bit < 8 * 200; bit++) {
     std::vector<uint8_t> flipped = turned;
     flipped[bit / 8] = static_cast<uint8_t>(flipped[bit / 8] ^ 1 << bit % 8);
-    const auto facts = images::picture_facts(flipped);
+    const auto facts = images::image_facts(flipped);
     CHECK((facts || facts.error().code == Code::kData));
   }
 }
 
-// The pictures of the file are 16 x 16 without any change, so the sheet has their pixels.
-TEST_CASE("the sheet has the training pictures, the same for every number of threads", "[dataset]") {
+// The images of the file are 16 x 16 without any change, so the sheet has their pixels.
+TEST_CASE("the sheet has the training images, the same for every number of threads", "[dataset]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("a.rec"), 5, 16, 16, 3, 5);
   job::Flags flags;
@@ -143,10 +143,10 @@ TEST_CASE("the sheet has the order of training with chunks, and any labels", "[d
   const test::TempDir dir;
   std::vector<uint8_t> file;
   for (int i = 0; i < 6; i++) {
-    std::vector<uint8_t> picture = must(images::encode_image(test::gradient_image(8, 8, 3, i), ".jpg", 95));
-    picture.resize(1 << 20);  // decoders ignore what follows the picture
-    must(data::append_record(file,
-                             test::image_payload(static_cast<uint64_t>(i), -0.5F * static_cast<float>(i), picture)));
+    std::vector<uint8_t> image = must(images::encode_image(test::gradient_image(8, 8, 3, i), ".jpg", 95));
+    image.resize(1 << 20);  // decoders ignore what follows the image
+    must(
+        data::append_record(file, test::image_payload(static_cast<uint64_t>(i), -0.5F * static_cast<float>(i), image)));
   }
   test::write_bytes(dir.path("a.rec"), file);
   job::Flags flags;
@@ -159,8 +159,8 @@ TEST_CASE("the sheet has the order of training with chunks, and any labels", "[d
   CHECK(test::read_bytes(dir.path("records.png")) != test::read_bytes(dir.path("chunks.png")));
 }
 
-// The batches of the array are of 64 pictures, so 70 are two of them. Numbers are those of the pixels.
-TEST_CASE("the array has the training pictures, normalized, and not more than there are", "[dataset]") {
+// The batches of the array are of 64 images, so 70 are two of them. Numbers are those of the pixels.
+TEST_CASE("the array has the training images, normalized, and not more than there are", "[dataset]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("a.rec"), 70, 8, 8, 3, 5);
   job::Flags flags;
@@ -176,11 +176,11 @@ TEST_CASE("the array has the training pictures, normalized, and not more than th
   CHECK(header == 128);
   CHECK(std::string(bytes.begin(), bytes.begin() + 128).find("'shape': (70, 3, 8, 8)") != std::string::npos);
   for (const int row : {0, 63, 64, 69}) {
-    const images::Image picture = test::gradient_image(8, 8, 3, row);
+    const images::Image image = test::gradient_image(8, 8, 3, row);
     std::vector<float> numbers(kImage);
     std::memcpy(numbers.data(), bytes.data() + header + row * kImage * sizeof(float), kImage * sizeof(float));
     for (int k = 0; k < 3; k++) {
-      CHECK(numbers[static_cast<size_t>(k) * 64 + 8 + 3] == static_cast<float>(picture.at(1, 3)[2 - k] - 10 * (k + 1)));
+      CHECK(numbers[static_cast<size_t>(k) * 64 + 8 + 3] == static_cast<float>(image.at(1, 3)[2 - k] - 10 * (k + 1)));
     }
   }
   const auto refused = write_array(flags, 1, dir.path("none/a.npy"), Log::silent());

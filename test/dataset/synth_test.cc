@@ -111,14 +111,14 @@ TEST_CASE("data synth makes the same files from the same seed", "[dataset][data]
 TEST_CASE("data synth does not write over a data set", "[dataset][data]") {
   const test::TempDir dir;
   for (const char* name : {"train.rec", "test.rec"}) {
-    const std::string folder = dir.path(name) + "-is-there";
-    std::filesystem::create_directories(folder);
-    must(write_file_atomic(folder + "/" + name, "pictures"));
-    const Result<> made = synthesize({.out = folder, .count = 8}, Log::silent());
+    const std::string directory = dir.path(name) + "-is-there";
+    std::filesystem::create_directories(directory);
+    must(write_file_atomic(directory + "/" + name, "images"));
+    const Result<> made = synthesize({.out = directory, .count = 8}, Log::silent());
     REQUIRE_FALSE(made);
     CHECK(made.error().code == Code::kUsage);
     CHECK_THAT(made.error().text(), Catch::Contains(name) && Catch::Contains("--out"));
-    CHECK(must(read_file(folder + "/" + name)) == "pictures");
+    CHECK(must(read_file(directory + "/" + name)) == "images");
   }
 }
 
@@ -136,8 +136,8 @@ TEST_CASE("data synth refuses numbers out of range", "[dataset][data]") {
 }
 
 // Takes the best test accuracy over epochs and learning rates, which favors the classifier. That it can learn at all is
-// shown on a linear set: the same pictures, each with its label's number in one pixel.
-TEST_CASE("a linear classifier stays below 70 % on the pictures of data synth", "[dataset][data]") {
+// shown on a linear set: the same images, each with its label's number in one pixel.
+TEST_CASE("a linear classifier stays below 70 % on the images of data synth", "[dataset][data]") {
   const test::TempDir dir;
   must(synthesize({.out = dir.path()}, Log::silent()));
   const data::DataSets sets = open_directory(dir.path(), 1.0f / 64);

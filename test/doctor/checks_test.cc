@@ -37,11 +37,11 @@ Facts good_facts(const std::string& name) {
   return facts;
 }
 
-// A machine that launches, and three hosts with a worker and a server each.
+// A host that launches, and three hosts with a worker and a server each.
 Examined good() {
   Examined all;
   all.asked = {.starter = "ssh", .job = true, .perf = true, .workers = 3, .servers = 3, .checkpoints = 11};
-  all.hosts.push_back({.name = "this machine", .is_launcher = true, .is_here = true, .facts = good_facts("here")});
+  all.hosts.push_back({.name = "this host", .is_launcher = true, .is_here = true, .facts = good_facts("here")});
   for (int i = 1; i <= 3; i++) {
     HostReport host{.name = "node" + std::to_string(i), .workers = 1, .servers = 1, .has_first_worker = i == 1};
     host.facts = good_facts(host.name);
@@ -119,7 +119,7 @@ TEST_CASE("what was not asked for is skipped", "[doctor]") {
     CHECK(contains(rows[0].found, "not asked for"));
   }
   CHECK(check_reach(all).empty());
-  // What the machine has is shown without a job, too.
+  // What the host has is shown without a job, too.
   for (const Check check : {check_disk_space, check_memory}) {
     const std::vector<Row> rows = check(all);
     REQUIRE(rows.size() == 1);
@@ -163,9 +163,9 @@ TEST_CASE("the remedy follows from the words of ssh and of the launcher", "[doct
 TEST_CASE("another build fails, or warns if mixed builds are allowed", "[doctor]") {
   Examined all = good();
   facts_of(all, 3).build_id = "1.0-def";
-  check_row(check_build, all, Verdict::kFail, {"node3"}, "1.0-def, but this machine has 1.0-abc", "--sync-dst-dir");
+  check_row(check_build, all, Verdict::kFail, {"node3"}, "1.0-def, but this host has 1.0-abc", "--sync-dst-dir");
   all.asked.allow_mixed_builds = true;
-  check_row(check_build, all, Verdict::kWarn, {"node3"}, "1.0-def", "copy this machine's executable");
+  check_row(check_build, all, Verdict::kWarn, {"node3"}, "1.0-def", "copy this host's executable");
 }
 
 TEST_CASE("a processor that differs warns, and one that lacks what the build needs fails", "[doctor]") {
@@ -204,7 +204,7 @@ TEST_CASE("names that cannot be resolved fail here and warn elsewhere", "[doctor
   all.asked.names_matter = true;
   check_row(check_names, all, Verdict::kFail, {"node1"}, "cannot resolve node2", "add the name to DNS");
   facts_of(all, 0).names[1] = unknown;  // then the others are not blamed
-  check_row(check_names, all, Verdict::kFail, {"this machine"}, "cannot resolve node2", "correct the host file");
+  check_row(check_names, all, Verdict::kFail, {"this host"}, "cannot resolve node2", "correct the host file");
 }
 
 TEST_CASE("a name that means different hosts warns; a loopback address of the own name does not", "[doctor]") {
@@ -225,7 +225,7 @@ TEST_CASE("a wrong interface, and a loopback address among hosts, fail", "[docto
   check_row(check_interface, all, Verdict::kFail, {"node2"}, "other hosts cannot reach", "-i NAME");
 }
 
-TEST_CASE("a loopback address is right where every line of the host file is this machine", "[doctor]") {
+TEST_CASE("a loopback address is right where every line of the host file is this host", "[doctor]") {
   Examined all = good();
   for (HostReport& host : all.hosts) {
     host.is_here = true;
@@ -247,7 +247,7 @@ TEST_CASE("a blocked port names both ends, or the host that is cut off from many
   Examined outward = good();  // node1 reaches nobody
   for (Contact& contact : outward.hosts[1].contacts) contact.error = "cannot connect to x: Connection refused";
   check_row(check_ports, outward, Verdict::kFail, {"node1"},
-            "no connection from it to this machine, node2 and node3: Connection refused", "the firewall of the target");
+            "no connection from it to this host, node2 and node3: Connection refused", "the firewall of the target");
 }
 
 TEST_CASE("a host without a free port in the range fails, and so does one that tells nothing", "[doctor]") {
@@ -261,10 +261,10 @@ TEST_CASE("a host without a free port in the range fails, and so does one that t
 
 TEST_CASE("a clock that is wrong warns, and fails from five minutes on", "[doctor]") {
   Examined all = good();
-  all.hosts[2].contacts[0].clock_ahead_s = -2.5;  // this machine's clock is behind node2's
-  check_row(check_clock, all, Verdict::kWarn, {"node2"}, "its clock is 2.5 s ahead of this machine's", "NTP");
+  all.hosts[2].contacts[0].clock_ahead_s = -2.5;  // this host's clock is behind node2's
+  check_row(check_clock, all, Verdict::kWarn, {"node2"}, "its clock is 2.5 s ahead of this host's", "NTP");
   all.hosts[2].contacts[0].clock_ahead_s = 3600;
-  check_row(check_clock, all, Verdict::kFail, {"node2"}, "3.6e+03 s behind this machine's", "timedatectl set-ntp true");
+  check_row(check_clock, all, Verdict::kFail, {"node2"}, "3.6e+03 s behind this host's", "timedatectl set-ntp true");
 }
 
 TEST_CASE("GPUs, driver, CUDA and NCCL fail or warn one by one", "[doctor]") {
@@ -295,7 +295,7 @@ TEST_CASE("a run directory that cannot be written fails, and one that is not sha
   CHECK(check_run_directory(all)[0].verdict == Verdict::kPass);
   CHECK(contains(check_run_directory(all)[0].found, "not shared: checkpoints stay on the host of worker 0"));
   all.asked.resumes = true;
-  check_row(check_run_directory, all, Verdict::kWarn, {"node3"}, "not the one of this machine", "shared file system");
+  check_row(check_run_directory, all, Verdict::kWarn, {"node3"}, "not the one of this host", "shared file system");
 }
 
 TEST_CASE("disk space is compared with the checkpoints of worker 0", "[doctor]") {
@@ -364,7 +364,7 @@ TEST_CASE("slow paths, disks and decoders warn", "[doctor]") {
   check_row(check_disk_speed, all, Verdict::kWarn, {"node2"}, "writes 10 MB/s, usually 500 MB/s",
             "checkpoints take longer");
   facts_of(all, 3).speeds.decode = 100;
-  check_row(check_decode_speed, all, Verdict::kWarn, {"node3"}, "100 pictures/s, usually 1000", "--data-nthreads");
+  check_row(check_decode_speed, all, Verdict::kWarn, {"node3"}, "100 images/s, usually 1000", "--data-nthreads");
 }
 
 TEST_CASE("findings are grouped, the worst first", "[doctor]") {
@@ -392,7 +392,7 @@ TEST_CASE("the table of a hundred hosts stays short", "[doctor]") {
   INFO(text);
   CHECK(contains(text, "ssh            pass     100 hosts"));
   CHECK(contains(text, "build          fail     node40, node41 and 18 others"));
-  CHECK(contains(text, "remedy: copy this machine's executable"));
+  CHECK(contains(text, "remedy: copy this host's executable"));
   CHECK(std::count(text.begin(), text.end(), '\n') < 32);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);

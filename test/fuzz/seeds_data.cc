@@ -10,7 +10,7 @@ using namespace dtrain::data;
 
 namespace {
 
-// Record files and indexes of images whose pictures are a few letters.
+// Record files and indexes of images whose images are a few letters.
 std::string record_file(const std::vector<std::string>& payloads) {
   std::vector<uint8_t> file;
   for (const std::string& payload : payloads) {

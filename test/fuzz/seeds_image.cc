@@ -1,7 +1,7 @@
 #include "fuzz/targets.h"
 #include "images/image.h"
 #include "images/make_jpeg.h"
-#include "images/raw_picture.h"
+#include "images/raw_image.h"
 
 namespace dtrain::fuzz {
 
@@ -23,7 +23,7 @@ std::string encoded(const std::string& extension, int channels) {
 }
 
 std::string raw(int channels) {
-  return text_of(images::make_raw_picture(small_image(channels)).value());
+  return text_of(images::make_raw_image(small_image(channels)).value());
 }
 
 std::string jpeg_of(const test::JpegKind& kind) {

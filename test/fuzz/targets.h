@@ -33,7 +33,7 @@ bool read_list_bytes(std::string_view bytes);
 // and columns say.
 bool read_pickle_bytes(std::string_view bytes);
 
-// A picture of any format. If it is decoded as a whole, a window of it is decoded too, to the same pixels, whatever the
+// An image of any format. If it is decoded as a whole, a window of it is decoded too, to the same pixels, whatever the
 // decoder has read before.
 bool read_image_bytes(std::string_view bytes);
 
@@ -59,7 +59,7 @@ std::string indexed_records();
 
 // A fuzzer's input.
 struct Target {
-  const char* name;  // of the folder with its finds, for example "symbol"
+  const char* name;  // of the directory with its finds, for example "symbol"
   bool (*read)(std::string_view bytes);
   // Small inputs, which a fuzzer starts from.
   std::vector<std::string> (*seeds)();

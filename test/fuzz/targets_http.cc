@@ -47,7 +47,7 @@ void check_headers(const HttpRequest& request) {
   const std::string_view host = request.header("host");
   DT_CHECK(
       !names_loopback(host) || host.starts_with("localhost") || host.starts_with("127.") || host.starts_with("[::1]"),
-      "'{}' names this machine", host);
+      "'{}' names this host", host);
 }
 
 // What is served.

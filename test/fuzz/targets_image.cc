@@ -14,11 +14,11 @@ using namespace dtrain::images;
 
 namespace {
 
-// Larger pictures are only opened. Up to a hundred scans of each are decoded several times for one input, which the
-// sanitizers slow down; the memory that large pictures may take is tested in test/data/hostile_test.cc.
+// Larger images are only opened. Up to a hundred scans of each are decoded several times for one input, which the
+// sanitizers slow down; the memory that large images may take is tested in test/data/hostile_test.cc.
 constexpr int64_t kFuzzedPixelsMax = 1 << 17;
 
-// A part of the picture that depends on nothing but the bytes, so that an input fails again.
+// A part of the image that depends on nothing but the bytes, so that an input fails again.
 Window drawn_window(std::string_view bytes, const ImageSize& size) {
   RandomStream random(crc32c(std::as_bytes(std::span(bytes))), Use::kTest);
   Window window;
@@ -34,7 +34,7 @@ void check_part(const Image& whole, const Image& image, const Window& part, cons
                image.pixels.size() == size_t{1} * image.height * image.width * image.channels,
            "the part has another size than its pixels");
   DT_CHECK(part.y >= 0 && part.x >= 0 && part.y + part.height <= whole.height && part.x + part.width <= whole.width,
-           "the part is not in the picture");
+           "the part is not in the image");
   DT_CHECK(part.y <= wanted.y && part.x <= wanted.x && part.y + part.height >= wanted.y + wanted.height &&
                part.x + part.width >= wanted.x + wanted.width,
            "the part is smaller than the window");
@@ -42,12 +42,12 @@ void check_part(const Image& whole, const Image& image, const Window& part, cons
     const uint8_t* const row = whole.at(y, wanted.x);
     const auto bytes = static_cast<ptrdiff_t>(wanted.width) * whole.channels;
     DT_CHECK(std::equal(row, row + bytes, image.at(y - part.y, wanted.x - part.x)),
-             "row {} of the window at {}, {} of {} x {} differs from the whole picture", y, wanted.y, wanted.x,
+             "row {} of the window at {}, {} of {} x {} differs from the whole image", y, wanted.y, wanted.x,
              wanted.height, wanted.width);
   }
 }
 
-// A decoder that has read another picture.
+// A decoder that has read another image.
 ImageDecoder used_decoder() {
   static const std::vector<std::string> seeds = image_seeds();
   ImageDecoder decoder;
@@ -67,33 +67,33 @@ void compare_with_libjpeg_turbo(std::string_view bytes, int channels) {
   BaselineJpeg decoder;
   Image whole, part;
   const Window wanted = drawn_window(bytes, size);
-  const bool is_decoded = decoder.read(*header, whole_picture(size), channels, whole);
+  const bool is_decoded = decoder.read(*header, whole_image(size), channels, whole);
   const bool is_part_decoded = decoder.read(*header, wanted, channels, part);
   const std::optional<Image> expected = turbo.pixels(channels);
   if (!is_decoded) return;
-  DT_CHECK(expected, "libjpeg-turbo does not decode the picture");
+  DT_CHECK(expected, "libjpeg-turbo does not decode the image");
   DT_CHECK(whole.pixels == expected->pixels, "the pixels are not those of libjpeg-turbo");
-  DT_CHECK(is_part_decoded, "a part of the picture is refused");
+  DT_CHECK(is_part_decoded, "a part of the image is refused");
   check_part(*expected, part, wanted, wanted);
 }
 
-// Decodes the whole picture, and a part of it with another decoder.
+// Decodes the whole image, and a part of it with another decoder.
 bool decode_and_compare(std::string_view bytes, int channels) {
   const Bytes file = as_bytes(bytes);
   ImageDecoder decoder;
   const Result<ImageSize> size = decoder.open(file, channels);
   if (!size) return refused(size.error());
-  DT_CHECK(size->height >= 1 && size->width >= 1, "the picture has {} x {} pixels", size->height, size->width);
+  DT_CHECK(size->height >= 1 && size->width >= 1, "the image has {} x {} pixels", size->height, size->width);
   if (size->height * size->width > kFuzzedPixelsMax) return false;
   Image whole, part;
   if (const Result<> decoded = decoder.decode(file, channels, whole); !decoded) return refused(decoded.error());
   DT_CHECK(whole.height == size->height && whole.width == size->width && whole.channels == channels,
-           "the picture has {} x {} x {} pixels, and its header says {} x {}", whole.height, whole.width,
-           whole.channels, size->height, size->width);
+           "the image has {} x {} x {} pixels, and its header says {} x {}", whole.height, whole.width, whole.channels,
+           size->height, size->width);
   const Window wanted = drawn_window(bytes, *size);
   ImageDecoder other = used_decoder();
   const Result<ImageSize> again = other.open(file, channels);
-  DT_CHECK(again && *again == *size, "the picture is opened with another size");
+  DT_CHECK(again && *again == *size, "the image is opened with another size");
   const Result<Window> read = other.read(wanted, part);
   DT_CHECK(read, "a window is refused: {}", read.error().text());
   check_part(whole, part, *read, wanted);

@@ -29,7 +29,7 @@ struct Check {
   [[nodiscard]] std::string path(const std::string& name = kName + ".json") const { return dir.path("a/" + name); }
   [[nodiscard]] Ended run(std::vector<std::string> words) const {
     words.insert(words.begin(), DTRAIN_GPU_CHECK);
-    for (const char* folder : {"a", "b"}) words.insert(words.end(), {"--results", dir.path(folder)});
+    for (const char* directory : {"a", "b"}) words.insert(words.end(), {"--results", dir.path(directory)});
     words.insert(words.end(), {"--commit", "0123456789abcdef", "--driver", "1.2"});
     return test::run(words, {.deadline_s = 100, .directory = {}, .environment = {}});
   }
@@ -53,7 +53,7 @@ struct Check {
 
 }  // namespace
 
-TEST_CASE("gpu-check writes its results into every folder, and a table", "[gpu]") {
+TEST_CASE("gpu-check writes its results into every directory, and a table", "[gpu]") {
   const Check check;
   const Ended end = check.run({"ops", "--only", kRelu});
   INFO(end.output);
@@ -90,7 +90,7 @@ TEST_CASE("gpu-check continues an interrupted run", "[gpu]") {
     REQUIRE(check.run({"ops", "--only", kRelu, "--again"}).code == 0);
     CHECK(check.part("ops", kRelu).value("text", "") == "");
   }
-  SECTION("from whichever folder has the report") {
+  SECTION("from whichever directory has the report") {
     REQUIRE(std::rename(check.path().c_str(), check.dir.path("b/" + kName + ".json").c_str()) == 0);
     REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
     CHECK(check.part("ops", kRelu)["text"] == "kept");

@@ -24,22 +24,22 @@ std::unique_ptr<Machine> machine() {
 }
 
 // A light row on a dark background; its height is the class.
-Pictures rows(int64_t count) {
-  Pictures pictures{.shape = {1, 32, 32}, .pixels = {}, .labels = {}};
+LabeledImages rows(int64_t count) {
+  LabeledImages images{.shape = {1, 32, 32}, .pixels = {}, .labels = {}};
   RandomStream random(1, Use::kTest);
   for (int64_t i = 0; i < count; i++) {
-    pictures.labels.push_back(static_cast<uint8_t>(i % 10));
+    images.labels.push_back(static_cast<uint8_t>(i % 10));
     for (int64_t pixel = 0; pixel < 32 * 32; pixel++) {
       const bool light = (pixel / 32 - 4) / 2 == i % 10;
-      pictures.pixels.push_back(static_cast<uint8_t>((light ? 150 : 0) + random.below(100)));
+      images.pixels.push_back(static_cast<uint8_t>((light ? 150 : 0) + random.below(100)));
     }
   }
-  return pictures;
+  return images;
 }
 
 }  // namespace
 
-TEST_CASE("a network learns pictures with its weights on the device", "[gpu]") {
+TEST_CASE("a network learns images with its weights on the device", "[gpu]") {
   const Lesson lesson{.network = "mlp", .batch = 10, .epochs = 6, .rate = 0.05, .scale = 1.0F / 255};
   const auto emulated = machine();
   for (const Type type : {Type::kFloat32, Type::kFloat16}) {
@@ -85,29 +85,29 @@ TEST_CASE("parts of a stage have unique names", "[gpu]") {
   }
 }
 
-TEST_CASE("pictures are read back as they were written, or refused", "[gpu]") {
+TEST_CASE("images are read back as they were written, or refused", "[gpu]") {
   const TempDir dir;
-  const Pictures pictures = rows(3);
-  must(write_pictures(dir.path(), "rows", pictures));
-  const Pictures read = must(read_pictures(dir.path(), "rows"));
-  CHECK(read.shape == pictures.shape);
-  CHECK(read.pixels == pictures.pixels);
-  CHECK(read.labels == pictures.labels);
+  const LabeledImages images = rows(3);
+  must(write_images(dir.path(), "rows", images));
+  const LabeledImages read = must(read_images(dir.path(), "rows"));
+  CHECK(read.shape == images.shape);
+  CHECK(read.pixels == images.pixels);
+  CHECK(read.labels == images.labels);
   std::vector<float> centre(28 * 28);
   read.read(1, 28, 28, 10, 2, centre.data());
-  CHECK(centre[0] == 2 * (static_cast<float>(pictures.pixels[32 * 32 + 2 * 32 + 2]) - 10));
+  CHECK(centre[0] == 2 * (static_cast<float>(images.pixels[32 * 32 + 2 * 32 + 2]) - 10));
 
   for (const char* file : {"rows-images.idx", "rows-labels.idx"}) {
     const std::string whole = must(read_file(dir.path(file)));
     for (size_t length = 0; length < std::min<size_t>(whole.size(), 40); length++) {
       must(write_file_atomic(dir.path(file), whole.substr(0, length)));
-      CHECK_FALSE(read_pictures(dir.path(), "rows"));
+      CHECK_FALSE(read_images(dir.path(), "rows"));
     }
     for (size_t byte = 0; byte < 20; byte++) {
       std::string flipped = whole;
       flipped[byte % whole.size()] = static_cast<char>(~flipped[byte % whole.size()]);
       must(write_file_atomic(dir.path(file), flipped));
-      CHECK_FALSE(read_pictures(dir.path(), "rows"));
+      CHECK_FALSE(read_images(dir.path(), "rows"));
     }
     must(write_file_atomic(dir.path(file), whole));
   }

@@ -14,17 +14,17 @@ constexpr int64_t kLessonClasses = 10;
 // A batch in the host's memory.
 class Slate {
  public:
-  Slate(const Lesson& lesson, const Pictures& pictures)
+  Slate(const Lesson& lesson, const LabeledImages& images)
       : lesson_(lesson),
-        pictures_(pictures),
-        elements_(static_cast<size_t>(pictures.shape[0] * lesson.height * lesson.width)),
+        images_(images),
+        elements_(static_cast<size_t>(images.shape[0] * lesson.height * lesson.width)),
         data_(static_cast<size_t>(lesson.batch) * elements_),
         labels_(static_cast<size_t>(lesson.batch)) {}
 
   exec::Batch fill(std::span<const int64_t> indices) {
     for (size_t i = 0; i < labels_.size(); i++) {
-      pictures_.read(indices[i], lesson_.height, lesson_.width, lesson_.mean, lesson_.scale, &data_[i * elements_]);
-      labels_[i] = pictures_.labels[static_cast<size_t>(indices[i])];
+      images_.read(indices[i], lesson_.height, lesson_.width, lesson_.mean, lesson_.scale, &data_[i * elements_]);
+      labels_[i] = images_.labels[static_cast<size_t>(indices[i])];
     }
     return exec::Batch::of(data_, labels_);
   }
@@ -42,17 +42,17 @@ class Slate {
 
  private:
   const Lesson& lesson_;
-  const Pictures& pictures_;
+  const LabeledImages& images_;
   size_t elements_;
   std::vector<float> data_, labels_;
 };
 
 // The share of right answers over the batches of an epoch. Calls `work` for each batch.
 template <class Work>
-Result<double> epoch(const Lesson& lesson, const Pictures& pictures, uint64_t number, Slate& slate, Work&& work) {
+Result<double> epoch(const Lesson& lesson, const LabeledImages& images, uint64_t number, Slate& slate, Work&& work) {
   RandomStream random(1, Use::kShuffle, number);
-  const std::vector<int64_t> order = permutation(pictures.count(), random);
-  const int64_t batches = pictures.count() / lesson.batch;
+  const std::vector<int64_t> order = permutation(images.count(), random);
+  const int64_t batches = images.count() / lesson.batch;
   int64_t right = 0;
   for (int64_t b = 0; b < batches; b++) {
     const exec::Batch batch = slate.fill(std::span(order).subspan(static_cast<size_t>(b * lesson.batch)));
@@ -64,20 +64,21 @@ Result<double> epoch(const Lesson& lesson, const Pictures& pictures, uint64_t nu
 
 }  // namespace
 
-Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictures& pictures, exec::Options options) {
+Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const LabeledImages& images,
+                       exec::Options options) {
   options.batch_size = lesson.batch;
-  options.inputs = {{.shape = {pictures.shape[0], lesson.height, lesson.width}}};
+  options.inputs = {{.shape = {images.shape[0], lesson.height, lesson.width}}};
   DT_TRY(
       const graph::Graph graph,
       graph::build_model({.network = lesson.network, .num_classes = kLessonClasses, .image = options.inputs[0].shape}));
   DT_TRY(const auto learner,
          Learner::create(backend, {.graph = graph, .options = options, .optimizer = lesson.optimizer}));
-  Slate slate(lesson, pictures);
+  Slate slate(lesson, images);
   using Answers = Result<std::span<const float>>;
   Progress progress;
   for (int e = 0; e < lesson.epochs; e++) {
     DT_TRY(const double accuracy,
-           epoch(lesson, pictures, static_cast<uint64_t>(e), slate, [&](const auto& batch) -> Answers {
+           epoch(lesson, images, static_cast<uint64_t>(e), slate, [&](const auto& batch) -> Answers {
              DT_TRY_VOID(learner->stage(batch));
              DT_TRY_VOID(learner->step(lesson.rate));
              return learner->executor().result(0);
@@ -87,7 +88,7 @@ Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictu
   options.purpose = exec::Options::Purpose::kInference;
   options.parameters_on_device = true;  // they are the learner's
   DT_TRY(const auto inference, backend.compile(graph, options, &learner->executor()));
-  DT_TRY(progress.inference_accuracy, epoch(lesson, pictures, 0, slate, [&](const auto& batch) -> Answers {
+  DT_TRY(progress.inference_accuracy, epoch(lesson, images, 0, slate, [&](const auto& batch) -> Answers {
            DT_TRY_VOID(inference->forward(batch, exec::no_wait));
            return inference->result(0);
          }));

@@ -1,14 +1,14 @@
-// A network learns real pictures up to a given accuracy.
+// A network learns real images up to a given accuracy.
 #pragma once
 
+#include "images.h"
 #include "learner.h"
-#include "pictures.h"
 
 namespace dtrain::gpu {
 
 struct Lesson {
   std::string network;
-  int64_t height = 28, width = 28;  // the central part of the pictures
+  int64_t height = 28, width = 28;  // the central part of the images
   int64_t batch = 64;
   int epochs = 1;
   double rate = 0.05;
@@ -26,7 +26,8 @@ struct Progress {
 
 // `options` needs the type and the threads; the rest is filled in from the lesson. Batches are drawn anew in each epoch
 // from the seed 1. The last images of an epoch are left out if they do not fill a batch.
-Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictures& pictures, exec::Options options);
+Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const LabeledImages& images,
+                       exec::Options options);
 
 // The lessons of the stage train.
 Lesson mnist_lesson();

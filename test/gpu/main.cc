@@ -26,7 +26,7 @@ constexpr const char* kUsage = R"(usage: gpu_check COMMAND --results DIR [--resu
   table                         prints the report
   --results DIR       where the report is: read from the first that has it, written to all
   --commit HASH       whose program this is; --driver VERSION the device's
-  --data DIR          pictures for train;  --plans FILE   where cuDNN's plans are kept
+  --data DIR          images for train;  --plans FILE   where cuDNN's plans are kept
   --seconds N         no part of the stage begins later (360);  --part-seconds N   a longer one hangs (120)
   --threads N         for the reference, in nets (all cores)
   --only TEXT         parts with this in their names

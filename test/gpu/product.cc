@@ -10,9 +10,9 @@
 #include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/models/models.h"
+#include "images.h"
 #include "kvstore/worker/device_store.h"
 #include "modes.h"
-#include "pictures.h"
 #include "role/setup/device_loader.h"
 #include "steps.h"
 #include "telemetry/registry.h"
@@ -68,8 +68,8 @@ Result<PixelStep> pixel_step(exec::DeviceModule& module, const Mode& mode) {
 // MNIST's digits, or patterns in which each class has its own bright block.
 class Digits final : public data::Dataset {
  public:
-  explicit Digits(Pictures pictures) : pictures_(std::move(pictures)) {}
-  [[nodiscard]] int64_t size() const override { return pictures_.count(); }
+  explicit Digits(LabeledImages images) : images_(std::move(images)) {}
+  [[nodiscard]] int64_t size() const override { return images_.count(); }
   [[nodiscard]] const Shape& image() const override { return kImage; }
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override { return normalisation_; }
   Result<> load(int64_t index, RandomStream&, std::span<float> out, std::span<float> labels) const override {
@@ -86,38 +86,38 @@ class Digits final : public data::Dataset {
   }
 
  private:
-  [[nodiscard]] float label(int64_t index) const { return pictures_.labels[static_cast<size_t>(index)]; }
+  [[nodiscard]] float label(int64_t index) const { return images_.labels[static_cast<size_t>(index)]; }
   [[nodiscard]] std::span<const uint8_t> pixels_of(int64_t index) const {
     const auto each = static_cast<size_t>(element_count(kImage));
-    return std::span(pictures_.pixels).subspan(static_cast<size_t>(index) * each, each);
+    return std::span(images_.pixels).subspan(static_cast<size_t>(index) * each, each);
   }
 
-  Pictures pictures_;
+  LabeledImages images_;
   std::shared_ptr<const Normalisation> normalisation_ =
       std::make_shared<Normalisation>(kImage, std::vector<float>{0}, std::vector<float>{1.0F / 255}, nullptr);
 };
 
-Pictures drawn_patterns(int64_t count) {
+LabeledImages drawn_patterns(int64_t count) {
   RandomStream random(1, Use::kSynthetic);
-  Pictures pictures{.shape = kImage, .pixels = {}, .labels = {}};
+  LabeledImages images{.shape = kImage, .pixels = {}, .labels = {}};
   for (int64_t i = 0; i < count; i++) {
     const int64_t label = i % kClasses, top = label / 5 * 14, left = label % 5 * 5;
-    pictures.labels.push_back(static_cast<uint8_t>(label));
+    images.labels.push_back(static_cast<uint8_t>(label));
     for (int64_t y = 0; y < kImage[1]; y++) {
       for (int64_t x = 0; x < kImage[2]; x++) {
         const bool bright = y / 14 * 14 == top && left <= x && x < left + 8;
-        pictures.pixels.push_back(static_cast<uint8_t>(random.below(128) + (bright ? 100 : 0)));
+        images.pixels.push_back(static_cast<uint8_t>(random.below(128) + (bright ? 100 : 0)));
       }
     }
   }
-  return pictures;
+  return images;
 }
 
 // The objects around a Trainer, created as dtrain does for one GPU.
 class Training {
  public:
-  static Result<std::unique_ptr<Training>> create(exec::DeviceModule& module, Product product, Pictures pictures) {
-    std::unique_ptr<Training> training(new Training(std::move(product), std::move(pictures)));
+  static Result<std::unique_ptr<Training>> create(exec::DeviceModule& module, Product product, LabeledImages images) {
+    std::unique_ptr<Training> training(new Training(std::move(product), std::move(images)));
     DT_TRY_VOID(training->build(module));
     return training;
   }
@@ -152,8 +152,8 @@ class Training {
   }
 
  private:
-  Training(Product product, Pictures pictures)
-      : product_(std::move(product)), data_(std::make_shared<Digits>(std::move(pictures))) {}
+  Training(Product product, LabeledImages images)
+      : product_(std::move(product)), data_(std::make_shared<Digits>(std::move(images))) {}
   [[nodiscard]] uint64_t batch() const { return static_cast<uint64_t>(product_.batch); }
   [[nodiscard]] int64_t batches() const { return data_->size() / product_.batch; }
   [[nodiscard]] uint64_t samples() const { return static_cast<uint64_t>(batches()) * batch(); }
@@ -236,13 +236,13 @@ Result<Outcome> step_from_pixels(Machine& machine) {
 
 Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, const Product& product) {
   DT_TRY(const auto module, role::load_devices(machine.module_path()));
-  Pictures pictures;
+  LabeledImages images;
   if (settings.data.empty()) {
-    pictures = drawn_patterns(product.patterns);
+    images = drawn_patterns(product.patterns);
   } else {
-    DT_TRY(pictures, read_pictures(settings.data, "mnist"));
+    DT_TRY(images, read_images(settings.data, "mnist"));
   }
-  DT_TRY(const auto training, Training::create(*module, product, std::move(pictures)));
+  DT_TRY(const auto training, Training::create(*module, product, std::move(images)));
   DT_TRY(const telemetry::Snapshot metrics, training->run());
   using telemetry::Metric;
   const double accuracy = value_of(metrics, Metric::kRunValidationAccuracy).value_or(0);

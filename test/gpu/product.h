@@ -13,7 +13,7 @@ namespace dtrain::gpu {
 // floats that the pixels stand for; in float32 and float16.
 Result<Outcome> step_from_pixels(Machine& machine);
 // Trains some epochs in float16 with the trainer, the module's devices and optimizer, the loader's batches of pixels
-// and a dynamic loss scale: on the digits in the folder with pictures or, without a folder, on generated patterns.
+// and a dynamic loss scale: on the digits in the directory with images or, without a directory, on generated patterns.
 struct Product {
   std::string network = "lenet";
   int64_t batch = 64, epochs = 2;

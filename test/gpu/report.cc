@@ -106,7 +106,7 @@ Result<Json> read_report(const std::string& stem, const Identity& identity) {
 }
 
 // The rename makes the change atomic for readers. No fsync: there are hundreds of parts, and a machine that loses power
-// loses the folder as well.
+// loses the directory as well.
 Result<> replace_file(const std::string& path, const std::string& content) {
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::binary);
@@ -131,23 +131,23 @@ std::string report_name(const Identity& identity) {
                      changed ? "-changed" : "");
 }
 
-Report::Report(std::vector<std::string> folders, std::string name, Json content)
-    : folders_(std::move(folders)), name_(std::move(name)), content_(std::move(content)) {}
+Report::Report(std::vector<std::string> directories, std::string name, Json content)
+    : directories_(std::move(directories)), name_(std::move(name)), content_(std::move(content)) {}
 
 Report::Report(Report&& other) noexcept
-    : folders_(std::move(other.folders_)), name_(std::move(other.name_)), content_(std::move(other.content_)) {}
+    : directories_(std::move(other.directories_)), name_(std::move(other.name_)), content_(std::move(other.content_)) {}
 
-Result<Report> Report::open(std::vector<std::string> folders, const Identity& identity) {
+Result<Report> Report::open(std::vector<std::string> directories, const Identity& identity) {
   const std::string name = report_name(identity);
   Json content;
-  for (const std::string& folder : folders) {
-    DT_TRY_VOID(make_directories(folder));
+  for (const std::string& directory : directories) {
+    DT_TRY_VOID(make_directories(directory));
     if (content.is_null()) {
-      DT_TRY(content, read_report(folder + "/" + name, identity));
+      DT_TRY(content, read_report(directory + "/" + name, identity));
     }
   }
   if (content.is_null()) content = empty_report(identity);
-  Report report(std::move(folders), name, std::move(content));
+  Report report(std::move(directories), name, std::move(content));
   DT_TRY_VOID(report.save());
   return report;
 }
@@ -263,9 +263,9 @@ Json Report::json() const {
 
 Result<> Report::save() const {
   const std::string text = content_.dump(1) + "\n", table = table_of(content_);
-  for (const std::string& folder : folders_) {
-    DT_TRY_VOID(replace_file(folder + "/" + name_ + ".json", text));
-    DT_TRY_VOID(replace_file(folder + "/" + name_ + ".txt", table));
+  for (const std::string& directory : directories_) {
+    DT_TRY_VOID(replace_file(directory + "/" + name_ + ".json", text));
+    DT_TRY_VOID(replace_file(directory + "/" + name_ + ".txt", table));
   }
   return {};
 }

@@ -36,10 +36,10 @@ std::string report_name(const Identity& identity);
 // Thread-safe.
 class Report {
  public:
-  // Reads NAME.json from the first folder that has one for this device, driver and commit. Writes NAME.json and
-  // NAME.txt to all folders and creates missing ones. A file of this name that is not a report, or is that of another
-  // driver or library, is renamed to NAME.until-DATE.json. Code::kData: a folder cannot be written to.
-  static Result<Report> open(std::vector<std::string> folders, const Identity& identity);
+  // Reads NAME.json from the first directory that has one for this device, driver and commit. Writes NAME.json and
+  // NAME.txt to all directories and creates missing ones. A file of this name that is not a report, or is that of
+  // another driver or library, is renamed to NAME.until-DATE.json. Code::kData: a directory cannot be written to.
+  static Result<Report> open(std::vector<std::string> directories, const Identity& identity);
   Report(Report&& other) noexcept;
 
   // The status of a part; "" if it was never begun.
@@ -66,13 +66,13 @@ class Report {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  Report(std::vector<std::string> folders, std::string name, Json content);
+  Report(std::vector<std::string> directories, std::string name, Json content);
   Json* part_of(const std::string& stage, const std::string& part);
   const Json* find(const std::string& stage, const std::string& part) const;
   Result<> save() const;
 
   mutable std::mutex mutex_;
-  std::vector<std::string> folders_;
+  std::vector<std::string> directories_;
   std::string name_;
   Json content_;
 };

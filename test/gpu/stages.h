@@ -20,7 +20,7 @@ std::vector<Part> ops_parts(Machine& machine);
 std::vector<Part> small_parts(Machine& machine);
 // Every network, those that are cheapest for the reference first: node by node, and three steps of SGD.
 std::vector<Part> nets_parts(Machine& machine);
-// The speed of the large networks in float16; two networks that learn real pictures; then the other types.
+// The speed of the large networks in float16; two networks that learn real images; then the other types.
 std::vector<Part> train_parts(Machine& machine, const Settings& settings);
 // Images/s of a ResNet with 50 layers in float16, batch 256.
 Part rate_part(Machine& machine, const std::string& network);

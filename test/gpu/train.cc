@@ -8,14 +8,14 @@ namespace dtrain::gpu {
 
 namespace {
 
-Result<Outcome> teach(Machine& machine, const Settings& settings, const std::string& pictures_name,
-                      const Lesson& lesson, const Mode& mode) {
-  if (settings.data.empty()) return fail(Code::kNotFound, "no folder with pictures: --data");
-  DT_TRY(const Pictures pictures, read_pictures(settings.data, pictures_name));
+Result<Outcome> teach(Machine& machine, const Settings& settings, const std::string& images_name, const Lesson& lesson,
+                      const Mode& mode) {
+  if (settings.data.empty()) return fail(Code::kNotFound, "no directory with images: --data");
+  DT_TRY(const LabeledImages images, read_images(settings.data, images_name));
   machine.use();
   exec::Options options;
   options.threads = settings.threads;
-  DT_TRY(const Progress progress, learn(machine.backend(), lesson, pictures, mode.options(options)));
+  DT_TRY(const Progress progress, learn(machine.backend(), lesson, images, mode.options(options)));
   const double training = progress.training_accuracy.back();
   const Json numbers = {{"training_accuracy", progress.training_accuracy},
                         {"inference_accuracy", progress.inference_accuracy},
@@ -28,10 +28,10 @@ Result<Outcome> teach(Machine& machine, const Settings& settings, const std::str
   return learned ? passed(text, numbers) : failed(text, numbers);
 }
 
-Part teach_part(Machine& machine, const Settings& settings, const std::string& pictures, const Lesson& lesson,
+Part teach_part(Machine& machine, const Settings& settings, const std::string& images, const Lesson& lesson,
                 const Mode& mode) {
-  return {fmt::format("{} learns {} in {}", lesson.network, pictures, mode.name),
-          [&machine, settings, pictures, lesson, mode] { return teach(machine, settings, pictures, lesson, mode); }};
+  return {fmt::format("{} learns {} in {}", lesson.network, images, mode.name),
+          [&machine, settings, images, lesson, mode] { return teach(machine, settings, images, lesson, mode); }};
 }
 
 struct Race {

@@ -2,7 +2,7 @@
 """Tests that the test scripts fail whenever a suite did not run as it should: scripts/dev/report-tests with made-up logs,
 scripts/test with fake builds, scripts/dev/check-tidy without time, and the other style checks with broken files.
 
-    harness_test.py SCRIPTS      SCRIPTS: the folder scripts; the last line is "N passed, N failed"
+    harness_test.py SCRIPTS      SCRIPTS: the directory scripts; the last line is "N passed, N failed"
 """
 import json
 import os
@@ -15,7 +15,7 @@ import tempfile
 SCRIPTS = pathlib.Path(sys.argv[1]).resolve()
 PASSED_3 = "All tests passed (7 assertions in 3 test cases)\n"
 
-# Replaces Meson: makes a build folder, lists the tests of a suite, writes a log. FAKE names a folder: if it has a file
+# Replaces Meson: makes a build directory, lists the tests of a suite, writes a log. FAKE names a directory: if it has a file
 # `setup`, meson setup fails; `names` lists the tests; `log` is the log of a run, which writes none if the file is missing;
 # `tests` is what meson knows of tests and targets. `run` gets the names of the tests of the last run.
 FAKE_MESON = """#!/bin/bash
@@ -44,7 +44,7 @@ FAKE_NINJA = """#!/bin/bash
 
 
 class Skip(Exception):
-    """Why a test cannot run on this machine."""
+    """Why a test cannot run on this host."""
 
 
 def needs(program):
@@ -57,7 +57,7 @@ def entry(name="base", result="OK", text=PASSED_3, **more):
 
 
 class Tree:
-    """A folder with the scripts, the files of test/expected and a fake build, but without the project."""
+    """A directory with the scripts, the files of test/expected and a fake build, but without the project."""
 
     def __init__(self):
         self.holder = tempfile.TemporaryDirectory(prefix="dtrain harness ")  # a path with blanks
@@ -267,7 +267,7 @@ def test_each_check_of_the_style_is_a_test():
         assert "a.cc: ugly" in ended.stderr and "tired" in ended.stderr
 
 
-def test_the_folder_with_data_may_be_relative():
+def test_the_directory_with_data_may_be_relative():
     with Tree() as tree:
         tree.write("fake/log", entry())
         tree.write("data/mnist", "")
@@ -276,7 +276,7 @@ def test_the_folder_with_data_may_be_relative():
         assert last_line(tree.run("scripts/test", "fast", DTRAIN_TEST_DATA="data")) == "3 passed, 0 failed"
         assert (tree.path / "fake/data").read_text() == str((tree.path / "data").resolve())
         ended = tree.run("scripts/test", "fast", DTRAIN_TEST_DATA="dtaa")
-        assert ended.returncode == 1 and "DTRAIN_TEST_DATA=dtaa is not a folder" in ended.stderr
+        assert ended.returncode == 1 and "DTRAIN_TEST_DATA=dtaa is not a directory" in ended.stderr
 
 
 def with_rooms(tree):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests what scripts/setup and scripts/quickstart do to a system, with made-up packages, services and releases.
 
-    setup_test.py SCRIPTS      SCRIPTS: the folder scripts; the last line is "N passed, N failed"
+    setup_test.py SCRIPTS      SCRIPTS: the directory scripts; the last line is "N passed, N failed"
 """
 import os
 import pathlib
@@ -55,7 +55,7 @@ echo "policy $?" >>"$FAKE/calls"
 
 
 class System:
-    """A root folder with a release and two services, and a copy of the scripts."""
+    """A root directory with a release and two services, and a copy of the scripts."""
 
     def __init__(self, release="12", user="0"):
         self.holder = tempfile.TemporaryDirectory(prefix="dtrain setup ")  # a path with blanks
@@ -160,7 +160,7 @@ def test_an_ordinary_user_needs_sudo():
         (system.path / "bin/sudo").unlink()
         system.write("fake/installed", "g++\n")
         system.write("fake/calls", "")
-        # Without the folders in which the real one may be.
+        # Without the directories in which the real one may be.
         for tool in ("bash", "env", "dirname", "grep", "cat", "sed"):
             (system.path / "bin" / tool).symlink_to(shutil.which(tool))
         assert system.run("scripts/setup", "--build", PATH=f"{system.path}/bin") == 1

@@ -31,10 +31,10 @@ std::vector<float> augment(const AugmentOptions& options, const Image& image, ui
   Augmenter::Scratch scratch;
   const auto elements = static_cast<size_t>(element_count(options.image));
   std::vector<float> out(elements), normalised(elements);
-  WholePicture picture(image);
-  must(augmenter.apply(picture, random, scratch, out));
+  WholeImage whole(image);
+  must(augmenter.apply(whole, random, scratch, out));
   std::vector<uint8_t> pixels(elements);
-  const std::vector<uint8_t> mirrored = {must(augmenter.crop(picture, random_of_crop, scratch, pixels))};
+  const std::vector<uint8_t> mirrored = {must(augmenter.crop(whole, random_of_crop, scratch, pixels))};
   augmenter.normalisation()->apply(pixels, mirrored, normalised);
   CHECK(std::memcmp(out.data(), normalised.data(), elements * sizeof(float)) == 0);
   CHECK(random.below(1 << 30) == random_of_crop.below(1 << 30));
@@ -117,7 +117,7 @@ TEST_CASE("a border is filled before the crop", "[images]") {
 }
 
 // 200 x 150 becomes 224 x 168, then 298 x 224.
-TEST_CASE("a picture smaller than the crop is enlarged, rows first", "[images]") {
+TEST_CASE("an image smaller than the crop is enlarged, rows first", "[images]") {
   const Image small = test::gradient_image(200, 150, 3, 1);
   Image first, second;
   must(resize_image(small, 224, 168, first));
@@ -127,18 +127,18 @@ TEST_CASE("a picture smaller than the crop is enlarged, rows first", "[images]")
   CHECK(augment(plain({1, 4, 4}), test::position_image(1, 1, 1)) == std::vector<float>(16, 0.0f));
 }
 
-TEST_CASE("a picture that cannot become the crop is an error", "[images]") {
+TEST_CASE("an image that cannot become the crop is an error", "[images]") {
   RandomStream random(1, Use::kTest);
   Augmenter::Scratch scratch;
   std::vector<float> out(3 * 224 * 224);
   const Augmenter augmenter(plain({3, 224, 224}));
   for (const Image& image : {test::gradient_image(1, 20000, 3, 1), test::gradient_image(300, 300, 1, 1)}) {
-    WholePicture picture(image);
-    CHECK(augmenter.apply(picture, random, scratch, out).error().code == Code::kData);
+    WholeImage whole(image);
+    CHECK(augmenter.apply(whole, random, scratch, out).error().code == Code::kData);
   }
 }
 
-// augment() compares both ways. The pictures are larger than the crop, of its size, and too small in both directions.
+// augment() compares both ways. The images are larger than the crop, of its size, and too small in both directions.
 TEST_CASE("pixels become the same numbers as the augmenter's, with all options", "[images]") {
   for (const int channels : {1, 3, 4}) {
     AugmentOptions options = plain({channels, 9, 7});
@@ -177,12 +177,12 @@ TEST_CASE("a crop of pixels is not mirrored, but says whether it should be", "[i
   Augmenter::Scratch scratch;
   std::vector<uint8_t> pixels(6);
   const Augmenter augmenter(options);
-  WholePicture picture(image);
-  CHECK(must(augmenter.crop(picture, random, scratch, pixels)));
+  WholeImage whole(image);
+  CHECK(must(augmenter.crop(whole, random, scratch, pixels)));
   CHECK(pixels == image.pixels);
   const Image gray = test::gradient_image(9, 9, 1, 1);
-  WholePicture gray_picture(gray);
-  CHECK(augmenter.crop(gray_picture, random, scratch, pixels).error().code == Code::kData);
+  WholeImage gray_image(gray);
+  CHECK(augmenter.crop(gray_image, random, scratch, pixels).error().code == Code::kData);
 }
 
 // Only the crop's colors count, not those around it; and the mirror is drawn after the colors.
@@ -198,7 +198,7 @@ TEST_CASE("colors are distorted only in the crop, before mirroring", "[images]")
   CHECK(augment(options, image, 3) != expected);
 }
 
-TEST_CASE("pixels and numbers agree under every distortion of pictures", "[images]") {
+TEST_CASE("pixels and numbers agree under every distortion of images", "[images]") {
   AugmentOptions options = plain({3, 24, 20});
   options.distortion = {.interpolation = Interpolation::kRandom,
                         .resize = 30,
@@ -218,7 +218,7 @@ TEST_CASE("pixels and numbers agree under every distortion of pictures", "[image
 }
 
 // (pixel - mean) * contrast * scale / std + illumination * scale / std.
-TEST_CASE("contrast and illumination change all numbers of a picture alike, and make no pixels", "[images]") {
+TEST_CASE("contrast and illumination change all numbers of an image alike, and make no pixels", "[images]") {
   AugmentOptions options = plain({3, 1, 2});
   options.mean = {10, 20, 30};
   options.std = {1, 2, 4};
@@ -233,14 +233,14 @@ TEST_CASE("contrast and illumination change all numbers of a picture alike, and 
   for (uint64_t seed = 1; seed <= 20; seed++) {
     RandomStream random(seed, Use::kTest), same(seed, Use::kTest);
     std::vector<float> out(6);
-    WholePicture picture(image);
-    must(augmenter.apply(picture, random, scratch, out));
+    WholeImage whole(image);
+    must(augmenter.apply(whole, random, scratch, out));
     const double c = 1 + same.uniform(-0.5, 0.5), i = same.uniform(-8, 8);
     const double plain[6] = {60, 0, 40. / 2, 0, 20. / 4, 0}, std[3] = {1, 2, 4};
     for (size_t k = 0; k < 6; k++) CHECK(out[k] == Approx(plain[k] * c + i / std[k / 2]).margin(1e-4));
   }
   RandomStream random(1, Use::kTest);
   std::vector<uint8_t> pixels(6);
-  WholePicture picture(image);
-  CHECK_THROWS_AS(augmenter.crop(picture, random, scratch, pixels), CheckFailed);
+  WholeImage whole(image);
+  CHECK_THROWS_AS(augmenter.crop(whole, random, scratch, pixels), CheckFailed);
 }

@@ -26,7 +26,7 @@ struct BaselineKind {
   int noise = 60;
 };
 
-// A smooth picture with noise. No noise gives blocks of one number.
+// A smooth image with noise. No noise gives blocks of one number.
 std::vector<uint8_t> encode_kind(const BaselineKind& kind, uint32_t seed) {
   const auto set_up = [&](jpeg_compress_struct& info) {
     jpeg_set_quality(&info, kind.quality, TRUE);
@@ -59,7 +59,7 @@ bool is_part_of(const Image& part, const Window& at, const Image& whole) {
   return true;
 }
 
-// Decodes the whole picture and parts of it, in color and gray.
+// Decodes the whole image and parts of it, in color and gray.
 void check_kind(const BaselineKind& kind, uint32_t seed, BaselineJpeg& ours) {
   const std::vector<uint8_t> file = encode_kind(kind, seed);
   LibjpegTurbo turbo(file);
@@ -72,7 +72,7 @@ void check_kind(const BaselineKind& kind, uint32_t seed, BaselineJpeg& ours) {
     LibjpegTurbo again(file);
     const std::optional<Image> expected = again.pixels(channels);
     REQUIRE(expected);
-    std::vector<Window> windows = {whole_picture(expected->size())};
+    std::vector<Window> windows = {whole_image(expected->size())};
     std::mt19937 random(seed);
     const auto below = [&](int end) { return static_cast<int>(random() % static_cast<uint32_t>(end)); };
     for (int i = 0; i < 8; i++) {
@@ -111,8 +111,8 @@ TEST_CASE("ordinary JPEGs have the pixels of libjpeg-turbo, whole and in parts",
 
 // With restart markers, parts are decoded from the last marker above them that is at the beginning of a row of MCUs:
 // every row, every second one, every third marker of which three are in two rows, and never before the end of the
-// picture.
-TEST_CASE("parts of JPEGs with restart markers have the pixels of the whole picture, at every place", "[images]") {
+// image.
+TEST_CASE("parts of JPEGs with restart markers have the pixels of the whole image, at every place", "[images]") {
   if (is_skipped()) return;
   BaselineJpeg ours;
   Image part;
@@ -168,7 +168,7 @@ TEST_CASE("JPEGs whose restart markers are not in order are left to libjpeg-turb
     std::vector<uint8_t> other(good);
     other[places[marker] + 1] ^= 1;
     CHECK_FALSE(reads(other));
-    other[places[marker] + 1] = 0xd9;  // the end of the picture
+    other[places[marker] + 1] = 0xd9;  // the end of the image
     CHECK_FALSE(reads(other));
     other[places[marker] + 1] = 0xff;
     CHECK_FALSE(reads(other));
@@ -205,7 +205,7 @@ TEST_CASE("damage above the last restart marker before a part does not matter to
     const bool reads = ours.read(*header, last_rows, 3, part);
     if (is_above && reads) {
       REQUIRE(is_part_of(part, last_rows, *whole));
-      refused_whole += ours.read(*header, whole_picture(whole->size()), 3, part) ? 0 : 1;
+      refused_whole += ours.read(*header, whole_image(whole->size()), 3, part) ? 0 : 1;
     } else if (reads) {
       LibjpegTurbo again(bad);
       const std::optional<Image> expected = again.pixels(3);
@@ -226,7 +226,7 @@ TEST_CASE("damaged JPEGs have the pixels of libjpeg-turbo, or are left to it", "
     LibjpegTurbo turbo(file);
     const auto header = turbo.header();
     if (!header || header->height > 100 || header->width > 100) return;
-    if (!ours.read(*header, whole_picture({header->height, header->width}), 3, image)) {
+    if (!ours.read(*header, whole_image({header->height, header->width}), 3, image)) {
       refused++;
       return;
     }

@@ -27,9 +27,9 @@ int between(int least, int most, RandomStream& random) {
 
 }  // namespace
 
-// OpenCV resizes the whole picture; a window of the result is made here from the part of the picture that it needs,
+// OpenCV resizes the whole image; a window of the result is made here from the part of the image that it needs,
 // which lies in an image of its own, so that a read beyond it is seen by AddressSanitizer.
-TEST_CASE("rows of any part of a resized picture are those of OpenCV", "[images]") {
+TEST_CASE("rows of any part of a resized image are those of OpenCV", "[images]") {
   BilinearMemory memory;
   for (uint64_t seed = 1; seed <= 400; seed++) {
     RandomStream random(seed, Use::kTest);
@@ -57,7 +57,7 @@ TEST_CASE("rows of any part of a resized picture are those of OpenCV", "[images]
       std::memcpy(part.at(y, 0), image.at(needed.y + y, needed.x), static_cast<size_t>(part.width) * channels);
     }
     part.pixels.shrink_to_fit();
-    const PictureView view{
+    const ImageView view{
         .image = &part, .height = image.height, .width = image.width, .top = needed.y, .left = needed.x};
     BilinearRows rows(view, to, wanted, memory);
     for (int y = 0; y < height; y++) {

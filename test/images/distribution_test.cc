@@ -154,7 +154,7 @@ TEST_CASE("random crops lie at every position with the same probability", "[imag
   CHECK(positions.fit());
 }
 
-// The picture is so large that every shape fits.
+// The image is so large that every shape fits.
 TEST_CASE("crops by area have a uniform area, aspect and position", "[images]") {
   const Range aspect = GENERATE(Range{0.75, 4.0 / 3}, Range{0.5, 1}, Range{1.2, 1.5});
   const Distortion distortion{.aspect = aspect, .random_resized_crop = true, .area = {0.08, 0.4}};
@@ -269,7 +269,7 @@ TEST_CASE("shear, angle, scale and aspect are uniform and independent", "[images
   units.check();
 }
 
-TEST_CASE("scaled pictures keep their edges within the bounds", "[images]") {
+TEST_CASE("scaled images keep their edges within the bounds", "[images]") {
   const Distortion distortion{.scale = {0.1, 3}, .img_size_min = 300, .img_size_max = 1500};
   Cells sizes({(400.0 / 1200 - 0.1) / 2.9 - (300.0 / 1200 - 0.1) / 2.9, 1 - (100.0 / 1200) / 2.9});
   for (uint64_t record = 0; record < 2000; record++) {

@@ -17,7 +17,7 @@ using dtrain::test::must;
 
 namespace {
 
-// A picture whose channel 0 is x and channel 1 is y, both halved if that is needed to fit into 8 bits.
+// An image whose channel 0 is x and channel 1 is y, both halved if that is needed to fit into 8 bits.
 Image coordinates(int height, int width) {
   Image image;
   image.resize(height, width, 3);
@@ -46,12 +46,12 @@ ImageSize size_after(ImageSize size, const GeometryStep& step) {
 }
 
 // Gives only the part that was asked for, and a few rows and columns more.
-class PartialPicture : public OpenPicture {
+class PartialImage : public OpenImage {
  public:
-  explicit PartialPicture(const Image& whole) : whole_(whole) {}
+  explicit PartialImage(const Image& whole) : whole_(whole) {}
   [[nodiscard]] ImageSize size() const override { return {whole_.height, whole_.width}; }
   [[nodiscard]] int channels() const override { return whole_.channels; }
-  Result<PicturePart> pixels(const Window& wanted) override {
+  Result<ImagePart> pixels(const Window& wanted) override {
     Window given = wanted;
     if (given.x > 0) given = {given.y, given.x - 1, given.height, given.width + 1};
     if (given.y + given.height < whole_.height) given.height++;
@@ -59,7 +59,7 @@ class PartialPicture : public OpenPicture {
     const size_t row_bytes = static_cast<size_t>(given.width) * static_cast<size_t>(whole_.channels);
     for (int y = 0; y < given.height; y++) std::memcpy(part_.at(y, 0), whole_.at(given.y + y, given.x), row_bytes);
     pixels_given = given.height * given.width;
-    return PicturePart{&part_, given};
+    return ImagePart{&part_, given};
   }
 
   int pixels_given = 0;
@@ -70,11 +70,11 @@ class PartialPicture : public OpenPicture {
 };
 
 Image carried_out(const std::vector<GeometryStep>& steps, const Image& image) {
-  PictureMemory memory;
-  WholePicture picture(image);
+  ImageMemory memory;
+  WholeImage whole(image);
   ImageSize size{image.height, image.width};
   for (const GeometryStep& step : steps) size = size_after(size, step);
-  CropRows rows = must(make_crop(steps, picture, memory));
+  CropRows rows = must(make_crop(steps, whole, memory));
   Image out;
   out.resize(static_cast<int>(size.height), static_cast<int>(size.width), image.channels);
   for (int y = 0; y < out.height; y++)
@@ -92,7 +92,7 @@ Image transformed(const Distortion& distortion, const Image& image, uint64_t see
   return carried_out(steps, image);
 }
 
-// Applies the distortion and returns the crop as a picture.
+// Applies the distortion and returns the crop as an image.
 Image cropped(const Distortion& distortion, int height, int width, const Image& image, uint64_t seed = 1) {
   RandomStream random(seed, Use::kTest);
   return carried_out(must(draw_augmentation(distortion, {image.height, image.width}, {height, width}, random)).geometry,
@@ -126,8 +126,8 @@ TEST_CASE("resizing gives the shorter edge the requested length, larger or small
   CHECK(transformed({.resize = 20}, same).pixels == same.pixels);
 }
 
-// Input 224: 256 or less stays, as do pictures that are just large enough.
-TEST_CASE("a picture is fitted to the crop: reduced if it is much larger, enlarged if it is smaller", "[images]") {
+// Input 224: 256 or less stays, as do images that are just large enough.
+TEST_CASE("an image is fitted to the crop: reduced if it is much larger, enlarged if it is smaller", "[images]") {
   const auto fitted = [](ImageSize from, ImageSize crop) {
     const FirstResize resize = first_resize(kFitCrop, Interpolation::kBilinear, from, crop);
     return fmt::format("{} x {} {}", resize.size.height, resize.size.width,
@@ -148,7 +148,7 @@ TEST_CASE("a picture is fitted to the crop: reduced if it is much larger, enlarg
   CHECK(fitted({64, 300}, {32, 100}) == "37 x 173 area");  // a crop that is no square
   CHECK(fitted({300, 64}, {32, 100}) == "468 x 100 bilinear");
   CHECK(fitted({1, 1}, usual) == "224 x 224 bilinear");
-  // Fitting a fitted picture changes nothing: a cache keeps it so.
+  // Fitting a fitted image changes nothing: a cache keeps it so.
   for (int64_t height = 1; height < 600; height += 37) {
     for (int64_t width = 1; width < 600; width += 41) {
       const ImageSize once = first_resize(kFitCrop, Interpolation::kBilinear, {height, width}, {32, 100}).size;
@@ -196,7 +196,7 @@ TEST_CASE("the affine map is that of the formula", "[images]") {
   CHECK(affine_map({3, 1}, {.scale = 0.1f}, {}).width == 1);  // no canvas is empty
 }
 
-// A rotation by 90 degrees about the center moves (x, y) to (y, N - x): column 0 leaves the picture, and row 0 is
+// A rotation by 90 degrees about the center moves (x, y) to (y, N - x): column 0 leaves the image, and row 0 is
 // empty.
 TEST_CASE("a rotation by a right angle moves whole pixels", "[images]") {
   const Image image = test::position_image(5, 5, 1);
@@ -208,7 +208,7 @@ TEST_CASE("a rotation by a right angle moves whole pixels", "[images]") {
   CHECK(transformed({.rotate = 90, .fill_value = 9}, image, 2).pixels == turned.pixels);
 }
 
-// Compares every inner pixel of the result with the plain inverse map, on a picture whose values are linear in x and y.
+// Compares every inner pixel of the result with the plain inverse map, on an image whose values are linear in x and y.
 TEST_CASE("an affine step takes each pixel from where the map says", "[images]") {
   const Image image = coordinates(120, 150);
   const Distortion distortion{.rotate_max = 10, .shear_max = 0.1, .scale = {0.7, 1.3}, .aspect = {0.75, 1.25}};
@@ -278,7 +278,7 @@ TEST_CASE("a crop by area has the requested area and aspect", "[images]") {
   CHECK(largest > 0.8);
 }
 
-TEST_CASE("a picture that no random shape fits is cropped in the center", "[images]") {
+TEST_CASE("an image that no random shape fits is cropped in the center", "[images]") {
   const Image image = coordinates(4, 200);
   const Distortion distortion{.aspect = {0.9, 1.1}, .random_resized_crop = true, .area = {0.5, 1}};
   const Image crop = cropped(distortion, 4, 4, image);
@@ -312,7 +312,7 @@ TEST_CASE("a square crop has an edge in the range, and is in the center unless i
 }
 
 // Sizes that real data sets do not have. The result must be a crop or an error that blames the data.
-TEST_CASE("for every size of a picture a step succeeds or returns an error", "[images]") {
+TEST_CASE("for every size of an image a step succeeds or returns an error", "[images]") {
   const std::vector<std::pair<int, int>> sizes = {{1, 1},      {1, 2},      {2, 1},      {3, 5},   {1, 1000},
                                                   {1000, 1},   {7, 300},    {300, 7},    {28, 28}, {1, 100000},
                                                   {200000, 1}, {20, 33000}, {33000, 15}, {64, 64}};
@@ -338,12 +338,12 @@ TEST_CASE("for every size of a picture a step succeeds or returns an error", "[i
           CHECK(augmentation.error().code == (too_small ? Code::kUsage : Code::kData));
           continue;
         }
-        PictureMemory memory;
-        WholePicture picture(image);
+        ImageMemory memory;
+        WholeImage whole(image);
         ImageSize size{height, width};
         for (const GeometryStep& step : augmentation->geometry) size = size_after(size, step);
         CHECK(size == ImageSize{28, 20});
-        Result<CropRows> rows = make_crop(augmentation->geometry, picture, memory);
+        Result<CropRows> rows = make_crop(augmentation->geometry, whole, memory);
         if (!rows) CHECK(rows.error().code == Code::kData);
         // Reads all pixels, so that AddressSanitizer sees them.
         for (int y = 0; rows && y < 28; y++) CHECK(std::vector<uint8_t>(rows->row(y), rows->row(y) + 60).size() == 60);
@@ -352,8 +352,8 @@ TEST_CASE("for every size of a picture a step succeeds or returns an error", "[i
   }
 }
 
-// With the whole picture in memory each step is made as it is; a part of it must give the same crop.
-TEST_CASE("the part of a picture that an augmentation needs gives the same crop as the whole picture", "[images]") {
+// With the whole image in memory each step is made as it is; a part of it must give the same crop.
+TEST_CASE("the part of an image that an augmentation needs gives the same crop as the whole image", "[images]") {
   const std::vector<Distortion> distortions = {
       {.random_crop = true},
       {.resize = 50},
@@ -371,9 +371,9 @@ TEST_CASE("the part of a picture that an augmentation needs gives the same crop 
         INFO("distortion " << &distortion - distortions.data() << ", " << channels << " channels, seed " << seed);
         RandomStream random(seed, Use::kTest);
         const Augmentation augmentation = must(draw_augmentation(distortion, {83, 121}, {28, 20}, random));
-        PictureMemory memory, memory_of_part;
-        WholePicture whole(image);
-        PartialPicture part(image);
+        ImageMemory memory, memory_of_part;
+        WholeImage whole(image);
+        PartialImage part(image);
         CropRows expected = must(make_crop(augmentation.geometry, whole, memory));
         CropRows rows = must(make_crop(augmentation.geometry, part, memory_of_part));
         for (int y = 0; y < 28; y++) {

@@ -6,9 +6,9 @@
 #include <iostream>
 
 #include "data/make_images.h"
+#include "images/image_header.h"
 #include "images/make_jpeg.h"
 #include "images/opencv_codec.h"
-#include "images/picture_header.h"
 #include "support/catch.h"
 #include "support/must.h"
 
@@ -46,7 +46,7 @@ TEST_CASE("JPEGs decode to the same pixels as OpenCV's, in color and in gray", "
 }
 
 // All sizes of blocks: OpenCV halves the colors of both edges, and make_jpeg keeps them.
-TEST_CASE("a part of a picture has the pixels of the whole picture", "[images]") {
+TEST_CASE("a part of an image has the pixels of the whole image", "[images]") {
   std::vector<std::vector<uint8_t>> files = {must(encode_image(test::gradient_image(70, 131, 3, 1), ".jpg", 80)),
                                              must(encode_image(test::gradient_image(70, 131, 1, 1), ".jpg", 80)),
                                              must(encode_image(test::gradient_image(70, 131, 3, 1), ".png", 95)),
@@ -136,8 +136,8 @@ TEST_CASE("a JPEG that ends early is an error, and the decoder can be used again
 }
 
 // Most flips change a coefficient, which cannot be detected. No flip may cause a crash, a hang, or the allocation of a
-// huge picture.
-TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[images]") {
+// huge image.
+TEST_CASE("a JPEG with any bit flipped is an image or an error", "[images]") {
   const auto jpeg = must(encode_image(test::gradient_image(12, 12, 3, 1), ".jpg", 50));
   ImageDecoder decoder;
   Image decoded;
@@ -149,10 +149,10 @@ TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[images]") {
     if (!result) refused++;
   }
   CHECK(refused > 100);
-  CHECK(decoded.pixels.capacity() < static_cast<size_t>(kPicturePixelsMax) * 3 + 1);
+  CHECK(decoded.pixels.capacity() < static_cast<size_t>(kImagePixelsMax) * 3 + 1);
 }
 
-TEST_CASE("a PNG truncated or damaged is a picture or an error", "[images]") {
+TEST_CASE("a PNG truncated or damaged is an image or an error", "[images]") {
   const auto png = must(encode_image(test::gradient_image(6, 6, 3, 1), ".png", 95));
   ImageDecoder decoder;
   Image decoded;
@@ -209,7 +209,7 @@ TEST_CASE("the central square leaves out as much on both sides, an odd row at th
 TEST_CASE("photographs decode to the same pixels as OpenCV's", "[images]") {
   const char* root = std::getenv("DTRAIN_TEST_DATA");
   if (root == nullptr) {
-    std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";
+    std::cout << "skipped: DTRAIN_TEST_DATA does not name the directory of the real data\n";
     return;
   }
   // A tar file: 512 bytes of header with the size in octal, then the file, filled up to 512.

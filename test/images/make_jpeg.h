@@ -59,7 +59,7 @@ std::vector<uint8_t> encode_jpeg(int height, int width, J_COLOR_SPACE from, cons
   return file;
 }
 
-// Makes a JPEG of a smooth picture.
+// Makes a JPEG of a smooth image.
 inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kind) {
   const std::vector<jpeg_scan_info> scans = scan_for_each_coefficient();
   const auto set_up = [&](jpeg_compress_struct& info) {
@@ -79,7 +79,7 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
   });
 }
 
-// Changes the picture size in the JPEG's header.
+// Changes the image size in the JPEG's header.
 inline void announce_size(std::vector<uint8_t>& jpeg, int height, int width) {
   for (size_t i = 0; i + 9 < jpeg.size(); i++) {
     if (jpeg[i] != 0xff || (jpeg[i + 1] != 0xc0 && jpeg[i + 1] != 0xc2)) continue;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kEdge = 96;
 
-// Made by test/bench/peers/mxnet_batches.py --golden, with MXNet 1.9.1: of each picture height, width, seed and the
+// Made by test/bench/peers/mxnet_batches.py --golden, with MXNet 1.9.1: of each image height, width, seed and the
 // edge that the shorter edge is resized to (0: none), then red, green and blue of nine places.
 constexpr const char* kOfMxnet = R"(
 120 160 1 0
@@ -36,16 +36,16 @@ constexpr const char* kOfMxnet = R"(
  141.062 177.188 222.188 216.188 161.375 206.5 200.5 145.625 190.875
 )";
 
-// What training without augmentation makes of the picture.
+// What training without augmentation makes of the image.
 std::vector<float> batch_row(int height, int width, int seed, int resize) {
   AugmentOptions options{.image = {3, kEdge, kEdge}, .mean = {0, 0, 0}, .std = {1, 1, 1}};
   options.distortion.resize = resize;
   const Image image = test::gradient_image(height, width, 3, seed);
-  WholePicture picture(image);
+  WholeImage whole(image);
   RandomStream random(1, Use::kTest);
   Augmenter::Scratch scratch;
   std::vector<float> out(size_t{3} * kEdge * kEdge);
-  must(Augmenter(options).apply(picture, random, scratch, out));
+  must(Augmenter(options).apply(whole, random, scratch, out));
   return out;
 }
 
@@ -58,7 +58,7 @@ float mean_of_square(const std::vector<float>& image, int k, int y, int x) {
 }  // namespace
 
 // A place is the mean of 4 x 4 numbers. A crop that is off by one pixel differs by four or more.
-TEST_CASE("without augmentation, pictures become the numbers that MXNet makes of them", "[images]") {
+TEST_CASE("without augmentation, images become the numbers that MXNet makes of them", "[images]") {
   std::istringstream words(kOfMxnet);
   int cases = 0;
   for (int height = 0, width = 0, seed = 0, resize = 0; words >> height >> width >> seed >> resize; cases++) {

@@ -7,8 +7,8 @@
 #include <opencv2/imgcodecs.hpp>
 
 #include "data/make_images.h"
+#include "images/image_header.h"
 #include "images/opencv_codec.h"
-#include "images/picture_header.h"
 #include "support/catch.h"
 #include "support/must.h"
 

@@ -128,7 +128,7 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   // A host has the GPUs of all its lines.
   CHECK(gpus(assigned("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
   CHECK(gpus(assigned("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
-  // A different port means a different machine.
+  // A different port means a different host.
   CHECK(gpus(assigned("a:2201 gpus=0\na:2202 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
   CHECK(assigned("a gpus=0\n", 3, 1).servers[2].gpus.empty());
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));

@@ -12,7 +12,7 @@ namespace dtrain::job {
 using Catch::Contains;
 using test::TempDir;
 
-TEST_CASE("a network's file has a name that depends on its bytes and not on its folder", "[job]") {
+TEST_CASE("a network's file has a name that depends on its bytes and not on its directory", "[job]") {
   CHECK(network_of_file("a/net-symbol.json", "x") == network_of_file("net-symbol.json", "x"));
   CHECK(network_of_file("net-symbol.json", "x") != network_of_file("net-symbol.json", "y"));
   CHECK(network_label(network_of_file("a/b/net-symbol.json", "x")) == "net");

@@ -22,21 +22,21 @@ const std::map<std::string, std::string> kDifferent = {
     {"num-examples", "the scripts say 60000 for CIFAR-10; dtrain counts the records of the files"},
     {"kv-store", "dist_sync with -n, device without"},
     {"gpus", "dtrain takes the GPUs that there are"},
-    {"data-dir", "a folder of the author's machine, or the data set's"},
+    {"data-dir", "a directory of the author's host, or the data set's"},
     {"data-train", "downloaded by the script"},
     {"data-val", "downloaded by the script"},
-    {"train-dataset", "train.rec and val.rec are found in the data folder"},
-    {"val-dataset", "train.rec and val.rec are found in the data folder"},
+    {"train-dataset", "train.rec and val.rec are found in the data directory"},
+    {"val-dataset", "train.rec and val.rec are found in the data directory"},
     {"log-dir", "a run has a directory of its own"},
     {"log-file", "relative to log-dir"},
     {"hostname", "dtrain asks the host"},
-    {"list-dir", "the folder of a list that dtrain does not need"},
+    {"list-dir", "the directory of a list that dtrain does not need"},
     {"data-nthreads", "dtrain divides the cores among the processes of a host"},
     {"savemodel", "dtrain saves every epoch, so that a job that was stopped can be resumed"},
     {"workspace", "dtrain plans its memory itself"},
     {"model-load-epoch", "only with --retrain"},
     {"staleness", "only dist_ssync has one"},
-    {"dataset", "says where the author's machine has the data"},
+    {"dataset", "says where the author's host has the data"},
 };
 
 std::string text_of(const Json& value) {
@@ -91,10 +91,10 @@ TEST_CASE("presets have the values of their scripts, flag by flag", "[job]") {
   }
 }
 
-TEST_CASE("a preset's paths are in the data folder, and flags go before a preset's values", "[job]") {
+TEST_CASE("a preset's paths are in the data directory, and flags go before a preset's values", "[job]") {
   const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
   REQUIRE(mnist);
-  CHECK(mnist->flags.data.data_dir == "data/mnist");  // the default folder of the preset's data set
+  CHECK(mnist->flags.data.data_dir == "data/mnist");  // the default directory of the preset's data set
   const Flags cifar = parsed({"--preset", "mxnet-g-cifar10", "--lr", ".1", "--lr-factor", ".94"});
   CHECK(cifar.data.data_dir == "data/some");
   CHECK(cifar.data.mean_img == "data/some/mean.bin");

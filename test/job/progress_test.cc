@@ -63,9 +63,9 @@ TEST_CASE("the machine-readable progress line is parsed back unchanged", "[job]"
                           .worker_count = 40,
                           .workers = {{.step = 6, .samples_per_s = 30.5, .wait_data_share = 0.25, .rank = 3},
                                       {.step = 7, .data_stage = DataStage::kDecode, .validated = 0.5, .rank = 12}}};
-  const auto back = parse_progress(machine_line(progress));
+  const auto back = parse_progress(host_line(progress));
   REQUIRE(back);
-  CHECK(machine_line(*back) == machine_line(progress));
+  CHECK(host_line(*back) == host_line(progress));
   CHECK(back->step == 7);
   CHECK(back->eta_s == 80);
   CHECK(back->checkpoint_s == 1.5);
@@ -110,5 +110,5 @@ TEST_CASE("of many workers the slowest ones are shown", "[job]") {
   REQUIRE(progress.workers.size() == Progress::kWorkersMax);
   CHECK(progress.workers.front().rank == 84);
   CHECK(progress.workers.back().rank == 99);
-  CHECK(live_progress(*parse_progress(machine_line(progress))).details.back() == "... and 84 faster workers");
+  CHECK(live_progress(*parse_progress(host_line(progress))).details.back() == "... and 84 faster workers");
 }

@@ -64,7 +64,8 @@ TEST_CASE("asynchronous workers lose no update and end with the same model", "[k
   }
 }
 
-// A trace (--trace-events) of a job on a lossy network is replayed with fresh machines and compared byte for byte.
+// A trace (--trace-events) of a job on a lossy network is replayed with fresh state machines and compared byte for
+// byte.
 TEST_CASE("the trace of a shard can be replayed", "[kvstore][schemes]") {
   const TempDir dir;
   for (const sync::Policy& policy : {sync::bsp(4), sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {

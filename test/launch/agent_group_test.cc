@@ -1,5 +1,5 @@
 // Jobs whose agents are all started by one command, as mpirun does it. A script takes the command's place, and all
-// hosts are this machine. Agents, connections and processes are real.
+// hosts are this host. Agents, connections and processes are real.
 #include "launch/agent_group.h"
 
 #include <sys/stat.h>
@@ -42,7 +42,7 @@ Job group_job(const TempDir& dir, const Scripts& scripts, const Limits& limits, 
   std::ofstream(program) << kFakeMpirun;
   REQUIRE(::chmod(program.c_str(), 0755) == 0);
   Job job = job_of(dir, scripts, limits);
-  job.machines = {{.name = "a"}, {.name = "b"}};
+  job.other_hosts = {{.name = "a"}, {.name = "b"}};
   std::vector<std::string> hosts = {"a", "b"};
   for (int i = 2; i < agents; i++) hosts.push_back("spare" + std::to_string(i));
   job.group = {.tool = "mpirun",
@@ -59,7 +59,7 @@ Job group_job(const TempDir& dir, const Scripts& scripts, const Limits& limits, 
   job.others = [here = job.others](const std::string& address) {
     std::vector<Command> commands = here(address);
     for (size_t i = 0; i < commands.size(); i++) {
-      commands[i].machine = i % 2 + 1;
+      commands[i].host_number = i % 2 + 1;
       commands[i].host = i % 2 == 0 ? "a" : "b";
       commands[i].environment = {"SECRET=hush " + std::to_string(i)};
     }

@@ -95,7 +95,7 @@ TEST_CASE("an agent ends its processes if its launcher falls silent", "[launch][
   agent.say({"open", "job", "100", ""});
   CHECK(agent.hear() == Message{"opened", "0"});
   agent.say(start_message(dir, Scripts::kStubborn));
-  while (count_begun(dir) == 0) {  // a busy machine may take longer than the silence to start it
+  while (count_begun(dir) == 0) {  // a busy host may take longer than the silence to start it
     agent.say({"alive"});
     ::poll(nullptr, 0, 50);
   }

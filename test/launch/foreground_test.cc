@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Work = std::function<Result<int>(Screen&)>;
-constexpr auto kForegroundPatience = 20s;  // far more than any case needs, because the machine may be busy
+constexpr auto kForegroundPatience = 20s;  // far more than any case needs, because the host may be busy
 
 template <class Holds>
 bool soon(Holds&& holds) {

@@ -56,11 +56,11 @@ std::string archive_of(const TempDir& dir, const std::string& program, std::stri
   return archive;
 }
 
-// All files and folders below `folder`, in order.
-std::vector<std::string> names_in(const std::string& folder) {
+// All files and directories below `directory`, in order.
+std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    names.push_back(fs::relative(entry.path(), folder).string());
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    names.push_back(fs::relative(entry.path(), directory).string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -89,7 +89,7 @@ TEST_CASE("a host keeps the three newest programs, and the last one is the curre
     const dtrain::test::Ended end = run_in(dir.path(), ask_command(copy, ids[2]));
     CHECK(parse_copy_state({"welcome", "dtrain-copy program"}).has_program);
     CHECK(contains(end.output, "dtrain-copy program\n"));
-    CHECK(contains(end.output, "dtrain-copy machine "));
+    CHECK(contains(end.output, "dtrain-copy architecture "));
     CHECK(contains(run_in("/", {copied_program(copy.directory)}).output, "program 2"));
     CHECK_FALSE(contains(run_in(dir.path(), ask_command(copy, ids[0])).output, "dtrain-copy program"));
   }
@@ -206,7 +206,7 @@ TEST_CASE("only lines of rsync and dd say how many bytes have been copied", "[la
   CHECK(copied_bytes("30000000 bytes (30 MB, 29 MiB) copied, 0.0067 s, 4.5 GB/s") == 30'000'000);
   CHECK(copied_bytes("99 bytes copied, 0.0067 s, 15 kB/s") == 99);
   for (const char* line : {"", " ", "457+1 records in", "12", "1,234 5%", "12 files", "-5 7%", "12 bytes left",
-                           "99999999999999999999 5%", "dtrain-copy machine x86_64"}) {
+                           "99999999999999999999 5%", "dtrain-copy architecture x86_64"}) {
     INFO(line);
     CHECK(copied_bytes(line) == std::nullopt);
   }

@@ -20,9 +20,9 @@ Job job_without_processes(const TempDir& dir) {
   return job;
 }
 
-Command on(size_t machine, const std::string& script) {
+Command on(size_t host_number, const std::string& script) {
   Command command{.role = "question", .arguments = {"/bin/sh", "-c", script}};
-  command.machine = machine;
+  command.host_number = host_number;
   return command;
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("commands on hosts give their output and status", "[launch]") {
 TEST_CASE("a host that is lost ends what was to run there, and only that", "[launch]") {
   const TempDir dir;
   Job job = job_without_processes(dir);
-  job.machines.push_back({.name = "node1", .ssh = {"/bin/sh", "-c", "echo no route >&2; exit 255"}});
+  job.other_hosts.push_back({.name = "node1", .ssh = {"/bin/sh", "-c", "echo no route >&2; exit 255"}});
   const auto runs = must(HostRuns::create(job, ""));
   const size_t there = must(runs->start(on(1, "echo never")));
   const size_t here = must(runs->start(on(0, "echo here")));

@@ -1,5 +1,5 @@
 #include "launch/make_job.h"
-#include "proc/this_machine.h"
+#include "proc/this_host.h"
 
 #include <algorithm>
 
@@ -91,7 +91,7 @@ TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   CHECK(local[2].host == "b");
   CHECK_THAT(proc::shell_line(local[1].arguments), Catch::Contains("--gpus 0,1 --advertise 127.0.0.1"));
   CHECK(proc::shell_line(local[2].arguments).find("--gpus") == std::string::npos);
-  for (const Command& command : local) CHECK(command.machine == 0);
+  for (const Command& command : local) CHECK(command.host_number == 0);
 }
 
 namespace {
@@ -124,12 +124,12 @@ TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler 
   const Job job = ssh_job(two_by_one());
   CHECK(proc::shell_line(job.scheduler.arguments) ==
         "/work/build/dtrain -n 2 -s 1 --role scheduler --rank 0 --run-dir runs/x --advertise 10.0.0.9");
-  CHECK(job.scheduler.machine == 0);
+  CHECK(job.scheduler.host_number == 0);
   CHECK_FALSE(has(job.scheduler.environment, "OMP_NUM_THREADS=2"));
   const std::vector<Command> others = job.others("10.0.0.9:4711");
-  CHECK(others[0].machine == 1);
-  CHECK(others[1].machine == 2);
-  CHECK(others[2].machine == 1);
+  CHECK(others[0].host_number == 1);
+  CHECK(others[1].host_number == 2);
+  CHECK(others[2].host_number == 1);
   CHECK(others[2].host == "a");
   CHECK(proc::shell_line(others[2].arguments) ==
         "/work/build/dtrain -n 2 -s 1 --role worker --rank 1 --run-dir runs/x --gpus 0 --scheduler 10.0.0.9:4711");
@@ -141,15 +141,15 @@ TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler 
   const auto& variables = others[2].environment;  // the user's variables win because they come later
   CHECK(std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=2") <
         std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=3"));
-  REQUIRE(job.machines.size() == 2);
-  CHECK(job.machines[0].name == "a:2222");
-  CHECK(job.machines[0].directory == "/work");
-  CHECK(job.machines[0].executable == "/work/build/dtrain");
-  CHECK_FALSE(job.machines[0].copy);
-  CHECK(proc::shell_line(job.machines[0].ssh) ==
+  REQUIRE(job.other_hosts.size() == 2);
+  CHECK(job.other_hosts[0].name == "a:2222");
+  CHECK(job.other_hosts[0].directory == "/work");
+  CHECK(job.other_hosts[0].executable == "/work/build/dtrain");
+  CHECK_FALSE(job.other_hosts[0].copy);
+  CHECK(proc::shell_line(job.other_hosts[0].ssh) ==
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
         "ControlMaster=no -o ControlPath=none -p 2222 -l me -- a 'exec sh -s'");
-  CHECK(starter_script(job.machines[0]) ==
+  CHECK(starter_script(job.other_hosts[0]) ==
         "LD_LIBRARY_PATH='/opt/my lib'; export LD_LIBRARY_PATH\n"
         "cd /work || exit 125; [ -x /work/build/dtrain ] || exit 127; exec /work/build/dtrain launch-agent\n");
 }
@@ -174,12 +174,12 @@ TEST_CASE("with --sync-dst-dir hosts run the copied program", "[launch]") {
   flags.launch.sync_dst_dir = "/tmp/copy";
   flags.launch.exclude = {"runs", "*.o"};
   const Job job = ssh_job(flags, {"--sync-dst-dir", "/tmp/copy", "--exclude", "runs", "--exclude=*.o"});
-  CHECK(job.machines[1].directory == "/tmp/copy");
-  CHECK(job.machines[1].executable == "/tmp/copy/.dtrain/current/bin/dtrain");
+  CHECK(job.other_hosts[1].directory == "/tmp/copy");
+  CHECK(job.other_hosts[1].executable == "/tmp/copy/.dtrain/current/bin/dtrain");
   CHECK(job.others("h:1")[0].arguments[0] == "/tmp/copy/.dtrain/current/bin/dtrain");
   CHECK(job.scheduler.arguments[0] == "/work/build/dtrain");
-  REQUIRE(job.machines[0].copy);
-  CHECK(proc::shell_line(job.machines[0].copy->rsync) ==
+  REQUIRE(job.other_hosts[0].copy);
+  CHECK(proc::shell_line(job.other_hosts[0].copy->rsync) ==
         "rsync -az --timeout=60 --exclude=/.dtrain --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
         "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -o ControlPath=none "
         "-p 2222 -l me' ./ "

@@ -1,4 +1,4 @@
-// A job on more hosts than most clusters have. All of them are this machine: a script takes the place of ssh. Agents,
+// A job on more hosts than most clusters have. All of them are this host: a script takes the place of ssh. Agents,
 // messages and processes are real.
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -41,16 +41,16 @@ Job job_on_many_hosts(const TempDir& dir, const std::string& script) {
                    kPatient);
   for (size_t i = 0; i < kHosts; i++) {
     const std::string name = fmt::format("n{}", i);
-    Machine machine{
+    OtherHost other{
         .name = name, .ssh = ssh_command({name}, "exec sh -s"), .executable = agent, .directory = dir.path()};
-    machine.ssh[0] = ssh;
-    machine.agent = {"AGENT_BUILD=" + std::string(job::build_id()), "AGENT_RECORD_ROOT=" + dir.path("there-" + name)};
-    job.machines.push_back(std::move(machine));
+    other.ssh[0] = ssh;
+    other.agent = {"AGENT_BUILD=" + std::string(job::build_id()), "AGENT_RECORD_ROOT=" + dir.path("there-" + name)};
+    job.other_hosts.push_back(std::move(other));
   }
   job.run_dir = dir.path("run");
   job.others = [here = job.others](const std::string& address) {
     std::vector<Command> commands = here(address);
-    for (size_t i = 0; i < commands.size(); i++) commands[i].machine = i + 1;
+    for (size_t i = 0; i < commands.size(); i++) commands[i].host_number = i + 1;
     return commands;
   };
   return job;
@@ -89,7 +89,7 @@ constexpr rlim_t kFilesOfMany = 3 * kHosts + kHosts + 64;  // the streams of ssh
 TEST_CASE("a job on 512 hosts takes three descriptors per host and ends within seconds", "[.many]") {
   const OpenFiles files(kFilesOfMany);
   if (files.most() < kFilesOfMany) {
-    WARN("skipped: this machine allows a process fewer than " << kFilesOfMany << " open files");
+    WARN("skipped: this host allows a process fewer than " << kFilesOfMany << " open files");
     return;
   }
   const TempDir dir;
@@ -108,7 +108,7 @@ TEST_CASE("the launcher connects to a bounded number of hosts at the same time",
   const TempDir dir;
   std::ofstream(dir.path("held")).put('\n');
   Job job = job_on_many_hosts(dir, "echo up");
-  job.machines.resize(2 * ConnectGate::kAtOnce);
+  job.other_hosts.resize(2 * ConnectGate::kAtOnce);
   job.others = [here = job.others](const std::string& address) {
     std::vector<Command> commands = here(address);
     commands.resize(2 * ConnectGate::kAtOnce);

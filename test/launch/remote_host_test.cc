@@ -1,4 +1,4 @@
-// Jobs over several hosts, all of which are this machine. A script takes the place of ssh: it records how it was called
+// Jobs over several hosts, all of which are this host. A script takes the place of ssh: it records how it was called
 // and runs its command here. Agents, messages and processes are real.
 #include "launch/remote_host.h"
 
@@ -43,25 +43,25 @@ void write_script(const std::string& path, const std::string& text) {
   REQUIRE(::chmod(path.c_str(), 0755) == 0);
 }
 
-Machine machine(const TempDir& dir, const std::string& name) {
+OtherHost other_host(const TempDir& dir, const std::string& name) {
   const std::string program = dir.path("ssh");
   if (!std::filesystem::exists(program)) write_script(program, kFakeSsh);
-  Machine machine{.name = name, .ssh = ssh_command({name}, "exec sh -s"), .executable = agent_program()};
-  machine.ssh[0] = program;
-  machine.directory = dir.path();
-  machine.agent = {"AGENT_BUILD=" + std::string(job::build_id()), "AGENT_RECORD_ROOT=" + dir.path("there-" + name)};
-  return machine;
+  OtherHost other{.name = name, .ssh = ssh_command({name}, "exec sh -s"), .executable = agent_program()};
+  other.ssh[0] = program;
+  other.directory = dir.path();
+  other.agent = {"AGENT_BUILD=" + std::string(job::build_id()), "AGENT_RECORD_ROOT=" + dir.path("there-" + name)};
+  return other;
 }
 
 // Runs the servers and workers of `scripts` alternately on nodes "a" and "b".
 Job remote_job(const TempDir& dir, const Scripts& scripts, const Limits& limits) {
   Job job = job_of(dir, scripts, limits);
-  job.machines = {machine(dir, "a"), machine(dir, "b")};
+  job.other_hosts = {other_host(dir, "a"), other_host(dir, "b")};
   job.run_dir = dir.path("run");
   job.others = [here = job.others](const std::string& address) {
     std::vector<Command> commands = here(address);
     for (size_t i = 0; i < commands.size(); i++) {
-      commands[i].machine = i % 2 + 1;
+      commands[i].host_number = i % 2 + 1;
       commands[i].host = i % 2 == 0 ? "a" : "b";
       commands[i].environment = {"SECRET=hush " + std::to_string(i)};
     }
@@ -93,7 +93,7 @@ TEST_CASE("remote processes share one connection per host and prefix their outpu
   CHECK(contains(output, "[a] welcome to a\n"));
   CHECK(contains(output, "END 0 of 4\n"));
   const std::string calls = read_file(dir.path("calls")).value();
-  CHECK(std::count(calls.begin(), calls.end(), '\n') == 2 * std::ssize(machine(dir, "a").ssh));
+  CHECK(std::count(calls.begin(), calls.end(), '\n') == 2 * std::ssize(other_host(dir, "a").ssh));
   CHECK_FALSE(contains(calls, "hush"));
   CHECK(contains(calls, "BatchMode=yes\n"));
   CHECK(all_gone(dir));
@@ -105,11 +105,11 @@ TEST_CASE("a job can run on a hundred hosts", "[launch][remote]") {
   const TempDir dir;
   constexpr size_t kHosts = 100;
   Job job = job_of(dir, {.workers = std::vector<std::string>(kHosts, "echo up; await done")}, kPatient);
-  for (size_t i = 0; i < kHosts; i++) job.machines.push_back(machine(dir, fmt::format("n{}", i)));
+  for (size_t i = 0; i < kHosts; i++) job.other_hosts.push_back(other_host(dir, fmt::format("n{}", i)));
   job.run_dir = dir.path("run");
   job.others = [here = job.others](const std::string& address) {
     std::vector<Command> commands = here(address);
-    for (size_t i = 0; i < commands.size(); i++) commands[i].machine = i + 1;
+    for (size_t i = 0; i < commands.size(); i++) commands[i].host_number = i + 1;
     return commands;
   };
   Launcher launcher(job);
@@ -123,7 +123,7 @@ TEST_CASE("output of hosts that lack the run directory is written to it by the l
   std::filesystem::create_directories(dir.path("there"));
   Job job = remote_job(dir, {.workers = {"echo one; echo two >&2; mark done"}, .servers = {"echo mine"}}, kPatient);
   job.run_dir = "run";
-  job.machines[1].directory = dir.path("there");
+  job.other_hosts[1].directory = dir.path("there");
   Launcher launcher(job, dir.path());
   CHECK(launcher.wait() == 0);
   CHECK(read_file(dir.path("run/worker-0.log")).value() == "one\ntwo\n");
@@ -139,7 +139,7 @@ TEST_CASE("a log that cannot be written is said once, and the job goes on", "[la
   const std::string script = "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; ";
   Job job = remote_job(dir, {.workers = {script + "mark one", script + "await one; mark done"}}, kPatient);
   job.run_dir = "run";
-  for (Machine& machine : job.machines) machine.directory = dir.path("there");
+  for (OtherHost& other : job.other_hosts) other.directory = dir.path("there");
   Launcher launcher(job, dir.path());
   CHECK(launcher.wait() == 0);
   const std::string& output = launcher.output();
@@ -197,15 +197,15 @@ TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]")
     error = "b did not answer within 2 s";
   }
   SECTION("the executable is missing") {
-    job.machines[1].executable = "/no/such/dtrain";
+    job.other_hosts[1].executable = "/no/such/dtrain";
     error = "b has no executable '/no/such/dtrain'; --sync-dst-dir";
   }
   SECTION("the working directory is missing") {
-    job.machines[1].directory = "/no/such/directory";
+    job.other_hosts[1].directory = "/no/such/directory";
     error = "b has no directory '/no/such/directory'";
   }
   SECTION("the build differs") {
-    job.machines[1].agent[0] = "AGENT_BUILD=0.0.1-old";
+    job.other_hosts[1].agent[0] = "AGENT_BUILD=0.0.1-old";
     error = "dtrain on b is of build 0.0.1-old";
     code = 6;
   }
@@ -216,7 +216,7 @@ TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]")
   }
   SECTION("a process cannot be executed") {
     job.others = [](const std::string&) {
-      return std::vector<Command>{{.role = "worker", .host = "b", .arguments = {"/no/such/program"}, .machine = 2}};
+      return std::vector<Command>{{.role = "worker", .host = "b", .arguments = {"/no/such/program"}, .host_number = 2}};
     };
     error = "on b: cannot execute '/no/such/program'";
   }
@@ -231,7 +231,7 @@ TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]")
 TEST_CASE("other builds are accepted with --allow-mixed-builds", "[launch][remote]") {
   const TempDir dir;
   Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
-  job.machines[0].agent[0] = "AGENT_BUILD=0.0.1-old";
+  job.other_hosts[0].agent[0] = "AGENT_BUILD=0.0.1-old";
   job.allow_mixed_builds = true;
   Launcher launcher(job);
   CHECK(launcher.wait() == 0);
@@ -311,11 +311,11 @@ namespace {
 // The commands of a copy call the scripts DIR/copy-ssh and DIR/copy-rsync, which say for which host they are called.
 Job copying_job(const TempDir& dir) {
   Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
-  for (Machine& machine : job.machines) {
-    machine.copy = {.ssh = {dir.path("copy-ssh"), machine.name},
-                    .rsync = {dir.path("copy-rsync"), machine.name},
-                    .directory = dir.path("copy of " + machine.name),
-                    .exclude = {}};
+  for (OtherHost& other : job.other_hosts) {
+    other.copy = {.ssh = {dir.path("copy-ssh"), other.name},
+                  .rsync = {dir.path("copy-rsync"), other.name},
+                  .directory = dir.path("copy of " + other.name),
+                  .exclude = {}};
   }
   job.package = [&dir](proc::SignalQueue& signals) {
     package::Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
@@ -323,7 +323,7 @@ Job copying_job(const TempDir& dir) {
         {.name = "bin/dtrain", .source = {}, .content = "#!/bin/sh\necho dtrain 9\n", .executable = true}};
     return package::StagedPackage::create(contents, dir.path(), signals);
   };
-  // A host that has rsync on any machine.
+  // A host that has rsync on any host.
   write_script(dir.path("copy-ssh"),
                "#!/bin/sh\necho \"ssh $1\" >> \"${0%/*}/copies\"; sh -c \"$2\" && "
                "echo dtrain-copy rsync\n");
@@ -386,7 +386,7 @@ TEST_CASE("the program and the current directory are copied to each host before 
     CHECK(std::filesystem::is_empty(dir.path("copy of " + failed + "/.dtrain")));
   }
   SECTION("a host with another processor fails the start") {
-    write_script(dir.path("copy-ssh"), "#!/bin/sh\necho dtrain-copy machine aarch64\n");
+    write_script(dir.path("copy-ssh"), "#!/bin/sh\necho dtrain-copy architecture aarch64\n");
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
     CHECK(contains(launcher.output(), "this program is for x86_64, but a is aarch64"));

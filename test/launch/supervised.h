@@ -27,7 +27,7 @@ using dtrain::test::contains;
 using dtrain::test::TempDir;
 
 using Clock = std::chrono::steady_clock;
-inline constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
+inline constexpr auto kPatience = 20s;  // far more than any case needs, because the host may be busy
 
 // The sh script of each role. Each script appends its process id to the file `pids`; `mark FILE` and `await FILE` let
 // scripts wait for each other.

@@ -22,7 +22,7 @@ TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones 
   }
 }
 
-TEST_CASE("addresses of this machine are recognized", "[net]") {
+TEST_CASE("addresses of this host are recognized", "[net]") {
   CHECK(net::is_this_host("127.0.0.1"));
   CHECK(net::is_this_host("127.3.2.1"));
   CHECK(net::is_this_host("::1"));
@@ -32,7 +32,7 @@ TEST_CASE("addresses of this machine are recognized", "[net]") {
   CHECK_FALSE(net::source_address({"no-such-host.invalid", 1}).has_value());
 }
 
-TEST_CASE("the other end of a connection is recognized as of this machine or of another", "[net]") {
+TEST_CASE("the other end of a connection is recognized as of this host or of another", "[net]") {
   CHECK(net::is_peer_of_this_host("ipv4:127.0.0.1:41002"));
   CHECK(net::is_peer_of_this_host("ipv6:%5B::1%5D:41002"));
   CHECK(net::is_peer_of_this_host("ipv6:[::1]:41002"));

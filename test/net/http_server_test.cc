@@ -115,7 +115,7 @@ TEST_CASE("only GET and HEAD of known paths are served, and no file", "[net]") {
   }
 }
 
-// A page of another web site can send any GET to this machine, but no header of this name.
+// A page of another web site can send any GET to this host, but no header of this name.
 TEST_CASE("an action is done only for GET with its header", "[net]") {
   HttpOptions options;
   options.answer_age_max = std::chrono::hours(1);
@@ -396,5 +396,5 @@ TEST_CASE("a busy port and a foreign address are errors that say what to do", "[
   CHECK(busy.code == Code::kStartup);
   CHECK_THAT(busy.message, Contains("--metrics-addr 127.0.0.1:" + std::to_string(site.port())) &&
                                Contains("in use by another process") && Contains("port 0"));
-  CHECK_THAT(error_of("192.0.2.1", 0).message, Contains("not an address of this machine"));
+  CHECK_THAT(error_of("192.0.2.1", 0).message, Contains("not an address of this host"));
 }

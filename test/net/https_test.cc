@@ -21,9 +21,9 @@ namespace {
 
 constexpr size_t kBig = 3 << 20;
 
-HttpOptions options_with(const std::string& folder) {
+HttpOptions options_with(const std::string& directory) {
   HttpOptions options{.flag = "--metrics-addr", .where = {.host = "127.0.0.1", .port = 0}};
-  options.certificate = {must(read_file(folder + "/node.pem")), must(read_file(folder + "/node.key"))};
+  options.certificate = {must(read_file(directory + "/node.pem")), must(read_file(directory + "/node.key"))};
   return options;
 }
 
@@ -35,13 +35,13 @@ std::unique_ptr<HttpServer> serve(HttpOptions options) {
   return must(HttpServer::start(std::move(options), std::move(routes), Log::silent()));
 }
 
-// What the server answers to a client that trusts the authority of `folder` only; empty if there is no connection.
-std::string https_get(uint16_t port, const std::string& path, const std::string& folder) {
+// What the server answers to a client that trusts the authority of `directory` only; empty if there is no connection.
+std::string https_get(uint16_t port, const std::string& path, const std::string& directory) {
   const std::string command =
       "printf 'GET " + path +
       " HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' | openssl s_client -quiet -verify_return_error "
       "-verify_ip 127.0.0.1 -CAfile '" +
-      folder + "/ca.pem' -connect 127.0.0.1:" + std::to_string(port) + " 2>/dev/null";
+      directory + "/ca.pem' -connect 127.0.0.1:" + std::to_string(port) + " 2>/dev/null";
   FILE* program = ::popen(command.c_str(), "r");
   std::string answer;
   std::array<char, 65536> buffer{};

@@ -1,4 +1,4 @@
-// Plain TCP connections to a listener on this machine.
+// Plain TCP connections to a listener on this host.
 #pragma once
 
 #include <arpa/inet.h>

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "drawing.h"
 #include "observe/charts/draw.h"
 #include "observe/charts/svg.h"
 #include "observe/charts/thin.h"
 #include "observe/charts/ticks.h"
-#include "picture.h"
 #include "support/catch.h"
 #include "support/must.h"
 
@@ -181,15 +181,15 @@ TEST_CASE("bars are as long as their parts together", "[observe]") {
 TEST_CASE("a PNG shows the same chart", "[observe]") {
   Chart chart = chart_with({{0, 2.3}, {100, 0.4}, {200, 0.1}});
   chart.series.push_back({.name = "other", .points = {{0, 1}, {200, 2}}, .has_markers = true, .color = 1, .dash = 2});
-  const test::Picture picture =
+  const test::Drawing drawing =
       test::read_png(must(png_of(std::vector{chart, chart}, {.width = 400, .plot_height = 200})));
-  CHECK(picture.width == 800);
-  CHECK(picture.height > 2 * 2 * 200);
-  CHECK(picture.pixels.front() == 0xffffff);
-  CHECK(picture.count(0x0072b2) > 500);
-  CHECK(picture.count(0xc94f00) > 200);
-  CHECK(picture.count(0x1c1e21) > 100);  // the title
-  CHECK(picture.count(0xffffff) > picture.pixels.size() / 2);
+  CHECK(drawing.width == 800);
+  CHECK(drawing.height > 2 * 2 * 200);
+  CHECK(drawing.pixels.front() == 0xffffff);
+  CHECK(drawing.count(0x0072b2) > 500);
+  CHECK(drawing.count(0xc94f00) > 200);
+  CHECK(drawing.count(0x1c1e21) > 100);  // the title
+  CHECK(drawing.count(0xffffff) > drawing.pixels.size() / 2);
 }
 
 TEST_CASE("a PNG that Cairo cannot draw is refused", "[observe]") {

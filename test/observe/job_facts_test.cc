@@ -278,7 +278,7 @@ TEST_CASE("the logs of a run are followed line by line", "[observe]") {
   CHECK(end[1].text == "last");
   std::ofstream(dir.path("run/worker-1.log")) << "again\n" << std::flush;
   std::ofstream(dir.path("run/other.txt")) << "no log\n" << std::flush;
-  std::filesystem::create_directory(dir.path("run/folder.log"));
+  std::filesystem::create_directory(dir.path("run/directory.log"));
   CHECK(tail.take() == std::vector<LogLine>{{"worker 1", "again"}});
 }
 

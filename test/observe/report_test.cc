@@ -59,7 +59,7 @@ TEST_CASE("without a choice the loss and the accuracies are plotted", "[observe]
   CHECK(charts[1].series[0].has_markers);
 }
 
-TEST_CASE("a run of dtrain and a log of MXNet stand in one picture", "[observe]") {
+TEST_CASE("a run of dtrain and a log of MXNet stand in one image", "[observe]") {
   const Runs runs;
   const std::vector<Run> both = runs.read({"a", "old.log"});
   for (const PlotOver over : {PlotOver::kStep, PlotOver::kSamples, PlotOver::kTime, PlotOver::kEpoch}) {
@@ -230,7 +230,7 @@ TEST_CASE("a report needs nothing else", "[observe]") {
   }
 }
 
-TEST_CASE("every picture and control of a report has a name for people who do not see it", "[observe]") {
+TEST_CASE("every image and control of a report has a name for people who do not see it", "[observe]") {
   const Runs runs;
   const std::string html = report_page(runs.read({"a"}), "dtrain");
   const auto count = [&](const std::string& expression) {
@@ -278,7 +278,7 @@ telemetry::ClassResults results_of(int64_t rank, int64_t epoch) {
                                              .probability = 0.9,
                                              .loss = 3.0 + static_cast<double>(rank),
                                              .name = "a&b.rec",
-                                             .picture = "Zm9v"}}};
+                                             .image = "Zm9v"}}};
   results.counts.add(0, 0, 50);
   results.counts.add(1, 1, 40 + 5 * rank);
   results.counts.add(1, 0, 10 - 5 * rank);

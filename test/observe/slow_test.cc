@@ -190,7 +190,7 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   };
   WorkerPeriod period = worker(1, 50, 99, 1);  // a third of the step, so 4 threads are too few
   CHECK(advice_for(period) ==
-        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3 ms for each picture");
+        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3 ms for each image");
   form.decoders_are_tuned = true;
   CHECK_THAT(advice_for(period), Catch::Contains("--data-nthreads auto found no faster number of threads than 4"));
   form.decoders_are_tuned = false;
@@ -201,11 +201,11 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   CHECK_THAT(advice_for(period), Catch::Contains("smaller images (dtrain im2rec --resize), because reading an image "
                                                  "takes 20 ms and decoding it 3 (disk 12 MB/s)"));
   period.read_ms = 0;
-  period.decode_ms = 0.042;  // small pictures
+  period.decode_ms = 0.042;  // small images
   CHECK_THAT(advice_for(period), Catch::Contains("decoding takes 0.042 ms an image"));
   period.decode_ms = 0;  // rows of numbers
   CHECK(advice_for(period).empty());
-  period.read_ms = period.decode_ms = 0.001;  // pictures in memory
+  period.read_ms = period.decode_ms = 0.001;  // images in memory
   CHECK(advice_for(period).empty());
 }
 

@@ -208,12 +208,12 @@ TEST_CASE("presets, published settings, scripts and the license are in the progr
   };
   CHECK(has("LICENSE"));
   size_t count = 1;
-  for (const char* folder : {"configs/presets", "configs/published", "scripts"}) {
-    for (const auto& entry : fs::directory_iterator(std::string(DTRAIN_SOURCES) + "/" + folder)) {
+  for (const char* directory : {"configs/presets", "configs/published", "scripts"}) {
+    for (const auto& entry : fs::directory_iterator(std::string(DTRAIN_SOURCES) + "/" + directory)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".toml" && extension != ".sh") continue;
       INFO(entry.path());
-      CHECK(has(std::string(folder) + "/" + entry.path().filename().string()));
+      CHECK(has(std::string(directory) + "/" + entry.path().filename().string()));
       count++;
     }
   }
@@ -235,14 +235,14 @@ TEST_CASE("the same contents give the same archive, without links", "[package][p
   CHECK(one.id() == two.id());
   CHECK(one.id().starts_with("9-test-"));
   const std::vector<std::string> lines = lines_of({"tar", "--list", "--verbose", "--file=" + dir.path("one.tar.gz")});
-  REQUIRE(lines.size() == 7);  // with the four folders
+  REQUIRE(lines.size() == 7);  // with the four directories
   CHECK(lines[1].starts_with("-rw-r--r-- 0/0"));
   CHECK(contains(lines[1], "MANIFEST"));
   CHECK(lines[3].starts_with("-rwxr-xr-x 0/0"));
   CHECK(contains(lines[3], "2000-01-01"));
   CHECK(lines[6].starts_with("-rw-r--r-- 0/0"));
 
-  const Result<> failed = one.write_archive(dir.path("no/such/folder.tar.gz"), signals);
+  const Result<> failed = one.write_archive(dir.path("no/such/directory.tar.gz"), signals);
   CHECK(failed.error().code == Code::kData);
 }
 

@@ -14,7 +14,7 @@ using dtrain::test::must;
 
 namespace {
 
-// 60 pictures of 6 pixels in 3 classes. Some pixels are 0.
+// 60 images of 6 pixels in 3 classes. Some pixels are 0.
 LearningData small_data() {
   LearningData data;
   data.features = 6;
@@ -24,7 +24,7 @@ LearningData small_data() {
     data.labels.push_back(static_cast<uint16_t>(n % 3));
     for (int f = 0; f < 6; f++) {
       const double value = random.uniform(0, 0.5) + (f / 2 == n % 3 ? 0.5 : 0);
-      data.pictures.push_back(random.below(4) == 0 ? 0.0f : static_cast<float>(value));
+      data.images.push_back(random.below(4) == 0 ? 0.0f : static_cast<float>(value));
     }
   }
   return data;
@@ -54,7 +54,7 @@ double plain_loss(const LearningData& data, const LearningSetting& setting, int 
     std::vector<double> p(3);
     for (int c = 0; c < 3; c++) {
       double logit = w[c][6];
-      for (int f = 0; f < 6; f++) logit += w[c][f] * data.picture(i)[f];
+      for (int f = 0; f < 6; f++) logit += w[c][f] * data.image(i)[f];
       p[c] = std::exp(logit);
     }
     const double sum = p[0] + p[1] + p[2];
@@ -69,7 +69,7 @@ double plain_loss(const LearningData& data, const LearningSetting& setting, int 
       const std::vector<double> p = probabilities(i);
       for (int c = 0; c < 3; c++) {
         const double error = p[c] - (data.labels[i] == c ? 1 : 0);
-        for (int f = 0; f < 7; f++) dw[c][f] += error * (f < 6 ? data.picture(i)[f] : 1) / setting.batch_size;
+        for (int f = 0; f < 7; f++) dw[c][f] += error * (f < 6 ? data.image(i)[f] : 1) / setting.batch_size;
       }
     }
     for (int c = 0; c < 3; c++) {
@@ -137,7 +137,7 @@ TEST_CASE("lost and repeated messages do not change which weights a worker has r
   CHECK(*model.reached_s() < outcome.seconds);
 }
 
-TEST_CASE("the random pictures can be learned, but not at once", "[plan]") {
+TEST_CASE("the random images can be learned, but not at once", "[plan]") {
   const LearningData data = must(learning_data(""));
   CHECK(data.features == 784);
   CHECK(data.classes == 10);
@@ -151,14 +151,14 @@ TEST_CASE("the random pictures can be learned, but not at once", "[plan]") {
 TEST_CASE("digits are learned to the known loss", "[plan]") {
   const char* root = std::getenv("DTRAIN_TEST_DATA");
   if (root == nullptr) {
-    std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";
+    std::cout << "skipped: DTRAIN_TEST_DATA does not name the directory of the real data\n";
     return;
   }
   const LearningData data = must(learning_data(std::string(root) + "/mnist"));
   CHECK(data.count() == 60000);
   Setting job = job_of(sync::bsp(2));
   job.steps = 200;
-  // Softmax regression on MNIST by SGD reaches a loss of about 0.35 after some 25,000 pictures at this rate.
+  // Softmax regression on MNIST by SGD reaches a loss of about 0.35 after some 25,000 images at this rate.
   const std::vector<double> losses = losses_of(data, job, {.batch_size = 64, .learning_rate = 0.5});
   CHECK(losses.back() < 0.42);
   CHECK(losses.back() > 0.28);

@@ -100,7 +100,7 @@ TEST_CASE("a run directory gives the speeds of the workers' own steps, without t
 
 TEST_CASE("the flags of a run directory are the defaults of its plan", "[plan][plan]") {
   const TempDir dir;
-  // A folder of runs has no flags either, but the missing flags of a job are not what is wrong with it.
+  // A directory of runs has no flags either, but the missing flags of a job are not what is wrong with it.
   const Result<std::vector<std::string>> no_run = with_flags_of_run({}, dir.path());
   REQUIRE_FALSE(no_run);
   CHECK_THAT(no_run.error().text(), Contains(dir.path()) && Contains("no logs of workers"));

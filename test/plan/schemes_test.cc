@@ -1,4 +1,4 @@
-// Compares the schemes with each other and with results computed by hand: the machine with sums and an optimizer.
+// Compares the schemes with each other and with results computed by hand: the state machine with sums and an optimizer.
 #include <algorithm>
 #include <map>
 #include <sstream>

@@ -93,7 +93,7 @@ TEST_CASE("a server on its scheduler's host listens at the scheduler's address",
   CHECK(server_address(flags, "token")->listen.host == *own);
 }
 
-TEST_CASE("a launcher advertises the address of its route, and loopback only to this machine", "[role]") {
+TEST_CASE("a launcher advertises the address of its route, and loopback only to this host", "[role]") {
   job::LaunchFlags flags;
   CHECK(launcher_address(flags, {"127.0.0.1", "localhost"}).value() == "127.0.0.1");
   const auto unknown = launcher_address(flags, {"127.0.0.1", "no-such-host.invalid"});

@@ -1,4 +1,4 @@
-// Loads the part for GPUs, on any machine. DTRAIN_TEST_DEVICE_MODULE names its file if it was built.
+// Loads the part for GPUs, on any host. DTRAIN_TEST_DEVICE_MODULE names its file if it was built.
 #include <cstdlib>
 #include <iostream>
 #include <memory>

@@ -44,7 +44,7 @@ std::vector<Shared> share(const std::vector<std::vector<data::IndexedFile>>& fil
   return all;
 }
 
-// Gives each worker its own folder, as on three hosts.
+// Gives each worker its own directory, as on three hosts.
 std::vector<std::vector<data::IndexedFile>> own_files(const test::TempDir& dir, const std::vector<std::string>& names) {
   std::vector<std::vector<data::IndexedFile>> files(kIndexingWorkers);
   for (uint32_t rank = 0; rank < kIndexingWorkers; rank++) {

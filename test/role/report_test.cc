@@ -214,7 +214,7 @@ TEST_CASE("the figures of summary.json are the metrics of the run", "[role]") {
               {.wait_share = 0.25,
                .is_limit = true,
                .stage = job::DataStage::kDecode,
-               .stages = {.pictures = 2, .read = 1, .header = 0.5, .decode = 2},
+               .stages = {.images = 2, .read = 1, .header = 0.5, .decode = 2},
                .decoders_busy = 0.5});
   Summary summary;
   summary.metrics = registry.snapshot();

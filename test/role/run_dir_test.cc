@@ -99,9 +99,9 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
                            "a/synset.txt", "a/notes.txt", "a/lenet.txt"}) {
     write(file);
   }
-  for (const char* folder : {"a/tensorboard/worker-0", "a/tensorboard/worker-1"}) {
-    fs::create_directories(folder);
-    write(std::string(folder) + "/events.out.tfevents.1764067200.node7.12");
+  for (const char* directory : {"a/tensorboard/worker-0", "a/tensorboard/worker-1"}) {
+    fs::create_directories(directory);
+    write(std::string(directory) + "/events.out.tfevents.1764067200.node7.12");
   }
   write("a/tensorboard/worker-1/notes.txt");
   const std::string error = refused(test::lenet({"--run-dir", "a"}));

@@ -89,11 +89,11 @@ TEST_CASE("a relative --data-dir is prepended once to the names of data sets", "
   }
 }
 
-TEST_CASE("class folders tell the number of classes, and their names go into the run directory", "[role]") {
+TEST_CASE("class directories tell the number of classes, and their names go into the run directory", "[role]") {
   const test::TempDir dir;
-  for (const char* folder : {"b", "a", "c"}) {
-    std::filesystem::create_directories(dir.path(std::string("set/") + folder));
-    test::write_bytes(dir.path(std::string("set/") + folder + "/1.png"),
+  for (const char* directory : {"b", "a", "c"}) {
+    std::filesystem::create_directories(dir.path(std::string("set/") + directory));
+    test::write_bytes(dir.path(std::string("set/") + directory + "/1.png"),
                       test::must(images::encode_image(test::gradient_image(1, 2, 3, 1), ".png", 3)));
   }
   using test::must;
@@ -116,7 +116,7 @@ TEST_CASE("a server, which does not see the data, agrees with the job in every f
   test::write_mnist(mnist);
   test::write_cifar10(dir.path("cifar"));
   test::write_record_file(dir.path("train.rec"), 20, 6, 6, 3, 2);
-  for (const char* folder : {"classes/a", "classes/b"}) test::write_pictures(dir.path(folder), 2);
+  for (const char* directory : {"classes/a", "classes/b"}) test::write_images(dir.path(directory), 2);
   const auto flags_of = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--num-workers", "1", "--num-servers", "1", "--scheduler", "localhost:9000"});
     return test::must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; })).flags;
@@ -136,7 +136,7 @@ TEST_CASE("a server, which does not see the data, agrees with the job in every f
   }
 }
 
-TEST_CASE("images of class folders are fitted, each set for itself, unless a flag says otherwise", "[role]") {
+TEST_CASE("images of class directories are fitted, each set for itself, unless a flag says otherwise", "[role]") {
   const auto completed = [](job::AnySize any_size, job::AugmentFlags flags) {
     job::complete_resize(any_size, flags);
     return std::pair{flags.resize->edge, flags.val_resize->edge};
@@ -154,11 +154,11 @@ TEST_CASE("images of class folders are fitted, each set for itself, unless a fla
   CHECK(completed({true, true}, crops) == std::pair{Resize::kOff, Resize::kFit});
 }
 
-TEST_CASE("a list of labels for class folders is refused before the data set is recognized as records", "[role]") {
+TEST_CASE("a list of labels for class directories is refused before the data set is recognized as records", "[role]") {
   const test::TempDir dir;
-  for (const char* folder : {"set/a", "set/b"}) {
-    std::filesystem::create_directories(dir.path(folder));
-    test::write_text(dir.path(std::string(folder) + "/1.png"), "named as a picture");
+  for (const char* directory : {"set/a", "set/b"}) {
+    std::filesystem::create_directories(dir.path(directory));
+    test::write_text(dir.path(std::string(directory) + "/1.png"), "named as an image");
   }
   test::write_text(dir.path("a.lst"), "0\t1\ta/0.png\n");
   const auto none = [](const std::string&) { return std::nullopt; };
@@ -169,12 +169,12 @@ TEST_CASE("a list of labels for class folders is refused before the data set is 
   CHECK_THAT(refused.error().message, Catch::Contains("only records have the ids by which the list finds labels"));
 }
 
-// A run's data type is recorded, and later files of that run may have another form: the same pictures, packed.
+// A run's data type is recorded, and later files of that run may have another form: the same images, packed.
 TEST_CASE("--data-type refuses files of another form only if the user gave it for this start", "[role]") {
   const test::TempDir dir;
-  for (const char* folder : {"set/a", "set/b"}) {
-    std::filesystem::create_directories(dir.path(folder));
-    test::write_bytes(dir.path(std::string(folder) + "/1.png"),
+  for (const char* directory : {"set/a", "set/b"}) {
+    std::filesystem::create_directories(dir.path(directory));
+    test::write_bytes(dir.path(std::string(directory) + "/1.png"),
                       test::must(images::encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3)));
   }
   const auto opened = [&](const std::string& type, job::Source source) {
@@ -191,7 +191,8 @@ TEST_CASE("--data-type refuses files of another form only if the user gave it fo
     return sets ? "opened as " + flags.job.augment.data_type : sets.error().message;
   };
   for (const job::Source given : {job::Source::kCommandLine, job::Source::kConfig, job::Source::kPreset}) {
-    CHECK_THAT(opened("records", given), Catch::Contains("set: this is a folder of class folders, but --data-type"));
+    CHECK_THAT(opened("records", given),
+               Catch::Contains("set: this is a directory of class directories, but --data-type"));
     CHECK(opened("folder", given) == "opened as folder");
   }
   CHECK(opened("records", job::Source::kResumed) == "opened as records");

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = Child::Clock;
 
-constexpr auto kBound = 8s;  // timeout or grace of 2 s, 2 s for the news, 4 s for a busy machine
+constexpr auto kBound = 8s;  // timeout or grace of 2 s, 2 s for the news, 4 s for a busy host
 
 Result<> run_scheduler(int out) {
   SchedulerOptions options;
@@ -188,7 +188,7 @@ TEST_CASE("the other processes end in time and name a killed worker or server", 
     INFO("seed " << seed);
     Cluster cluster;
     pause_at_random(seed);
-    // Some seeds use SIGSTOP, which is like a machine that is silent while its connections stay open.
+    // Some seeds use SIGSTOP, which is like a host that is silent while its connections stay open.
     cluster.members[victim]->kill(seed > 3 ? SIGSTOP : SIGKILL);
     const auto deadline = Clock::now() + kBound;
     const std::string name = victim == 0   ? "worker 0 was lost"

@@ -1,4 +1,4 @@
-// A relay of TCP connections to a port of this machine, which breaks them again and again.
+// A relay of TCP connections to a port of this host, which breaks them again and again.
 #pragma once
 
 #include <fcntl.h>

@@ -52,7 +52,7 @@ constexpr uint32_t kServers[] = {1, 2, 3};
 #endif
 
 // After repeat i, every value on every device is exactly rate/2 (W + 1) W D (i + 1) + 1, for W workers of D devices and
-// rate 2. All cases together take about 5 s on an idle machine.
+// rate 2. All cases together take about 5 s on an idle host.
 TEST_CASE("servers add up the gradients of all devices of all workers exactly, over gRPC", "[rpc]") {
   for (const uint32_t devices : {1U, 2U}) {
     for (const uint32_t workers : kWorkers) {

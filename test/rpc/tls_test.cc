@@ -63,7 +63,7 @@ Result<> connect(const Security& of_server, const Security& of_worker) {
   return client->connect(60s);
 }
 
-// Folders with certificates: an authority's good one, its others, and that of another authority.
+// Directories with certificates: an authority's good one, its others, and that of another authority.
 class Certificates {
  public:
   Certificates() {

@@ -12,7 +12,7 @@ struct CertificateKind {
 };
 
 // Makes a certificate authority (ca.pem, ca.key) and a certificate that it has signed (node.pem, node.key) in the
-// folder `at`. An authority that is there already signs the new certificate.
+// directory `at`. An authority that is there already signs the new certificate.
 inline bool make_certificates(const std::string& at, const CertificateKind& kind = {}) {
   const std::string key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
   const std::string sign =

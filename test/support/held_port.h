@@ -1,4 +1,4 @@
-// A port of this machine for a program that must be told one before it starts.
+// A port of this host for a program that must be told one before it starts.
 #pragma once
 
 #include <netinet/in.h>

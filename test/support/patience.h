@@ -1,4 +1,4 @@
-// Waiting in tests: for something that must come, but nobody knows how soon on a busy machine.
+// Waiting in tests: for something that must come, but nobody knows how soon on a busy host.
 #pragma once
 
 #include <chrono>

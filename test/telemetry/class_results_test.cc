@@ -24,7 +24,7 @@ ClassResults results() {
           .result = "softmax_a",
           .class_names = {"cat", "dog \"big\"", "\xc3\xa4pfel"},
           .counts = counts_of({{0, 0, 40}, {0, 1, 10}, {2, 2, 50}}),
-          .worst = {{.label = 0, .prediction = 1, .probability = 0.75, .loss = 2.5, .name = "a.rec", .picture = "Zm9v"},
+          .worst = {{.label = 0, .prediction = 1, .probability = 0.75, .loss = 2.5, .name = "a.rec", .image = "Zm9v"},
                     {.label = 2, .prediction = 2, .probability = 0.5, .loss = 0.6931, .name = "b.png"}}};
 }
 
@@ -78,10 +78,10 @@ TEST_CASE("class results are read back as they were written", "[telemetry]") {
   CHECK(read.class_names == written.class_names);
   CHECK(read.counts.counts() == written.counts.counts());
   REQUIRE(read.worst.size() == 2);
-  CHECK(read.worst[0].picture == "Zm9v");
+  CHECK(read.worst[0].image == "Zm9v");
   CHECK(read.worst[0].probability == 0.75);
   CHECK(read.worst[1].name == "b.png");
-  CHECK(read.worst[1].picture.empty());
+  CHECK(read.worst[1].image.empty());
 }
 
 TEST_CASE("damaged class results are refused", "[telemetry]") {

@@ -79,13 +79,13 @@ TEST_CASE("rows are counted by label and prediction, and those without a predict
   CHECK(worst[0].probability == 0.5F);
   CHECK(worst[0].loss == row_cross_entropy(0.2F));
   CHECK_THAT(worst[0].name, Catch::Contains("100"));
-  CHECK(worst[0].picture.empty());
+  CHECK(worst[0].image.empty());
   tally.start();
   CHECK(tally.counts().images() == 0);
   CHECK(tally.worst(ToyDataset()).empty());
 }
 
-TEST_CASE("the worst images of several batches are kept with small pictures", "[train]") {
+TEST_CASE("the worst images of several batches are kept with small images", "[train]") {
   ClassTally tally(kSecondOfTwo, {1, 128, 128});
   for (int round = 0; round < 3; round++) {
     Rows rows;
@@ -99,7 +99,7 @@ TEST_CASE("the worst images of several batches are kept with small pictures", "[
   REQUIRE(worst.size() == telemetry::kWorstImages);
   CHECK(worst.front().loss == row_cross_entropy(0.01F));
   CHECK(worst.back().loss == row_cross_entropy(0.2F));
-  for (const JudgedImage& image : worst) CHECK_THAT(image.picture, Catch::StartsWith("iVBORw0KGgo"));  // of a PNG
+  for (const JudgedImage& image : worst) CHECK_THAT(image.image, Catch::StartsWith("iVBORw0KGgo"));  // of a PNG
 }
 
 TEST_CASE("a training writes how its last validation classified each class", "[train]") {

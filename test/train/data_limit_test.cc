@@ -8,15 +8,15 @@ using Catch::Contains;
 
 namespace {
 
-// 10 s of 1000 pictures, of which every 10th was timed.
-DataUse ten_seconds(double wait_s, const images::Stages& of_picture_ms, double cpu_s) {
-  images::Stages stages{.pictures = 100};
-  stages.read = 0.1 * of_picture_ms.read;
-  stages.header = 0.1 * of_picture_ms.header;
-  stages.decode = 0.1 * of_picture_ms.decode;
-  stages.color = 0.1 * of_picture_ms.color;
-  stages.rows = 0.1 * of_picture_ms.rows;
-  return {.seconds = 10, .wait_s = wait_s, .pictures = 1000, .stages = stages, .cpu_s = cpu_s};
+// 10 s of 1000 images, of which every 10th was timed.
+DataUse ten_seconds(double wait_s, const images::Stages& of_image_ms, double cpu_s) {
+  images::Stages stages{.images = 100};
+  stages.read = 0.1 * of_image_ms.read;
+  stages.header = 0.1 * of_image_ms.header;
+  stages.decode = 0.1 * of_image_ms.decode;
+  stages.color = 0.1 * of_image_ms.color;
+  stages.rows = 0.1 * of_image_ms.rows;
+  return {.seconds = 10, .wait_s = wait_s, .images = 1000, .stages = stages, .cpu_s = cpu_s};
 }
 
 }  // namespace
@@ -57,9 +57,9 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
              Contains("use --data-nthreads 7"));
   CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2}), Contains("use --data-nthreads 2"));
   CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2, .are_tuned = true}),
-             Contains("; --data-nthreads auto chooses their number; pack smaller pictures"));
+             Contains("; --data-nthreads auto chooses their number; pack smaller images"));
   CHECK_THAT(text(ten_seconds(3, decode, 19.5), {.threads = 1, .cores = 2}),
-             Contains("all 2 cores are busy: pack smaller pictures"));
+             Contains("all 2 cores are busy: pack smaller images"));
   CHECK_THAT(text(ten_seconds(3, {.decode = 2, .color = 7}, 9.9), {.threads = 1, .cores = 1}),
              Contains("the core is busy: leave out some of the changes of colors"));
   CHECK_THAT(text(ten_seconds(3, {.read = 8, .decode = 2}, 5), {.threads = 1, .cores = 2}),
@@ -70,7 +70,7 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
 }
 
 TEST_CASE("a data set without stages limits training without a reason", "[train]") {
-  const DataUse use{.seconds = 10, .wait_s = 5, .pictures = 1000, .stages = {}, .cpu_s = 10};
+  const DataUse use{.seconds = 10, .wait_s = 5, .images = 1000, .stages = {}, .cpu_s = 10};
   const DataLimit limit = data_limit(use, {.threads = 2, .cores = 2}, 30);
   CHECK(limit.is_limit);
   CHECK(limit.stage == job::DataStage::kNone);
@@ -84,12 +84,12 @@ TEST_CASE("a data set without stages limits training without a reason", "[train]
 TEST_CASE("a period is the difference of two moments", "[train]") {
   const DataUse before = ten_seconds(1, {.read = 1, .decode = 1}, 10);
   DataUse now = ten_seconds(4, {.read = 1, .decode = 1}, 10);
-  now.seconds = 20, now.pictures = 3000, now.stages.pictures = 200, now.stages.decode += 0.6;
+  now.seconds = 20, now.images = 3000, now.stages.images = 200, now.stages.decode += 0.6;
   const DataUse period = now - before;
   CHECK(period.seconds == 10);
   CHECK(period.wait_s == 3);
-  CHECK(period.pictures == 2000);
-  CHECK(period.stages.pictures == 100);
+  CHECK(period.images == 2000);
+  CHECK(period.stages.images == 100);
   const auto ms = stage_ms(period.stages);
   REQUIRE(ms.size() == 5);
   CHECK(ms[0] == std::pair<std::string, double>("read", 0));

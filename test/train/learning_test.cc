@@ -155,8 +155,8 @@ TEST_CASE("lenet learns the synthetic data set and a linear classifier does not"
   }
 }
 
-// Half of the classes are learned from many pictures. Their lower layers then serve the other half, of which there are
-// few pictures.
+// Half of the classes are learned from many images. Their lower layers then serve the other half, of which there are
+// few images.
 TEST_CASE("a network that was fine-tuned is better than one that begins with nothing", "[train][slow]") {
   const dtrain::test::TempDir dir;
   must(dataset::synthesize({.out = dir.path()}, Log::silent()));

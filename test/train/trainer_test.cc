@@ -25,7 +25,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// The kind of each line: the text before its first value. Whether data is the limit depends on the machine.
+// The kind of each line: the text before its first value. Whether data is the limit depends on the host.
 std::vector<std::string> kinds(const std::vector<std::string>& lines) {
   std::vector<std::string> kinds;
   for (const std::string& line : lines) {

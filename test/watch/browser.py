@@ -118,7 +118,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **common, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def picture(self, path, whole_page=True):
+    def image(self, path, whole_page=True):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole_page)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
 

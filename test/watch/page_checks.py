@@ -1,4 +1,4 @@
-"""What must hold of the live page while a real job runs, computed in the browser, and pictures of it."""
+"""What must hold of the live page while a real job runs, computed in the browser, and images of it."""
 import json
 import os
 import re
@@ -61,7 +61,7 @@ FOCUSED = "document.activeElement.id || document.activeElement.className"
 LOG_AT_END = "(() => { const log = document.getElementById('log'); return log.scrollTop + log.clientHeight >= log.scrollHeight - 8; })()"
 
 
-def watch_job(program, chromium, folder, start_job, check):
+def watch_job(program, chromium, directory, start_job, check):
     flags = ["-n", "2", "-s", "2", "--kv-store", "dist_sync", "--num-epochs", "60", "--save-period", "2", "--metrics-addr", "127.0.0.1:0"]
     with start_job(program, flags) as job, browser.Browser(chromium) as page:
         address = job.wait_for(r"the live page is at (http://127.0.0.1:\d+/)")[1]
@@ -69,19 +69,19 @@ def watch_job(program, chromium, folder, start_job, check):
         page.prefer("light")
         page.open(address)
         check(page.wait_for("document.querySelectorAll('#workers tr').length === 2", 60), "no two workers on the page:\n" + job.output)
-        page.picture(folder / "start.png")
+        page.image(directory / "start.png")
         check(page.wait_for("document.querySelectorAll('#svg-speed path.curve').length >= 3 && points.length > 6 && "
                             "document.querySelectorAll('#svg-loss path.curve').length && events.some(e => e[1] === 'checkpoint')", 90),
               "no curves:\n" + page.evaluate("document.body.innerText") + job.output)
         content(page, check)
         keyboard(page, check)
-        looks(page, folder, check)
+        looks(page, directory, check)
         trace(job, page, check)
-        kill_worker(job, page, folder, check)
+        kill_worker(job, page, directory, check)
         check(not page.complaints(), f"the browser complains: {page.complaints()}")
         foreign = [one for one in page.addresses() if not one.startswith((address, "data:", "about:"))]
         check(not foreign, f"the page asked for {foreign}")
-    ends_well(program, chromium, folder, start_job, check)
+    ends_well(program, chromium, directory, start_job, check)
 
 
 def content(page, check):
@@ -118,8 +118,8 @@ def keyboard(page, check):
     page.evaluate("document.getElementById('by-time').click(); document.activeElement.blur()")
 
 
-def looks(page, folder, check):
-    """Pictures in both themes and on a phone, with the contrasts of each."""
+def looks(page, directory, check):
+    """Images in both themes and on a phone, with the contrasts of each."""
     for name, scheme, width, height, mobile in (("middle", "light", 1280, 900, False), ("middle-dark", "dark", 1280, 900, False),
                                                 ("phone", "light", 390, 844, True), ("phone-dark", "dark", 390, 844, True)):
         page.prefer(scheme)
@@ -133,7 +133,7 @@ def looks(page, folder, check):
         last = page.evaluate("lines.at(-1)[1]")
         check(page.wait_for(f"lines.at(-1)[1] !== {json.dumps(last)}", 60), f"{name}: the log goes on with no line")
         check(page.wait_for(LOG_AT_END, 5), f"{name}: the log does not show its last line after a change of the width")
-        page.picture(folder / f"{name}.png")
+        page.image(directory / f"{name}.png")
     page.prefer("light")
     page.size(1280, 900)
 
@@ -145,24 +145,24 @@ def trace(job, page, check):
     job.wait_for(r"trace 1 is of the steps \d+ to \d+")
 
 
-def kill_worker(job, page, folder, check):
+def kill_worker(job, page, directory, check):
     found = subprocess.run(["pgrep", "-f", "--", "--role worker --rank 1 --run-dir"], capture_output=True, text=True, check=False)
-    victims = [int(pid) for pid in found.stdout.split() if os.path.exists(f"/proc/{pid}/cwd") and os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(job.folder.name)]
+    victims = [int(pid) for pid in found.stdout.split() if os.path.exists(f"/proc/{pid}/cwd") and os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(job.directory.name)]
     check(len(victims) == 1, f"worker 1 is not one process: {victims}")
     os.kill(victims[0], signal.SIGSTOP)
     check(page.wait_for("document.getElementById('status').textContent.includes('no word of worker 1')", 30), "the silent worker is not shown")
     page.evaluate("window.scrollTo(0, 0)")
-    page.picture(folder / "silent.png")
+    page.image(directory / "silent.png")
     os.kill(victims[0], signal.SIGKILL)
     check(page.wait_for("document.getElementById('status').textContent === 'failed'", 60), "the end is not shown: " + page.evaluate("document.getElementById('status').textContent"))
     text = page.evaluate("document.getElementById('events').innerText")
     check("worker 1" in text and "loss" in text, f"the events do not tell of the loss:\n{text}")
     states = page.evaluate("[...document.querySelectorAll('#workers tr')].map(row => row.lastChild.textContent)")
     check(states == ["ended", "lost"], f"the rows of the workers say {states}")
-    page.picture(folder / "killed.png")
+    page.image(directory / "killed.png")
 
 
-def ends_well(program, chromium, folder, start_job, check):
+def ends_well(program, chromium, directory, start_job, check):
     """A short job of one process, to its end; the page stays as it is when the server is gone."""
     with start_job(program, ["--num-epochs", "3", "--num-batches", "500", "--metrics-addr", "127.0.0.1:0"]) as job, browser.Browser(chromium) as page:
         page.size(1280, 900)
@@ -170,4 +170,4 @@ def ends_well(program, chromium, folder, start_job, check):
         page.open(job.wait_for(r"the live page is at (http://127.0.0.1:\d+/)")[1])
         check(page.wait_for("document.getElementById('status').textContent === 'ended'", 90), "the end is not shown:\n" + job.output)
         check(page.evaluate("document.getElementById('epoch').textContent") == "3 of 3", "not all epochs are shown")
-        page.picture(folder / "end.png")
+        page.image(directory / "end.png")

@@ -52,7 +52,7 @@ constexpr std::array kFixed = {
     Fixed{"exp.model_opts", "{}", "the models have no options"},
     Fixed{"exp.use_tensor_core", "True", "float16 always uses tensor cores where the GPU has them"},
     Fixed{"exp.ignore_past_errors", "True", "no list of batches that were too large is kept"},
-    Fixed{"exp.sys_info", "", "dtrain collects no facts about the machine"},
+    Fixed{"exp.sys_info", "", "dtrain collects no facts about the host"},
     Fixed{"mxnet.cudnn_autotune", "True", "cuDNN's algorithms are always measured"},
     Fixed{"mxnet.workspace", "1024", "dtrain plans its memory itself"},
     Fixed{"mxnet.input_layout", "", "dtrain chooses the layout itself"},
@@ -325,8 +325,8 @@ Result<> check_owns_rendezvous(const Rendezvous& rendezvous) {
   if (net::is_this_host(rendezvous.scheduler.host)) return {};
   const std::vector<std::string> own = net::own_address_texts();
   return fail(Code::kUsage,
-              "mxnet.rendezvous: rank 0 runs the scheduler at {}, which is not an address of this machine ({}): start "
-              "rank 0 on the machine that has it, or change the rendezvous",
+              "mxnet.rendezvous: rank 0 runs the scheduler at {}, which is not an address of this host ({}): start "
+              "rank 0 on the host that has it, or change the rendezvous",
               rendezvous.scheduler.host, own.empty() ? "127.0.0.1" : fmt::format("{}", fmt::join(own, ", ")));
 }
 

@@ -49,7 +49,7 @@ std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const
 // For a benchmark that infers.
 BenchTrainOptions inference_of(const DlbsBenchmark& benchmark);
 
-// Code::kUsage, naming both addresses, if this machine, on which rank 0 runs the scheduler, does not have the address
+// Code::kUsage, naming both addresses, if this host, on which rank 0 runs the scheduler, does not have the address
 // of the rendezvous.
 Result<> check_owns_rendezvous(const Rendezvous& rendezvous);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = DlbsParameters::Json;
 
-// Samples per second. DLBS's is a whole number, but 0 counts as a failure, and slow machines need a fraction.
+// Samples per second. DLBS's is a whole number, but 0 counts as a failure, and slow hosts need a fraction.
 Json rate_of(const DlbsTimes::Part& part) {
   const double rate = part.seconds > 0 ? part.samples / part.seconds : 0;
   return rate >= 1 ? Json(static_cast<int64_t>(rate)) : Json(rate);
@@ -146,8 +146,8 @@ Result<DlbsLog> DlbsLog::create(const std::string& path) {
   DlbsLog log;
   if (path.empty() || path == "/dev/stdout") return log;
   log.path_ = path;
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  if (!folder.empty()) DT_TRY_VOID(make_directories(folder), "making the folder of exp.log_file");
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (!directory.empty()) DT_TRY_VOID(make_directories(directory), "making the directory of exp.log_file");
   log.file_.open(path, std::ios::trunc);
   if (log.file_.is_open()) return log;
   return fail(Code::kUsage, "exp.log_file: '{}' cannot be written", path);

@@ -6,7 +6,7 @@
 namespace dtrain::cuda {
 
 // y = 0 for the elements that the rule leaves out, and factor * x for the others; from dy to dx it is backward. The
-// random numbers are those of exec/dropout.h, which this folder does not include.
+// random numbers are those of exec/dropout.h, which this directory does not include.
 //   x, y [rows, channels], where each image has `positions` rows; y may be x
 //   keys: a number for each image
 // Bytes: 2 * rows * channels * bytes_of(type).

@@ -24,7 +24,7 @@ struct Sum {
 };
 void sum(const Sum& sum, cudaStream_t stream);
 
-// Mirrors graph::Activation::Kind, which this folder does not include.
+// Mirrors graph::Activation::Kind, which this directory does not include.
 enum class Curve { kRelu, kTanh, kSigmoid, kSoftrelu, kSoftsign };
 
 // y = curve(x).   x, y [rows, channels]   Bytes: 2 * rows * channels * bytes_of(type).

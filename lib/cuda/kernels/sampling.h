@@ -5,7 +5,7 @@
 
 namespace dtrain::cuda {
 
-// The places are those of exec/sampling.h, which this folder does not include.
+// The places are those of exec/sampling.h, which this directory does not include.
 struct SamplingShape {
   int64_t n = 0, channels = 0;
   int64_t h = 0, w = 0;  // of the maps that are sampled

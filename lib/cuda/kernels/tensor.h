@@ -1,4 +1,4 @@
-// Conventions of all kernels in this folder:
+// Conventions of all kernels in this directory:
 //
 // Layout: NHWC. A map [n, c, h, w] is `rows` = n*h*w pixels of `channels` values each; a batch of vectors has one row
 // per image. Consecutive rows are `pitch` elements apart. The pitch is larger than the channels for a slice of a

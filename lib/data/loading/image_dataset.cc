@@ -53,7 +53,7 @@ class ImageDataset : public Dataset {
   }
 
  private:
-  // One picture in so many is timed: the clock is read seven times, which would slow down small pictures. Usual batch
+  // One image in so many is timed: the clock is read seven times, which would slow down small images. Usual batch
   // sizes are no multiples of it, so that all rows of a batch are timed in turn: on a slow disk the first one waits
   // longest.
   static constexpr uint64_t kTimedEvery = 7;
@@ -61,8 +61,8 @@ class ImageDataset : public Dataset {
   struct Scratch {
     ReadScratch read;
     images::Augmenter::Scratch augment;
-    uint64_t pictures = 0;
-    images::Stages stages;  // of the picture at hand
+    uint64_t images = 0;
+    images::Stages stages;  // of the image at hand
   };
 
   Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
@@ -74,24 +74,24 @@ class ImageDataset : public Dataset {
       const images::StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
       read = source_->read(index, scratch.read, labels);
     }
-    // The source reads the header, and a cache decodes the picture.
+    // The source reads the header, and a cache decodes the image.
     if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
     return read;
   }
 
-  // Says in an error where the picture is.
+  // Says in an error where the image is.
   template <class T>
   Result<T> with_place(int64_t index, Result<T> result) const {
     if (!result) return fail(result.error().code, "{}: {}", describe(index), result.error().message);
     return result;
   }
 
-  // Lends scratch memory for one picture, so that callers need not know of it. There is as much of it as threads have
+  // Lends scratch memory for one image, so that callers need not know of it. There is as much of it as threads have
   // ever been inside at once.
   template <class Work>
   std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
     std::unique_ptr<Scratch> scratch = take_scratch();
-    const bool is_timed = scratch->pictures++ % kTimedEvery == 0;
+    const bool is_timed = scratch->images++ % kTimedEvery == 0;
     scratch->stages = {};
     scratch->read.stages = scratch->augment.stages = is_timed ? &scratch->stages : nullptr;
     double seconds = 0;
@@ -105,7 +105,7 @@ class ImageDataset : public Dataset {
   }
   // The rows are what is left of `seconds`.
   void note_times(double seconds, images::Stages times) const DT_EXCLUDES(mutex_) {
-    times.pictures = 1;
+    times.images = 1;
     times.rows = seconds - times.all();
     const MutexLock lock(mutex_);
     stages_ += times;

@@ -1,4 +1,4 @@
-// A Dataset of the pictures of a source, augmented and normalized.
+// A Dataset of the images of a source, augmented and normalized.
 #pragma once
 
 #include <memory>

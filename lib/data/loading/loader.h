@@ -48,7 +48,7 @@ class Dataset {
   [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;
   // These records will be loaded soon, in this order: the data set may have the system read them ahead.
   virtual void will_load(std::span<const int64_t> /*records*/) const {}
-  // The times of some of the records that were loaded so far; none if there are no pictures to read.
+  // The times of some of the records that were loaded so far; none if there are no images to read.
   [[nodiscard]] virtual images::Stages stages() const { return {}; }
   // From now on the times of reading and decoding are recorded there; null: no more.
   virtual void record_on(telemetry::Timeline* /*timeline*/) const {}

@@ -16,11 +16,11 @@ namespace {
 
 // Integer sums are exact, so that the order in which threads add does not matter.
 struct Sums {
-  explicit Sums(size_t elements) : sum(elements), picture(elements) {}
+  explicit Sums(size_t elements) : sum(elements), image(elements) {}
   std::vector<uint64_t> sum;
-  std::vector<float> picture;
+  std::vector<float> image;
   int64_t count = 0;
-  std::optional<Error> fault;  // of the disk; broken pictures are left out
+  std::optional<Error> fault;  // of the disk; broken images are left out
 };
 
 images::AugmentOptions not_normalised(const Shape& image, const images::Distortion& distortion) {
@@ -31,16 +31,16 @@ images::AugmentOptions not_normalised(const Shape& image, const images::Distorti
           .std = std::vector<float>(channels, 1.0f)};
 }
 
-void add_pictures(const Dataset& pictures, int64_t begin, int64_t end, Sums& sums) {
+void add_images(const Dataset& images, int64_t begin, int64_t end, Sums& sums) {
   RandomStream unused(0, Use::kAugment);
-  std::vector<float> labels(pictures.label_width());
+  std::vector<float> labels(images.label_width());
   for (int64_t i = begin; i < end; i++) {
-    if (const Result<> loaded = pictures.load(i, unused, sums.picture, labels); !loaded) {
+    if (const Result<> loaded = images.load(i, unused, sums.image, labels); !loaded) {
       if (loaded.error().code == Code::kData) continue;
       sums.fault = loaded.error();
       return;
     }
-    for (size_t k = 0; k < sums.sum.size(); k++) sums.sum[k] += static_cast<uint64_t>(sums.picture[k]);
+    for (size_t k = 0; k < sums.sum.size(); k++) sums.sum[k] += static_cast<uint64_t>(sums.image[k]);
     sums.count++;
   }
 }
@@ -49,17 +49,16 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, const Log& log) {
-  const auto elements = static_cast<size_t>(element_count(pictures.image()));
+Result<std::vector<float>> compute_mean(const Dataset& images, int threads, const Log& log) {
+  const auto elements = static_cast<size_t>(element_count(images.image()));
   ThreadPool pool(threads, "mean-image");
   std::vector<Sums> sums(static_cast<size_t>(threads), Sums(elements));
   const auto begin = std::chrono::steady_clock::now();
   constexpr int64_t kReportEvery = 10000;
-  for (int64_t first = 0; first < pictures.size(); first += kReportEvery) {
-    const int64_t count = std::min(kReportEvery, pictures.size() - first);
+  for (int64_t first = 0; first < images.size(); first += kReportEvery) {
+    const int64_t count = std::min(kReportEvery, images.size() - first);
     pool.parallel_for(threads, [&](int64_t t) {
-      add_pictures(pictures, first + count * t / threads, first + count * (t + 1) / threads,
-                   sums[static_cast<size_t>(t)]);
+      add_images(images, first + count * t / threads, first + count * (t + 1) / threads, sums[static_cast<size_t>(t)]);
     });
     for (const Sums& part : sums) {
       if (part.fault) return tl::unexpected(*part.fault);
@@ -80,7 +79,7 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
 
 Result<> make_mean_image(const std::string& path, const images::AugmentOptions& cut,
                          std::shared_ptr<const ImageSource> source, int threads, const Log& log) {
-  // Finds out whether the file can be written before all pictures are read.
+  // Finds out whether the file can be written before all images are read.
   if (const Result<AtomicFile> trial = AtomicFile::create(path); !trial) return tl::unexpected(trial.error());
   log.info("Cannot find {}: create mean image, this will take some time...", path);
   DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), cut), threads, log));

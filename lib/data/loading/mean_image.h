@@ -1,4 +1,4 @@
-// The mean picture of a training set: an NDArray file with one float32 array [c, h, w] (docs/formats.md, "NDArray
+// The mean image of a training set: an NDArray file with one float32 array [c, h, w] (docs/formats.md, "NDArray
 // files").
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace dtrain::data {
 
-// Reads the file at `path`. If it does not exist, makes it first: the mean over all pictures of `source`, each cropped
-// as `distortion` says (which must have nothing random) and not normalized. Pictures that do not decode are left out.
-// The bytes depend on the pictures alone, so that several workers may make the file at the same time. Code::kData if
+// Reads the file at `path`. If it does not exist, makes it first: the mean over all images of `source`, each cropped
+// as `distortion` says (which must have nothing random) and not normalized. Images that do not decode are left out.
+// The bytes depend on the images alone, so that several workers may make the file at the same time. Code::kData if
 // the array's shape is not `image`.
 Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
                                                              const images::Distortion& distortion,

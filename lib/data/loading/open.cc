@@ -9,9 +9,9 @@
 #include "data/loading/image_dataset.h"
 #include "data/loading/mean_image.h"
 #include "data/sources/cifar_source.h"
-#include "data/sources/folder_source.h"
+#include "data/sources/directory_source.h"
 #include "data/sources/idx_source.h"
-#include "data/sources/picture_source.h"
+#include "data/sources/named_images.h"
 #include "data/sources/record_source.h"
 
 namespace dtrain::data {
@@ -22,15 +22,15 @@ struct OpenOptions {
   const Shape& image;
   size_t label_width;
   const KnownOffsets& known;
-  const std::vector<std::string>& classes;  // of class folders
+  const std::vector<std::string>& classes;  // of class directories
   std::string type;                         // the data type that the user chose; empty: none
   std::shared_ptr<const LabelList> labels = nullptr;
 };
 
-// Refuses files whose pictures have fewer labels than are to be read.
+// Refuses files whose images have fewer labels than are to be read.
 Result<> check_label_width(const std::string& files, size_t labels, size_t wanted) {
   if (wanted <= labels) return {};
-  return fail(Code::kUsage, "--label-width {}: the pictures of {} have {} label{}", wanted, files, labels,
+  return fail(Code::kUsage, "--label-width {}: the images of {} have {} label{}", wanted, files, labels,
               labels == 1 ? "" : "s");
 }
 
@@ -45,16 +45,17 @@ Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std:
   return open_cifar(kind, files, options.label_width, log);
 }
 
-// A set, and what only a folder of class folders tells of it.
+// A set, and what only a directory of class directories tells of it.
 struct OpenedSet {
-  std::shared_ptr<const ImageSource> pictures;
+  std::shared_ptr<const ImageSource> images;
   std::vector<int64_t> by_class = {};
   OtherFiles others = {};
 };
 
-Result<OpenedSet> open_class_folders(const std::string& root, const std::vector<std::string>& classes, int channels) {
-  DT_TRY(FolderSource folder, open_folder(root, classes, channels));
-  return OpenedSet{std::move(folder.pictures), std::move(folder.by_class), std::move(folder.others)};
+Result<OpenedSet> open_class_directories(const std::string& root, const std::vector<std::string>& classes,
+                                         int channels) {
+  DT_TRY(DirectorySource directory, open_directory(root, classes, channels));
+  return OpenedSet{std::move(directory.images), std::move(directory.by_class), std::move(directory.others)};
 }
 
 Result<std::shared_ptr<const ImageSource>> open_files(const SetFiles& files, const OpenOptions& options,
@@ -85,12 +86,12 @@ Result<std::shared_ptr<const ImageSource>> open_files(const SetFiles& files, con
 }
 
 Result<OpenedSet> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
-  if (!files.folder.empty()) {
-    DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
-    return open_class_folders(files.folder, options.classes, static_cast<int>(options.image[0]));
+  if (!files.directory.empty()) {
+    DT_TRY_VOID(check_label_width(files.directory, 1, options.label_width));
+    return open_class_directories(files.directory, options.classes, static_cast<int>(options.image[0]));
   }
-  DT_TRY(auto pictures, open_files(files, options, log));
-  return OpenedSet{std::move(pictures)};
+  DT_TRY(auto images, open_files(files, options, log));
+  return OpenedSet{std::move(images)};
 }
 
 // "(airplane 300, bird 310, ...)".
@@ -115,7 +116,7 @@ std::string fit_text(const DataOptions& options, const Shape& image, bool has_va
   return "; " + fit_text(!training ? "validation images" : validation ? "images" : "training images", image);
 }
 
-// The classes without a picture, of those that the training set has: " (none of dog)".
+// The classes without an image, of those that the training set has: " (none of dog)".
 std::string absent_text(const std::vector<std::string>& classes, const std::vector<int64_t>& counts) {
   std::vector<std::string> absent;
   for (size_t i = 0; i < counts.size(); i++) {
@@ -124,22 +125,22 @@ std::string absent_text(const std::vector<std::string>& classes, const std::vect
   return absent.empty() ? "" : fmt::format(" (none of {})", fmt::join(absent, ", "));
 }
 
-std::string left_out_text(const std::vector<std::string>& folders, const OtherFiles& others) {
+std::string left_out_text(const std::vector<std::string>& directories, const OtherFiles& others) {
   std::vector<std::string> parts;
-  parts.reserve(folders.size() + 1);
-  for (const std::string& folder : folders) parts.push_back(printable(folder) + "/");
+  parts.reserve(directories.size() + 1);
+  for (const std::string& directory : directories) parts.push_back(printable(directory) + "/");
   if (!others.empty()) parts.push_back(to_text(others));
   return parts.empty() ? "" : fmt::format("; left out: {}", fmt::join(parts, ", "));
 }
 
 std::string found_text(const DataSets& sets, const OpenedSet& train, const OpenedSet& validation,
                        const std::vector<std::string>& left_out) {
-  std::string text = fmt::format("training: {} images", with_thousands(train.pictures->size()));
+  std::string text = fmt::format("training: {} images", with_thousands(train.images->size()));
   const int64_t classes = sets.class_names.empty() ? sets.classes : std::ssize(sets.class_names);
   if (classes > 0) text += fmt::format(" in {} classes", with_thousands(classes));
   text += counts_text(sets.class_names, train.by_class);
-  if (validation.pictures != nullptr) {
-    text += fmt::format("; validation: {}{}", with_thousands(validation.pictures->size()),
+  if (validation.images != nullptr) {
+    text += fmt::format("; validation: {}{}", with_thousands(validation.images->size()),
                         absent_text(sets.class_names, validation.by_class));
   }
   OtherFiles others = train.others;
@@ -150,7 +151,7 @@ std::string found_text(const DataSets& sets, const OpenedSet& train, const Opene
 // What a score is measured on.
 std::string found_for_validation(const DataSets& sets, const OpenedSet& validation, const DataOptions& options,
                                  const Shape& image) {
-  std::string text = fmt::format("{} images", with_thousands(validation.pictures->size()));
+  std::string text = fmt::format("{} images", with_thousands(validation.images->size()));
   if (!sets.class_names.empty()) text += fmt::format(" in {} classes", with_thousands(std::ssize(sets.class_names)));
   text += counts_text(sets.class_names, validation.by_class) + left_out_text({}, validation.others);
   return options.val_resize == images::kFitCrop ? text + "; " + fit_text("images", image) : text;
@@ -229,23 +230,25 @@ std::string mean_image_path(const DataOptions& options) {
   return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
 }
 
-// The names of the classes, if the training set is one of class folders. Those of the validation set must be the same.
+// The names of the classes, if the training set is one of class directories. Those of the validation set must be the
+// same.
 Result<std::vector<std::string>> common_classes(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
-  if (located.validation.folder.empty()) return classes;
-  if (located.train.folder.empty()) {
+  if (located.validation.directory.empty()) return classes;
+  if (located.train.directory.empty()) {
     return fail(
         Code::kUsage,
-        "{}: the training data do not say which label each of these class folders has: pack them as the training data "
-        "were packed, for example with 'dtrain im2rec --recursive PREFIX {}', or give class folders for both",
-        located.validation.folder, located.validation.folder);
+        "{}: the training data do not say which label each of these class directories has: pack them as the training "
+        "data "
+        "were packed, for example with 'dtrain im2rec --recursive PREFIX {}', or give class directories for both",
+        located.validation.directory, located.validation.directory);
   }
-  DT_TRY(const ClassFolders validation, class_folders(located.validation.folder));
+  DT_TRY(const ClassDirectories validation, class_directories(located.validation.directory));
   for (const std::string& name : validation.classes) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
     return fail(Code::kData,
-                "{}: the training data in {} have no folder for the class '{}'; both need the same classes",
-                located.validation.folder, located.train.folder, name);
+                "{}: the training data in {} have no directory for the class '{}'; both need the same classes",
+                located.validation.directory, located.train.directory, name);
   }
   return classes;
 }
@@ -306,23 +309,22 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
     DT_TRY(validation, open_set(located.validation, opening, log), "opening the validation data");
   }
   sets.found =
-      found_text(sets, train, validation, located.left_out) + fit_text(options, image, validation.pictures != nullptr);
-  if (validation.pictures != nullptr)
-    sets.found_for_validation = found_for_validation(sets, validation, options, image);
+      found_text(sets, train, validation, located.left_out) + fit_text(options, image, validation.images != nullptr);
+  if (validation.images != nullptr) sets.found_for_validation = found_for_validation(sets, validation, options, image);
   sets.warnings = located.warnings;
 
   images::AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
     const images::Distortion cut = central_crop(options.training.resize, options.training.interpolation);
     DT_TRY(augment.mean_image,
-           mean_image(mean_image_path(options), image, cut, train.pictures, std::max(options.threads, 1), log));
+           mean_image(mean_image_path(options), image, cut, train.images, std::max(options.threads, 1), log));
   }
-  if (validation.pictures != nullptr) {
+  if (validation.images != nullptr) {
     augment.distortion = central_crop(options.val_resize, options.training.interpolation);
-    sets.validation = augmented(validation.pictures, augment);
+    sets.validation = augmented(validation.images, augment);
   }
   augment.distortion = options.training;
-  sets.train = augmented(train.pictures, augment);
+  sets.train = augmented(train.images, augment);
   return sets;
 }
 
@@ -331,17 +333,17 @@ Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::str
   images::use_own_threads_only();
   const Shape& image = options.image_shape;
   DT_TRY_VOID(check_options(options, image));
-  DT_TRY(const auto pictures, open_pictures(names, static_cast<int>(image[0]), log));
+  DT_TRY(const auto images, open_images(names, static_cast<int>(image[0]), log));
   images::AugmentOptions augment = common_augmentation(options, image, false);
   if (!options.mean_img.empty()) {
     const std::string path = mean_image_path(options);
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return fail(Code::kNotFound, "--mean-img {}: no such file", path);
-    DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
+    DT_TRY(augment.mean_image, mean_image(path, image, {}, images, 1, log));
   }
   augment.distortion = central_crop(options.val_resize, options.training.interpolation);
   if (options.val_resize == images::kFitCrop) log.info("{}", fit_text("images", image));
-  return augmented(pictures, augment);
+  return augmented(images, augment);
 }
 
 }  // namespace dtrain::data

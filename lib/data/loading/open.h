@@ -17,7 +17,7 @@ namespace dtrain::data {
 // The data flags as the user gave them. An empty value stands for the data set's own default.
 struct DataOptions : DataFiles {
   Shape image_shape;            // [c, h, w]
-  int64_t label_width = 1;      // labels of every picture
+  int64_t label_width = 1;      // labels of every image
   std::string label_list;       // the training records are labeled by this list (label_list.h); empty: by themselves
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1
@@ -34,7 +34,7 @@ struct DataSets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
   int64_t classes = 0;                        // 0: unknown
-  std::vector<std::string> class_names = {};  // by label; only of class folders
+  std::vector<std::string> class_names = {};  // by label; only of class directories
   std::string found = {};                 // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
   std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
   std::vector<std::string> warnings = {};  // about how the files were understood
@@ -48,7 +48,7 @@ Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 // how to get them; kUsage: the flags do not fit each other or the data, or the directory holds several data sets.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
 
-// The pictures that `names` stand for (picture_source.h), read as a validation set of these options would be: their
+// The images that `names` stand for (named_images.h), read as a validation set of these options would be: their
 // files are ignored, and the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
 Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
                                                       const Log& log);

@@ -153,9 +153,9 @@ bool fits_list(std::string_view path) {
   return path.find_first_of("\t\n\r") == std::string_view::npos && strip(path) == path;
 }
 
-class FolderWalk {
+class DirectoryWalk {
  public:
-  FolderWalk(std::string root, const FolderFilter& filter) : root_(std::move(root)), filter_(filter) {
+  DirectoryWalk(std::string root, const DirectoryFilter& filter) : root_(std::move(root)), filter_(filter) {
     std::error_code absent;
     real_root_ = fs::canonical(root_, absent);
   }
@@ -180,7 +180,7 @@ class FolderWalk {
     return {};
   }
 
-  ImageFolder take() { return std::move(found_); }
+  ImageDirectory take() { return std::move(found_); }
 
  private:
   void add(const fs::path& path, const std::vector<fs::path>& files, bool recursive) {
@@ -206,9 +206,9 @@ class FolderWalk {
   }
 
   fs::path root_, real_root_;
-  const FolderFilter& filter_;
+  const DirectoryFilter& filter_;
   std::vector<fs::path> inside_;
-  ImageFolder found_;
+  ImageDirectory found_;
 };
 
 }  // namespace
@@ -217,14 +217,15 @@ bool is_in(const fs::path& path, const fs::path& directory) {
   return std::ranges::mismatch(directory, path).in1 == directory.end();
 }
 
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter) {
-  FolderWalk walk(root, filter);
+Result<ImageDirectory> list_directory(const std::string& root, bool recursive, const DirectoryFilter& filter) {
+  DirectoryWalk walk(root, filter);
   DT_TRY_VOID(walk.directory(root, recursive));
   return walk.take();
 }
 
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions,
-                                const std::function<void(const fs::directory_entry&)>& pass_over) {
+Result<ImageDirectory> list_directory(const std::string& root, bool recursive,
+                                      const std::vector<std::string>& extensions,
+                                      const std::function<void(const fs::directory_entry&)>& pass_over) {
   std::vector<std::string> left_out;
   const auto takes = [&](const fs::directory_entry& entry) {
     std::error_code broken_link;
@@ -236,7 +237,8 @@ Result<ImageFolder> list_folder(const std::string& root, bool recursive, const s
     left_out.push_back(entry.path().string());
     return false;
   };
-  DT_TRY(ImageFolder found, list_folder(root, recursive, {.enters = [](const auto&) { return true; }, .takes = takes}));
+  DT_TRY(ImageDirectory found,
+         list_directory(root, recursive, {.enters = [](const auto&) { return true; }, .takes = takes}));
   std::ranges::sort(left_out);
   found.left_out = std::move(left_out);
   return found;

@@ -38,7 +38,7 @@ std::vector<ListEntry> parse_list(std::string_view text, const std::string& name
 Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const std::string& name, int label_width,
                                                    const Log& log);
 
-struct ImageFolder {
+struct ImageDirectory {
   std::vector<ListEntry> entries;                   // ids count up in this order
   std::vector<std::pair<std::string, int>> labels;  // if recursive: (directory relative to the root, its label)
   std::vector<std::string> left_out;                // images whose names a list cannot hold, with their directories
@@ -47,15 +47,16 @@ struct ImageFolder {
 // before those of its subdirectories, and links are followed; directories get the labels 0, 1, ... in the order in
 // which their first image is found. `extensions`, such as ".jpg", are compared with the lower-case extension of each
 // file. `pass_over`, if given, is called with every entry that is neither a directory nor has one of them.
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions,
-                                const std::function<void(const std::filesystem::directory_entry&)>& pass_over = {});
+Result<ImageDirectory> list_directory(
+    const std::string& root, bool recursive, const std::vector<std::string>& extensions,
+    const std::function<void(const std::filesystem::directory_entry&)>& pass_over = {});
 
 // What else may decide: which directories are entered, and which other entries (files, broken links) are images.
-struct FolderFilter {
+struct DirectoryFilter {
   std::function<bool(const std::filesystem::directory_entry&)> enters, takes;
 };
 // The same order with a filter. No image is in `left_out`.
-Result<ImageFolder> list_folder(const std::string& root, bool recursive, const FolderFilter& filter);
+Result<ImageDirectory> list_directory(const std::string& root, bool recursive, const DirectoryFilter& filter);
 
 // Whether `path` is the directory or lies in it. Both are canonical.
 bool is_in(const std::filesystem::path& path, const std::filesystem::path& directory);

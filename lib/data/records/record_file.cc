@@ -69,7 +69,7 @@ Result<> check_is_record_file(const RecordFile& file) {
   if (kind == "a RecordIO file" || kind == "a file of another kind") return {};
   return fail(Code::kData,
               "{}: this is {}, not a RecordIO file; pack images with 'dtrain im2rec LIST ROOT OUT.rec' (from a list) "
-              "or 'dtrain im2rec --recursive PREFIX FOLDER' (from a folder)",
+              "or 'dtrain im2rec --recursive PREFIX DIRECTORY' (from a directory)",
               file.path(), kind);
 }
 

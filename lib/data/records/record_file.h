@@ -43,7 +43,7 @@ class RecordFile {
   std::unique_ptr<RetryingFile> file_;
 };
 
-// Code::kData if the file is clearly something else: a text, a picture, empty. A file that does not begin with a record
+// Code::kData if the file is clearly something else: a text, an image, empty. A file that does not begin with a record
 // may still be a damaged record file.
 Result<> check_is_record_file(const RecordFile& file);
 

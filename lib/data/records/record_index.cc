@@ -80,11 +80,11 @@ std::string index_path(const std::string& record_path) {
 
 namespace {
 
-// In `folder`. Files of one name in several folders are told apart by their paths.
-std::string kept_path(const RecordFile& file, const std::string& folder) {
+// In `directory`. Files of one name in several directories are told apart by their paths.
+std::string kept_path(const RecordFile& file, const std::string& directory) {
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(file.path(), ignored).string();
-  return fmt::format("{}/{}-{:08x}{}", folder, std::filesystem::path(path).stem().string(),
+  return fmt::format("{}/{}-{:08x}{}", directory, std::filesystem::path(path).stem().string(),
                      crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
 }
 
@@ -139,7 +139,7 @@ Result<> keep_offsets(const RecordFile& file, std::string_view first_line, const
 }
 
 void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, const Log& log,
-                 const std::string& folder) {
+                 const std::string& directory) {
   std::vector<IndexEntry> entries;
   entries.reserve(offsets.size());
   for (const int64_t offset : offsets) entries.push_back({entries.size(), offset});
@@ -151,7 +151,7 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
     std::filesystem::remove(kept_path(file), ignored);  // of a file that was broken
     return;
   }
-  const std::string kept = folder.empty() ? "" : kept_path(file, folder);
+  const std::string kept = directory.empty() ? "" : kept_path(file, directory);
   const bool is_kept = !kept.empty() && keep_offsets(file, "", offsets, kept);
   log.info("{}: indexed {} records {}: {}", file.path(), entries.size(),
            is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
@@ -160,9 +160,9 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
 // No index is written: with the broken places in it, it would be useless to other readers; without them, the next run
 // would not count them. `offsets` has both.
 void keep_broken(const RecordFile& file, const std::string& line, const std::vector<int64_t>& offsets, const Log& log,
-                 const std::string& folder) {
+                 const std::string& directory) {
   std::vector<std::string> paths = {kept_path(file)};
-  if (!folder.empty()) paths.push_back(kept_path(file, folder));
+  if (!directory.empty()) paths.push_back(kept_path(file, directory));
   for (const std::string& path : paths) {
     if (!keep_offsets(file, line, offsets, path)) continue;
     log.info("{}: kept the offsets in '{}' for the next start", file.path(), path);
@@ -182,9 +182,9 @@ bool lacks_index(const IndexedFile& file) {
 }
 
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress,
-                                        const std::string& folder) {
+                                        const std::string& directory) {
   std::vector<std::string> places = {kept_path(file)};
-  if (!folder.empty()) places.push_back(kept_path(file, folder));
+  if (!directory.empty()) places.push_back(kept_path(file, directory));
   for (const std::string& path : places) {
     if (std::optional<std::vector<int64_t>> kept = kept_offsets(file, path, log)) return std::move(*kept);
   }
@@ -197,7 +197,7 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
   };
   DT_TRY(RecordScan scan, scan_records(file, report), "indexing '{}'", file.path());
   if (scan.broken.empty()) {
-    write_index(file, scan.offsets, log, folder);
+    write_index(file, scan.offsets, log, directory);
     return std::move(scan.offsets);
   }
   const std::string line = broken_line(file, scan);
@@ -205,7 +205,7 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
            scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
   for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
   std::sort(scan.offsets.begin(), scan.offsets.end());
-  keep_broken(file, line, scan.offsets, log, folder);
+  keep_broken(file, line, scan.offsets, log, directory);
   return std::move(scan.offsets);
 }
 

@@ -36,11 +36,11 @@ struct IndexedFile {
 bool lacks_index(const IndexedFile& file);
 
 // Scans the file and logs its progress every ten seconds. If nothing was broken, writes the offsets to the index beside
-// the file, or keeps them in `folder`, if there is one. Broken places are among the offsets, so that readers count
-// them; such offsets are kept beside the file, or in `folder`. The next call takes the kept offsets as long as the file
-// is the same, and logs again how much of it is broken.
+// the file, or keeps them in `directory`, if there is one. Broken places are among the offsets, so that readers count
+// them; such offsets are kept beside the file, or in `directory`. The next call takes the kept offsets as long as the
+// file is the same, and logs again how much of it is broken.
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
-                                        const std::string& folder = {});
+                                        const std::string& directory = {});
 // How the names of the files in which make_index keeps offsets end.
 inline constexpr std::string_view kKeptOffsetsSuffix = ".offsets";
 

@@ -26,40 +26,40 @@ LabelBytes labels_of(Cifar kind) {
   return kind == Cifar::k10 ? LabelBytes{1, 9, 9} : LabelBytes{2, 19, 99};
 }
 
-// Of a picture. The label is the last one; CIFAR-10 has only that.
+// Of an image. The label is the last one; CIFAR-10 has only that.
 using LabelValues = std::array<uint8_t, 2>;
 
-// A file, and where its pictures lie: `stride` bytes from each to the next.
-struct PictureFile {
+// A file, and where its images lie: `stride` bytes from each to the next.
+struct ImageFile {
   RecordFile file;
   int64_t first = 0, stride = 0;
   std::vector<LabelValues> labels;
 };
 
-Result<> check_labels(const PictureFile& pictures, const LabelBytes& limits) {
-  for (size_t i = 0; i < pictures.labels.size(); i++) {
-    const std::span<const uint8_t> labels = std::span(pictures.labels[i]).last(static_cast<size_t>(limits.count));
+Result<> check_labels(const ImageFile& images, const LabelBytes& limits) {
+  for (size_t i = 0; i < images.labels.size(); i++) {
+    const std::span<const uint8_t> labels = std::span(images.labels[i]).last(static_cast<size_t>(limits.count));
     if (labels.front() <= limits.coarse_max && labels.back() <= limits.max) continue;
-    return fail(Code::kData, "{}: picture {} has the label {}; the file is not one of CIFAR-{}", pictures.file.path(),
-                i, fmt::join(labels, "/"), limits.max + 1);
+    return fail(Code::kData, "{}: image {} has the label {}; the file is not one of CIFAR-{}", images.file.path(), i,
+                fmt::join(labels, "/"), limits.max + 1);
   }
   return {};
 }
 
-Result<PictureFile> open_binary(RecordFile file, const LabelBytes& limits) {
+Result<ImageFile> open_binary(RecordFile file, const LabelBytes& limits) {
   const int64_t record_bytes = limits.count + static_cast<int64_t>(3 * kPlane);
   if (file.size() == 0 || file.size() % record_bytes != 0) {
     return fail(Code::kData,
-                "{}: {} bytes are not a multiple of the {} bytes of a picture; the file is cut or of another kind",
+                "{}: {} bytes are not a multiple of the {} bytes of an image; the file is cut or of another kind",
                 file.path(), file.size(), record_bytes);
   }
-  PictureFile pictures{.file = std::move(file), .first = limits.count, .stride = record_bytes, .labels = {}};
-  pictures.labels.resize(static_cast<size_t>(pictures.file.size() / record_bytes));
-  for (size_t i = 0; i < pictures.labels.size(); i++) {
-    const std::span<uint8_t> labels = std::span(pictures.labels[i]).last(static_cast<size_t>(limits.count));
-    DT_TRY_VOID(pictures.file.read_at(static_cast<int64_t>(i) * record_bytes, labels));
+  ImageFile images{.file = std::move(file), .first = limits.count, .stride = record_bytes, .labels = {}};
+  images.labels.resize(static_cast<size_t>(images.file.size() / record_bytes));
+  for (size_t i = 0; i < images.labels.size(); i++) {
+    const std::span<uint8_t> labels = std::span(images.labels[i]).last(static_cast<size_t>(limits.count));
+    DT_TRY_VOID(images.file.read_at(static_cast<int64_t>(i) * record_bytes, labels));
   }
-  return pictures;
+  return images;
 }
 
 // The list of labels with this name becomes the labels at this place.
@@ -67,41 +67,41 @@ Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::v
   const Pickle::Value* list = pickle.find(pickle.root(), key);
   if (list == nullptr) return fail(Code::kData, "it has no '{}'", key);
   if (list->items.size() != labels.size()) {
-    return fail(Code::kData, "it has {} '{}' for {} pictures", list->items.size(), key, labels.size());
+    return fail(Code::kData, "it has {} '{}' for {} images", list->items.size(), key, labels.size());
   }
   for (size_t i = 0; i < labels.size(); i++) {
     const Pickle::Value& label = pickle[list->items[i]];
     if (label.kind != Pickle::Value::Kind::kInteger || label.integer < 0 || label.integer > UINT8_MAX) {
-      return fail(Code::kData, "'{}' of picture {} is no label", key, i);
+      return fail(Code::kData, "'{}' of image {} is no label", key, i);
     }
     labels[i][place] = static_cast<uint8_t>(label.integer);
   }
   return {};
 }
 
-// A batch that Python has written: a dictionary with labels, and with the pixels of all pictures in one array.
-Result<PictureFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
+// A batch that Python has written: a dictionary with labels, and with the pixels of all images in one array.
+Result<ImageFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
   DT_TRY(const Pickle pickle, Pickle::parse(text));
   const Pickle::Value* data = pickle.find(pickle.root(), "data");
   if (data == nullptr) return fail(Code::kData, "it is no batch of CIFAR: it has no 'data'");
   DT_TRY(const PickledBytes pixels, byte_array(pickle, *data));
   if (pixels.columns != static_cast<int64_t>(3 * kPlane)) {
-    return fail(Code::kData, "its pictures have {} bytes instead of {}", pixels.columns, 3 * kPlane);
+    return fail(Code::kData, "its images have {} bytes instead of {}", pixels.columns, 3 * kPlane);
   }
-  PictureFile pictures{.file = std::move(file),
-                       .first = pixels.bytes.data() - text.data(),
-                       .stride = pixels.columns,
-                       .labels = std::vector<LabelValues>(static_cast<size_t>(pixels.rows))};
+  ImageFile images{.file = std::move(file),
+                   .first = pixels.bytes.data() - text.data(),
+                   .stride = pixels.columns,
+                   .labels = std::vector<LabelValues>(static_cast<size_t>(pixels.rows))};
   if (kind == Cifar::k10) {
-    DT_TRY_VOID(take_labels(pickle, "labels", 1, pictures.labels));
-    return pictures;
+    DT_TRY_VOID(take_labels(pickle, "labels", 1, images.labels));
+    return images;
   }
-  DT_TRY_VOID(take_labels(pickle, "coarse_labels", 0, pictures.labels));
-  DT_TRY_VOID(take_labels(pickle, "fine_labels", 1, pictures.labels));
-  return pictures;
+  DT_TRY_VOID(take_labels(pickle, "coarse_labels", 0, images.labels));
+  DT_TRY_VOID(take_labels(pickle, "fine_labels", 1, images.labels));
+  return images;
 }
 
-Result<PictureFile> open_pictures(RecordFile file, Cifar kind) {
+Result<ImageFile> open_images(RecordFile file, Cifar kind) {
   std::array<uint8_t, 2> begin{};
   if (file.size() >= std::ssize(begin)) DT_TRY_VOID(file.read_at(0, begin));
   const std::string path = file.path();
@@ -109,7 +109,7 @@ Result<PictureFile> open_pictures(RecordFile file, Cifar kind) {
     return open_binary(std::move(file), labels_of(kind));
   }
   DT_TRY(const std::string text, read_file(path, kBatchBytesMax));
-  Result<PictureFile> opened = open_batch(std::move(file), text, kind);
+  Result<ImageFile> opened = open_batch(std::move(file), text, kind);
   if (!opened) return fail(Code::kData, "{}: {}", path, opened.error().message);
   return opened;
 }
@@ -118,10 +118,10 @@ class CifarSource : public ImageSource {
  public:
   CifarSource(Cifar kind, size_t label_width) : limits_(labels_of(kind)), label_width_(label_width) {}
 
-  Result<> add(PictureFile pictures) {
-    DT_TRY_VOID(check_labels(pictures, limits_));
-    end_.push_back(size() + std::ssize(pictures.labels));
-    files_.push_back(std::move(pictures));
+  Result<> add(ImageFile images) {
+    DT_TRY_VOID(check_labels(images, limits_));
+    end_.push_back(size() + std::ssize(images.labels));
+    files_.push_back(std::move(images));
     return {};
   }
 
@@ -132,11 +132,11 @@ class CifarSource : public ImageSource {
 
   Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     const Place place = place_of(index);
-    const PictureFile& pictures = files_[place.file];
-    const LabelValues& all = pictures.labels[static_cast<size_t>(place.picture)];
+    const ImageFile& images = files_[place.file];
+    const LabelValues& all = images.labels[static_cast<size_t>(place.image)];
     std::ranges::copy(std::span(all).last(labels.size()), labels.begin());
     scratch.record.resize(3 * kPlane);
-    DT_TRY_VOID(pictures.file.read_at(pictures.first + place.picture * pictures.stride, scratch.record));
+    DT_TRY_VOID(images.file.read_at(images.first + place.image * images.stride, scratch.record));
     images::Image& image = scratch.open_pixels(kEdge, kEdge, 3);
     for (size_t pixel = 0; pixel < kPlane; pixel++) {
       for (size_t plane = 0; plane < 3; plane++) {
@@ -148,13 +148,13 @@ class CifarSource : public ImageSource {
 
   [[nodiscard]] std::string describe(int64_t index) const override {
     const Place place = place_of(index);
-    return fmt::format("{}: picture {}", files_[place.file].file.path(), place.picture);
+    return fmt::format("{}: image {}", files_[place.file].file.path(), place.image);
   }
 
  private:
   struct Place {
     size_t file;
-    int64_t picture;
+    int64_t image;
   };
 
   [[nodiscard]] Place place_of(int64_t index) const {
@@ -164,8 +164,8 @@ class CifarSource : public ImageSource {
 
   LabelBytes limits_;
   size_t label_width_;
-  std::vector<PictureFile> files_;
-  std::vector<int64_t> end_;  // by file: the number of pictures up to its end
+  std::vector<ImageFile> files_;
+  std::vector<int64_t> end_;  // by file: the number of images up to its end
 };
 
 }  // namespace
@@ -185,12 +185,12 @@ const std::vector<CifarForm>& cifar_forms(Cifar kind) {
 
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width, const Log& log) {
-  DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of a picture of CIFAR", label_width);
+  DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of an image of CIFAR", label_width);
   auto source = std::make_shared<CifarSource>(kind, label_width);
   for (const std::string& path : paths) {
     DT_TRY(RecordFile file, RecordFile::open(path, log));
-    DT_TRY(PictureFile pictures, open_pictures(std::move(file), kind));
-    DT_TRY_VOID(source->add(std::move(pictures)));
+    DT_TRY(ImageFile images, open_images(std::move(file), kind));
+    DT_TRY_VOID(source->add(std::move(images)));
   }
   return source;
 }

@@ -1,4 +1,4 @@
-// Pictures in the binary files of CIFAR-10 and CIFAR-100 and in their batches for Python (docs/formats.md, "CIFAR
+// Images in the binary files of CIFAR-10 and CIFAR-100 and in their batches for Python (docs/formats.md, "CIFAR
 // files").
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace dtrain::data {
 
-// CIFAR-10 has one label for each picture. CIFAR-100 has two: the coarse one, from 0 to 19, and the fine one, from 0
+// CIFAR-10 has one label for each image. CIFAR-100 has two: the coarse one, from 0 to 19, and the fine one, from 0
 // to 99.
 enum class Cifar { k10, k100 };
 constexpr const char* name_of(Cifar kind) {  // as --data-type has it
@@ -41,8 +41,8 @@ struct CifarForm {
 // The one for C first, then the one for Python.
 const std::vector<CifarForm>& cifar_forms(Cifar kind);
 
-// Opens the files, whose pictures are numbered through in this order. label_width: 1 is the last label alone, which is
-// the fine one. Code::kNotFound; kData: a file has no pictures or a wrong size, or a label is out of range, as in a
+// Opens the files, whose images are numbered through in this order. label_width: 1 is the last label alone, which is
+// the fine one. Code::kNotFound; kData: a file has no images or a wrong size, or a label is out of range, as in a
 // file of another kind.
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width = 1, const Log& log = Log::silent());

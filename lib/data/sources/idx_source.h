@@ -1,4 +1,4 @@
-// Pictures in idx-ubyte files, the format of MNIST (docs/formats.md, "MNIST files"). Files compressed with gzip are
+// Images in idx-ubyte files, the format of MNIST (docs/formats.md, "MNIST files"). Files compressed with gzip are
 // recognized by their first bytes.
 #pragma once
 

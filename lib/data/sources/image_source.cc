@@ -18,8 +18,8 @@ images::Image& ReadScratch::open_pixels(int height, int width, int channels) {
   return image_;
 }
 
-Result<images::PicturePart> ReadScratch::pixels(const images::Window& wanted) {
-  images::PicturePart part{&image_, images::whole_picture(image_.size())};
+Result<images::ImagePart> ReadScratch::pixels(const images::Window& wanted) {
+  images::ImagePart part{&image_, images::whole_image(image_.size())};
   if (!is_encoded_) return part;
   const images::StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
   DT_TRY(part.at, decoder_.read(wanted, image_));
@@ -27,7 +27,7 @@ Result<images::PicturePart> ReadScratch::pixels(const images::Window& wanted) {
 }
 
 Result<const images::Image*> ReadScratch::decode() {
-  DT_TRY(const images::PicturePart part, pixels(images::whole_picture(size_)));
+  DT_TRY(const images::ImagePart part, pixels(images::whole_image(size_)));
   return part.image;
 }
 

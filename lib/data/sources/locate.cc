@@ -13,9 +13,9 @@
 #include "base/file_kind.h"
 #include "base/missing_data.h"
 #include "data/sources/cifar_source.h"
-#include "data/sources/folder_layout.h"
+#include "data/sources/directory_layout.h"
 #include "data/sources/idx_source.h"
-#include "data/sources/picture_folder.h"
+#include "data/sources/image_directory.h"
 #include "data/sources/record_source.h"
 
 namespace dtrain::data {
@@ -28,7 +28,7 @@ bool is_file(const std::string& path) {
   return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
 }
 
-bool is_folder(const std::string& path) {
+bool is_directory(const std::string& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
@@ -173,17 +173,17 @@ Result<Located> locate_cifar(const FoundCifar& found, const std::string& type) {
   return located;
 }
 
-bool has_folders(const std::string& directory) {
-  const Result<std::vector<std::string>> folders = folders_in(directory);
-  return folders && !folders->empty();
+bool has_directories(const std::string& directory) {
+  const Result<std::vector<std::string>> directories = directories_in(directory);
+  return directories && !directories->empty();
 }
 
-Result<Located> locate_folder(const std::string& directory) {
-  DT_TRY(FolderLayout layout, folder_layout(directory));
+Result<Located> locate_directory(const std::string& directory) {
+  DT_TRY(DirectoryLayout layout, directory_layout(directory));
   Located located;
-  located.train.folder = std::move(layout.training);
+  located.train.directory = std::move(layout.training);
   located.train.classes = std::move(layout.classes);
-  located.validation.folder = std::move(layout.validation);
+  located.validation.directory = std::move(layout.validation);
   located.left_out = std::move(layout.left_out);
   located.warnings = std::move(layout.warnings);
   return located;
@@ -192,7 +192,7 @@ Result<Located> locate_folder(const std::string& directory) {
 Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   const std::string& directory = files.data_dir;
   if (type == "mnist" || type == "idx") return locate_idx(directory, type);
-  if (type == "folder") return locate_folder(directory);
+  if (type == "folder") return locate_directory(directory);
   if (const std::optional<Cifar> kind = cifar_named(type)) {
     const std::optional<FoundCifar> found = find_cifar(directory, *kind);
     if (found && !is_file(join(directory, "train.rec"))) return locate_cifar(*found, type);
@@ -200,8 +200,8 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   return locate_records(files, type);
 }
 
-// The type by the names of the files: idx, records, cifar10, cifar100 or folder. A class folder may be anything, so it
-// comes last.
+// The type by the names of the files: idx, records, cifar10, cifar100 or directory. A class directory may be anything,
+// so it comes last.
 Result<std::string> type_by_names(const std::string& directory) {
   std::vector<std::string> found;
   if (!idx_sets(directory).empty()) found.emplace_back("idx");
@@ -218,24 +218,25 @@ Result<std::string> type_by_names(const std::string& directory) {
                 directory, fmt::join(found, ", "));
   }
   if (!found.empty()) return found.front();
-  const Result<FolderLayout> layout = folder_layout(directory);
+  const Result<DirectoryLayout> layout = directory_layout(directory);
   if (layout) return "folder";
   if (layout.error().code != Code::kNotFound) return tl::unexpected(layout.error());
-  const Result<std::vector<std::string>> folders = folders_in(directory);
+  const Result<std::vector<std::string>> directories = directories_in(directory);
   const std::string hint =
-      folders && folders->size() == 1
-          ? fmt::format(". The directory has one folder, {}: if the data set is in it, give --data-dir {}",
-                        folders->front(), join(directory, folders->front()))
+      directories && directories->size() == 1
+          ? fmt::format(". The directory has one directory, {}: if the data set is in it, give --data-dir {}",
+                        directories->front(), join(directory, directories->front()))
           : "";
-  return fail(Code::kNotFound,
-              "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
-              "files of CIFAR-10 or CIFAR-100, nor a folder of pictures for each class. Name other files with "
-              "--data-train and --data-val, or pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive "
-              "PREFIX {}'{}; {}",
-              directory, directory, hint, kWaysToGetData);
+  return fail(
+      Code::kNotFound,
+      "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
+      "files of CIFAR-10 or CIFAR-100, nor a directory of images for each class. Name other files with "
+      "--data-train and --data-val, or pack a directory of images into PREFIX.rec with 'dtrain im2rec --recursive "
+      "PREFIX {}'{}; {}",
+      directory, directory, hint, kWaysToGetData);
 }
 
-enum class Form { kRecords, kIdx, kCifar, kFolder };
+enum class Form { kRecords, kIdx, kCifar, kDirectory };
 
 // A file of CIFAR: a binary one, or one that Python has written.
 bool is_cifar_file(const std::string& path) {
@@ -251,16 +252,16 @@ Form form_of(const std::vector<std::string>& paths) {
   const bool is_one = paths.size() == 1;
   if (is_one && is_idx_images(fs::path(paths[0]).filename().string())) return Form::kIdx;
   if (std::ranges::all_of(paths, is_cifar_file)) return Form::kCifar;
-  return is_one && has_folders(paths[0]) && !list_record_files(paths[0]) ? Form::kFolder : Form::kRecords;
+  return is_one && has_directories(paths[0]) && !list_record_files(paths[0]) ? Form::kDirectory : Form::kRecords;
 }
 
-// Whether pictures of a data set of this type may be in files of this form.
+// Whether images of a data set of this type may be in files of this form.
 bool may_have(const std::string& type, Form form) {
   switch (form) {
     case Form::kIdx: return type == "idx" || type == "mnist";
     case Form::kCifar: return cifar_named(type).has_value();
     case Form::kRecords: return type != "idx" && type != "folder";
-    case Form::kFolder: return type != "idx" && type != "records";
+    case Form::kDirectory: return type != "idx" && type != "records";
   }
   return false;
 }
@@ -270,19 +271,19 @@ std::string_view name_of(Form form) {
     case Form::kIdx: return "an idx file";
     case Form::kCifar: return "a file of CIFAR";
     case Form::kRecords: return "taken for a record file";
-    case Form::kFolder: break;
+    case Form::kDirectory: break;
   }
-  return "a folder of class folders";
+  return "a directory of class directories";
 }
 
 // What the user may name for a data set of this type.
 std::string_view forms_of(const std::string& type) {
   if (type == "idx") return "an idx file, which has 'images-idx3-ubyte' in its name";
   if (type == "records") return "record files";
-  if (type == "folder") return "a folder with a folder of pictures for each class";
-  if (type == "mnist") return "an idx file, record files or a folder of class folders";
-  return type == "imagenet" ? "record files or a folder of class folders"
-                            : "record files, CIFAR's own files or a folder of class folders";
+  if (type == "folder") return "a directory with one subdirectory of images per class";
+  if (type == "mnist") return "an idx file, record files or a directory of class directories";
+  return type == "imagenet" ? "record files or a directory of class directories"
+                            : "record files, CIFAR's own files or a directory of class directories";
 }
 
 // The form in which names are read: the one that they seem to have, unless the given type says otherwise.
@@ -290,7 +291,7 @@ Result<Form> form_to_read(const DataFiles& files, const char* flag, const std::s
                           const std::vector<std::string>& paths) {
   const Form form = form_of(paths);
   if (!files.type_given || may_have(files.data_type, form)) return form;
-  if (files.data_type == "folder" && paths.size() == 1 && is_folder(paths[0])) return Form::kFolder;
+  if (files.data_type == "folder" && paths.size() == 1 && is_directory(paths[0])) return Form::kDirectory;
   return fail(Code::kUsage,
               "--{} {}: this is {}, but --data-type {} stands for {}; name other data, or leave out --data-type", flag,
               name, name_of(form), files.data_type, forms_of(files.data_type));
@@ -324,10 +325,10 @@ Result<SetFiles> named_files(const DataFiles& files, const NamedSet& set) {
       named.labels = labels_beside(paths[0]);
       break;
     case Form::kCifar: named.cifar = paths; break;
-    case Form::kFolder: {
-      DT_TRY(ClassFolders folders, class_folders(paths[0]));
-      named.folder = paths[0];
-      named.classes = std::move(folders.classes);
+    case Form::kDirectory: {
+      DT_TRY(ClassDirectories directories, class_directories(paths[0]));
+      named.directory = paths[0];
+      named.classes = std::move(directories.classes);
       break;
     }
     case Form::kRecords:

@@ -14,8 +14,8 @@ struct DataFiles {
   std::string data_dir;
   std::string data_type;             // a name of find_data_type; empty: recognized from the files
   bool type_given = false;           // the user chose data_type: named files of another form are refused
-  std::string data_train, data_val;  // record files, separated by ';', a directory of them or of class folders, an idx
-                                     // file or CIFAR's own files; relative to data_dir
+  std::string data_train, data_val;  // record files, separated by ';', a directory of them or of class directories, an
+                                     // idx file or CIFAR's own files; relative to data_dir
   std::string data_train_idx, data_val_idx;
 };
 
@@ -24,15 +24,17 @@ struct SetFiles {
   std::string records, index;             // as list_record_files takes them; the index of a single file
   std::string images, labels;             // idx files
   std::vector<std::string> cifar;         // CIFAR's binary files or batches for Python
-  std::string folder;                     // a folder with a folder of pictures for each class,
-  std::vector<std::string> classes = {};  // and these folders
+  std::string directory;                  // a directory with one subdirectory of images per class,
+  std::vector<std::string> classes = {};  // and these directories
 
-  [[nodiscard]] bool given() const { return !records.empty() || !images.empty() || !cifar.empty() || !folder.empty(); }
+  [[nodiscard]] bool given() const {
+    return !records.empty() || !images.empty() || !cifar.empty() || !directory.empty();
+  }
 };
 struct Located {
   SetFiles train, validation;
-  std::vector<std::string> left_out = {};  // folders beside class folders that are not used
-  std::vector<std::string> warnings = {};  // about folders whose names speak against how they are used
+  std::vector<std::string> left_out = {};  // directories beside class directories that are not used
+  std::vector<std::string> warnings = {};  // about directories whose names speak against how they are used
 };
 
 // Finds the files of both sets by their names. Code::kNotFound names the files that are missing, or what the directory

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "data/sources/idx_source.h"
-#include "data/sources/picture_folder.h"
+#include "data/sources/image_directory.h"
 #include "data/sources/record_source.h"
 #include "data/sources/survey.h"
 
@@ -23,9 +23,9 @@ const std::vector<DataType>& data_types() {
   return kTypes;
 }
 
-// Whether the pictures are so small that networks take them as a whole.
+// Whether the images are so small that networks take them as a whole.
 bool is_whole(const Survey& survey) {
-  return survey.image && std::ranges::max(*survey.image) <= kWholePictureMax;
+  return survey.image && std::ranges::max(*survey.image) <= kWholeImageMax;
 }
 
 // A data set without a name of its own.
@@ -70,23 +70,24 @@ Result<Recognized> recognize_records(const Located& located) {
   return unnamed("records", where, survey);
 }
 
-Result<Recognized> recognize_folder(const Located& located) {
-  const std::string& where = located.train.folder;
+Result<Recognized> recognize_directory(const Located& located) {
+  const std::string& where = located.train.directory;
   const std::vector<std::string>& classes = located.train.classes;
-  DT_TRY(const Survey survey, survey_folder(where, classes));
+  DT_TRY(const Survey survey, survey_directory(where, classes));
   if (classes.size() == 1 && !survey.sizes.empty()) {
-    return fail(Code::kData,
-                "{}: there is only one folder of pictures, '{}'. A network learns to tell classes apart: give a folder "
-                "with a folder of pictures for each class, at least two",
-                where, classes[0]);
+    return fail(
+        Code::kData,
+        "{}: there is only one directory of images, '{}'. A network learns to tell classes apart: give a directory "
+        "with a directory of images for each class, at least two",
+        where, classes[0]);
   }
   if (survey.sizes.empty() && !survey.unreadable.empty()) {
-    return fail(Code::kData, "{}: none of the pictures that were looked at can be read; the first one: {}", where,
+    return fail(Code::kData, "{}: none of the images that were looked at can be read; the first one: {}", where,
                 survey.unreadable);
   }
   if (survey.sizes.empty()) {
     DT_TRY(const OtherFiles others, files_beside_classes(where));
-    return tl::unexpected(no_pictures(where, others));
+    return tl::unexpected(no_images(where, others));
   }
   return unnamed("folder", where, survey);
 }
@@ -116,7 +117,7 @@ Result<Cifar> recognize_cifar(const std::vector<std::string>& paths) {
 Result<Recognized> recognize(const DataFiles& files, bool needs_labels) {
   DT_TRY(const Located located, locate(files));
   if (!located.train.images.empty()) return recognize_idx(located, needs_labels);
-  if (!located.train.folder.empty()) return recognize_folder(located);
+  if (!located.train.directory.empty()) return recognize_directory(located);
   if (located.train.cifar.empty()) return recognize_records(located);
   DT_TRY(const Cifar kind, recognize_cifar(located.train.cifar));
   const char* name = name_of(kind);

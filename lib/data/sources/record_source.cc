@@ -46,10 +46,10 @@ class RecordSource : public ImageSource {
   }
 
   // In the order of the files, and as one piece where records follow each other.
-  void will_read(std::span<const int64_t> pictures) const override {
+  void will_read(std::span<const int64_t> images) const override {
     std::vector<Place> places;
-    places.reserve(pictures.size());
-    for (const int64_t index : pictures) places.push_back(places_[static_cast<size_t>(index)]);
+    places.reserve(images.size());
+    for (const int64_t index : images) places.push_back(places_[static_cast<size_t>(index)]);
     std::ranges::sort(places, {}, [](const Place& place) { return std::pair(place.file, place.offset); });
     for (size_t begin = 0, end = 0; begin < places.size(); begin = end) {
       int64_t until = places[begin].end;
@@ -129,7 +129,7 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
 
 namespace {
 
-// Folders, pipes and the like. A link that leads nowhere is none of them: opening it is to be an error, because its
+// Directories, pipes and the like. A link that leads nowhere is none of them: opening it is to be an error, because its
 // records would be missing.
 bool is_other_than_file(const std::filesystem::directory_entry& entry) {
   std::error_code unknown;
@@ -149,7 +149,7 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
     return fail(Code::kNotFound,
                 "{}: the directory contains no .rec file (that of MNIST's or CIFAR's files is given with --data-dir); "
                 "pack images first: 'dtrain im2rec --recursive PREFIX {}' "
-                "writes PREFIX.rec, with one label per folder; {}",
+                "writes PREFIX.rec, with one label per directory; {}",
                 directory, directory, kWaysToGetData);
   }
   std::sort(paths.begin(), paths.end());

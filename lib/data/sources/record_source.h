@@ -1,4 +1,4 @@
-// Pictures in record files.
+// Images in record files.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace dtrain::data {
 struct RecordSourceOptions {
   std::vector<std::string> paths;  // their records are numbered in this order
   std::string index;        // of a single path: its index file; empty: the one beside it, or made (record_index.h)
-  int channels = 3;         // of the decoded pictures
+  int channels = 3;         // of the decoded images
   size_t label_width = 1;   // labels of every record; 0: they are not read, and may be any number
   KnownOffsets known = {};  // of these files no index is read or made
   // If not null, records are labeled by this list, which must have label_width labels for each id, and not by their

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "data/records/image_record.h"
 #include "data/records/record_file.h"
-#include "data/sources/picture_folder.h"
+#include "data/sources/image_directory.h"
 #include "images/image.h"
 #include "images/orientation.h"
 
@@ -18,9 +18,9 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
-constexpr int64_t kPlaces = 1024;                       // of a larger file
-constexpr int64_t kPicturesPerFile = 64;                // that are decoded for their size
-constexpr int64_t kClasses = 8, kPicturesPerClass = 8;  // of class folders, likewise
+constexpr int64_t kPlaces = 1024;                     // of a larger file
+constexpr int64_t kImagesPerFile = 64;                // that are decoded for their size
+constexpr int64_t kClasses = 8, kImagesPerClass = 8;  // of class directories, likewise
 
 // `count` numbers spread evenly over [0, n).
 std::vector<int64_t> spread(int64_t n, int64_t count) {
@@ -29,11 +29,11 @@ std::vector<int64_t> spread(int64_t n, int64_t count) {
   return chosen;
 }
 
-// Collects the sizes of pictures.
+// Collects the sizes of images.
 class Sizes {
  public:
-  // Pictures that do not decode are left out; training reports them.
-  // Fails for a picture that cannot be read, which does not count.
+  // Images that do not decode are left out; training reports them.
+  // Fails for an image that cannot be read, which does not count.
   Result<> look_at(Bytes file) {
     DT_TRY_VOID(decoder_.decode_as_stored(file, image_));
     const images::ImageSize upright = images::read_orientation(file).turned(image_.size());
@@ -130,7 +130,7 @@ Result<std::vector<int64_t>> read_labels(const RecordFile& file, bool whole, Sur
 
 Result<> look_at_records(const RecordFile& file, const std::vector<int64_t>& offsets, Sizes& sizes) {
   std::vector<uint8_t> buffer;
-  for (const int64_t i : spread(std::ssize(offsets), kPicturesPerFile)) {
+  for (const int64_t i : spread(std::ssize(offsets), kImagesPerFile)) {
     const int64_t offset = offsets[static_cast<size_t>(i)];
     const Result<Bytes> payload = file.read(offset, 0, buffer);
     if (!payload && payload.error().code != Code::kData) return tl::unexpected(payload.error());
@@ -157,7 +157,7 @@ std::string Survey::text() const {
                        complete ? "" : " in the places that were looked at");
   }
   if (sizes.empty()) return text;
-  return fmt::format("{} and {}pictures {}{}", text,
+  return fmt::format("{} and {}images {}{}", text,
                      !gray   ? ""
                      : color ? "gray and colored "
                              : "gray ",
@@ -183,15 +183,15 @@ Result<Survey> survey_records(const std::vector<std::string>& paths) {
   return survey;
 }
 
-Result<Survey> survey_folder(const std::string& root, const std::vector<std::string>& classes) {
+Result<Survey> survey_directory(const std::string& root, const std::vector<std::string>& classes) {
   Survey survey;
   for (int64_t i = 0; i < std::ssize(classes); i++) survey.labels.insert(i);
   Sizes sizes;
   for (const int64_t i : spread(std::ssize(classes), kClasses)) {
-    const std::string folder = (std::filesystem::path(root) / classes[static_cast<size_t>(i)]).string();
-    DT_TRY(const ListedPictures found, list_pictures(folder));
-    for (const int64_t k : spread(std::ssize(found.pictures), kPicturesPerClass)) {
-      const std::string path = (std::filesystem::path(folder) / found.pictures[static_cast<size_t>(k)]).string();
+    const std::string directory = (std::filesystem::path(root) / classes[static_cast<size_t>(i)]).string();
+    DT_TRY(const ListedImages found, list_images(directory));
+    for (const int64_t k : spread(std::ssize(found.images), kImagesPerClass)) {
+      const std::string path = (std::filesystem::path(directory) / found.images[static_cast<size_t>(k)]).string();
       const Result<std::string> file = read_file(path, kDataBytesMax);
       if (!file) continue;
       const Result<> seen = sizes.look_at(as_bytes(*file));

@@ -1,5 +1,5 @@
 // How a list of images is divided: into the files of a training, validation and test set, into chunks, and into the
-// parts that several machines pack. The rules are those of MXNet's im2rec.py and im2rec.cc, so that the files are
+// parts that several hosts pack. The rules are those of MXNet's im2rec.py and im2rec.cc, so that the files are
 // equal.
 #pragma once
 

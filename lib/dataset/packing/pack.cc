@@ -62,17 +62,17 @@ std::string run_settings(const std::vector<data::ListEntry>& entries, const std:
     hash.add(entry.path);
   }
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::weakly_canonical(root.empty() ? "." : root, error);
+  const std::filesystem::path directory = std::filesystem::weakly_canonical(root.empty() ? "." : root, error);
   return fmt::format("{} images={} list={:016x} root={}", settings_text(options), entries.size(), hash.value(),
-                     printable(folder.string(), folder.string().size()));
+                     printable(directory.string(), directory.string().size()));
 }
 
 // The threads that make the records' payloads. They end with this object.
 class PackThreads {
  public:
-  PackThreads(const std::vector<data::ListEntry>& entries, const PictureFolder& folder, const PackOptions& options,
+  PackThreads(const std::vector<data::ListEntry>& entries, const ImageDirectory& directory, const PackOptions& options,
               ReorderWindow& window, const Log& log)
-      : entries_(entries), folder_(folder), options_(options), window_(window), log_(log) {
+      : entries_(entries), directory_(directory), options_(options), window_(window), log_(log) {
     for (int i = 0; i < options.threads; i++) {
       threads_.emplace_back([this, i] {
         name_thread(fmt::format("im2rec-{}", i));
@@ -89,7 +89,7 @@ class PackThreads {
 
  private:
   void work() {
-    PicturePacker packer(options_, folder_, log_);
+    ImagePacker packer(options_, directory_, log_);
     while (const std::optional<size_t> place = window_.take()) {
       std::vector<uint8_t> payload = window_.spare();
       const Result<> packed = catching([&] { return packer.pack(entries_[*place], *place, payload); },
@@ -99,14 +99,14 @@ class PackThreads {
   }
 
   const std::vector<data::ListEntry>& entries_;
-  const PictureFolder& folder_;
+  const ImageDirectory& directory_;
   const PackOptions& options_;
   ReorderWindow& window_;
   const Log& log_;
   std::vector<std::thread> threads_;
 };
 
-// A fault of the disk, or too little memory, says nothing about the picture. Skipping it would give other files than a
+// A fault of the disk, or too little memory, says nothing about the image. Skipping it would give other files than a
 // run without the fault.
 bool ends_run(const Error& error) {
   return error.code == Code::kDevice;
@@ -126,7 +126,7 @@ class SkippedImages {
   int64_t count_ = 0;
 };
 
-// Writes the records in order until all are written, `stop` is true or a picture ends the run.
+// Writes the records in order until all are written, `stop` is true or an image ends the run.
 Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
                         ProgressBar& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};
@@ -151,7 +151,7 @@ Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWind
   return {};
 }
 
-// A window large enough for the slowest picture of a hundred ordinary ones, on many threads.
+// A window large enough for the slowest image of a hundred ordinary ones, on many threads.
 constexpr size_t kWindowItems = 4096;
 constexpr size_t kWindowBytes = size_t{256} << 20;
 // Files that are only copied all take about the same time per byte. With the large window, the threads would only run
@@ -175,8 +175,8 @@ Result<PackReport> pack_images(const std::vector<data::ListEntry>& entries, cons
   {
     ReorderWindow window(static_cast<size_t>(before), entries.size(), kWindowItems,
                          options.copies_files() ? kCopyWindowBytes : kWindowBytes);
-    const PictureFolder folder{.root = root, .read = run.read, .calls = run.calls};
-    const PackThreads threads(entries, folder, options, window, log);
+    const ImageDirectory directory{.root = root, .read = run.read, .calls = run.calls};
+    const PackThreads threads(entries, directory, options, window, log);
     ProgressBar progress({std::filesystem::path(out).filename().string(), "images", total}, log);
     progress.show(before);
     DT_TRY_VOID(write_in_order(entries, window, records, progress, log, run.stop));

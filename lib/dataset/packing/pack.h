@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "data/records/image_list.h"
+#include "dataset/packing/image_packer.h"
 #include "dataset/packing/packed_records.h"
-#include "dataset/packing/picture_packer.h"
 
 namespace dtrain::dataset {
 
@@ -21,7 +21,7 @@ struct PackRun {
   // Keep the journal, so that a later run with the same options finds that `out` is complete, until
   // PackedRecords::forget().
   bool keeps_journal = false;
-  decltype(PictureFolder::read) read = nullptr;  // null: the files are below the root
+  decltype(ImageDirectory::read) read = nullptr;  // null: the files are below the root
   data::FileCalls calls = data::FileCalls::of_system();
 };
 // Writes `out` and the index beside it, with the records in the order of `entries`, and makes their directory if it
@@ -30,7 +30,7 @@ struct PackRun {
 //
 // Each image that cannot be packed is reported to `log` with its reason; warns also if labels are left out. Code::kData
 // if no image could be packed, or the files cannot be written; kPreempted if `run.stop` became true, and kDevice if the
-// disk or file server of the images fails (picture_packer.h), both with what is done on disk.
+// disk or file server of the images fails (image_packer.h), both with what is done on disk.
 Result<PackReport> pack_images(const std::vector<data::ListEntry>& entries, const std::string& root,
                                const std::string& out, const PackOptions& options, const Log& log,
                                const PackRun& run = {});

@@ -1,4 +1,4 @@
-// What this machine's cores and memory can do at most, as measured: the bounds of a step that computes, and of one that
+// What this host's cores and memory can do at most, as measured: the bounds of a step that computes, and of one that
 // moves data.
 #pragma once
 

@@ -68,7 +68,7 @@ Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth, int64_t 
   return no_such_depth(options, depth, three_stages, images.c_str());
 }
 
-// Chooses stages and stem by the data set; for any other set of pictures as for ImageNet, like MXNet-G's script.
+// Chooses stages and stem by the data set; for any other set of images as for ImageNet, like MXNet-G's script.
 Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   const std::string& type = options.data_type;
   const bool three_stages = type == "cifar10" || type == "cifar100";

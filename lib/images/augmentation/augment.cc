@@ -24,43 +24,42 @@ Augmenter::Augmenter(AugmentOptions options)
       width_(static_cast<int>(options_.image[2])),
       normalisation_(normalisation_of(options_)) {}
 
-Result<> Augmenter::apply(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<float> out) const {
-  DT_TRY(const Augmentation augmentation, draw(picture, random));
+Result<> Augmenter::apply(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<float> out) const {
+  DT_TRY(const Augmentation augmentation, draw(image, random));
   const bool mirrored = augmentation.mirrored || options_.mirror;
-  DT_TRY_VOID(make_rows(augmentation, picture, scratch,
+  DT_TRY_VOID(make_rows(augmentation, image, scratch,
                         [&](const uint8_t* row, int y) { normalisation_->apply_row(row, y, mirrored, out); }));
   if (options_.distortion.changes_numbers()) change_numbers(augmentation, out);
   return {};
 }
 
-Result<bool> Augmenter::crop(OpenPicture& picture, RandomStream& random, Scratch& scratch,
-                             std::span<uint8_t> out) const {
+Result<bool> Augmenter::crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const {
   DT_CHECK(normalisation() != nullptr, "random contrast and illumination cannot be applied to pixels");
-  DT_TRY(const Augmentation augmentation, draw(picture, random));
+  DT_TRY(const Augmentation augmentation, draw(image, random));
   const size_t row_bytes = out.size() / static_cast<size_t>(height_);
-  DT_TRY_VOID(make_rows(augmentation, picture, scratch, [&](const uint8_t* row, int y) {
+  DT_TRY_VOID(make_rows(augmentation, image, scratch, [&](const uint8_t* row, int y) {
     std::memcpy(&out[static_cast<size_t>(y) * row_bytes], row, row_bytes);
   }));
   return augmentation.mirrored || options_.mirror;
 }
 
-Result<Augmentation> Augmenter::draw(const OpenPicture& picture, RandomStream& random) const {
-  if (picture.channels() != options_.image[0]) {
-    return fail(Code::kData, "the image has {} channels, but {} are needed", picture.channels(), options_.image[0]);
+Result<Augmentation> Augmenter::draw(const OpenImage& image, RandomStream& random) const {
+  if (image.channels() != options_.image[0]) {
+    return fail(Code::kData, "the image has {} channels, but {} are needed", image.channels(), options_.image[0]);
   }
-  return draw_augmentation(options_.distortion, picture.size(), {height_, width_}, random);
+  return draw_augmentation(options_.distortion, image.size(), {height_, width_}, random);
 }
 
 template <class Take>
-Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenPicture& picture, Scratch& scratch,
+Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenImage& image, Scratch& scratch,
                               const Take& take) const {
-  DT_TRY(CropRows rows, make_crop(augmentation.geometry, picture, scratch.geometry));
+  DT_TRY(CropRows rows, make_crop(augmentation.geometry, image, scratch.geometry));
   if (augmentation.color.empty()) {
     for (int y = 0; y < height_; y++) take(rows.row(y), y);
     return {};
   }
   Image& crop = scratch.crop;
-  crop.resize(height_, width_, picture.channels());
+  crop.resize(height_, width_, image.channels());
   const size_t row_bytes = static_cast<size_t>(width_) * static_cast<size_t>(crop.channels);
   for (int y = 0; y < height_; y++) std::memcpy(crop.at(y, 0), rows.row(y), row_bytes);
   {

@@ -1,6 +1,6 @@
-// Turns a picture into the numbers that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
+// Turns an image into the numbers that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
 // this order. Or stops at the pixels, which become the same numbers elsewhere (tensor/pixels.h). All random numbers are
-// drawn first (augmentation.h), from the picture's size, so that only the part of it that the crop needs is decoded.
+// drawn first (augmentation.h), from the image's size, so that only the part of it that the crop needs is decoded.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "images/augmentation/distortion.h"
 #include "images/augmentation/geometry.h"
 #include "images/augmentation/stages.h"
-#include "images/open_picture.h"
+#include "images/open_image.h"
 #include "tensor/pixels.h"
 #include "tensor/shape.h"
 
@@ -22,7 +22,7 @@ namespace dtrain::images {
 struct AugmentOptions {
   Shape image = {};  // [c, h, w] of the result; c is 1, 3 or 4
   Distortion distortion = {};
-  bool mirror = false;           // mirror every picture
+  bool mirror = false;           // mirror every image
   std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
   std::vector<float> std = {};   // c divisors
   float scale = 1;
@@ -34,7 +34,7 @@ struct AugmentOptions {
 class Augmenter {
  public:
   struct Scratch {
-    PictureMemory geometry;
+    ImageMemory geometry;
     Image crop;                // whose colors are changed
     Stages* stages = nullptr;  // if not null, the time of `color` is added there
   };
@@ -43,27 +43,27 @@ class Augmenter {
 
   // Writes [c, h, w] to `out`:
   //   out[k][y][x] = (p_k - mean_k) * scale / std_k, channels red, green, blue (, alpha)
-  // then applies random contrast and illumination if Distortion::changes_numbers. A picture smaller than the crop is
-  // enlarged first (augmentation.h). Code::kData if the picture does not have the channels of the result, is smaller
+  // then applies random contrast and illumination if Distortion::changes_numbers. An image smaller than the crop is
+  // enlarged first (augmentation.h). Code::kData if the image does not have the channels of the result, is smaller
   // than crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
-  Result<> apply(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<float> out) const;
+  Result<> apply(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<float> out) const;
   // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
   // returns whether they are to be mirrored. normalisation(), which must not be null, turns them into exactly the
   // numbers that apply writes.
-  Result<bool> crop(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
+  Result<bool> crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
-  // What apply does with the crop's pixels; nullptr if that differs from picture to picture
+  // What apply does with the crop's pixels; nullptr if that differs from image to image
   // (Distortion::changes_numbers).
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const {
     return options_.distortion.changes_numbers() ? nullptr : normalisation_;
   }
 
  private:
-  Result<Augmentation> draw(const OpenPicture& picture, RandomStream& random) const;
+  Result<Augmentation> draw(const OpenImage& image, RandomStream& random) const;
   // Calls take(row, y) for each row of the crop.
   template <class Take>
-  Result<> make_rows(const Augmentation& augmentation, OpenPicture& picture, Scratch& scratch, const Take& take) const;
+  Result<> make_rows(const Augmentation& augmentation, OpenImage& image, Scratch& scratch, const Take& take) const;
   void change_numbers(const Augmentation& augmentation, std::span<float> out) const;
 
   AugmentOptions options_;

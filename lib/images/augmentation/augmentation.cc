@@ -5,7 +5,7 @@
 #include <numbers>
 #include <span>
 
-#include "images/picture_header.h"
+#include "images/image_header.h"
 
 namespace dtrain::images {
 namespace {
@@ -30,7 +30,7 @@ AffineDraw draw_affine(const Distortion& distortion, RandomStream& random) {
   return draw;
 }
 
-// A window of `size`: anywhere in a picture of size `from`, or in its center.
+// A window of `size`: anywhere in an image of size `from`, or in its center.
 Window place(const ImageSize& from, const ImageSize& size, bool anywhere, RandomStream& random) {
   const int64_t spare_y = from.height - size.height, spare_x = from.width - size.width;
   Window window{.y = static_cast<int>(spare_y / 2),
@@ -43,7 +43,7 @@ Window place(const ImageSize& from, const ImageSize& size, bool anywhere, Random
   return window;
 }
 
-// Draws the steps of the geometry one after the other and keeps the size that the picture has after them.
+// Draws the steps of the geometry one after the other and keeps the size that the image has after them.
 class GeometryDraw {
  public:
   GeometryDraw(const Distortion& distortion, ImageSize from, RandomStream& random)
@@ -70,8 +70,8 @@ class GeometryDraw {
 
 Result<> GeometryDraw::resize_by(const FirstResize& to) {
   if (to.size == size_) return {};
-  DT_TRY_VOID(check_picture_size("resized", to.size.height, to.size.width), "resizing an image of {} x {}",
-              size_.height, size_.width);
+  DT_TRY_VOID(check_image_size("resized", to.size.height, to.size.width), "resizing an image of {} x {}", size_.height,
+              size_.width);
   steps_.emplace_back(Resize{to.size, choose(to.method, size_, to.size, random_)});
   size_ = to.size;
   return {};
@@ -79,8 +79,8 @@ Result<> GeometryDraw::resize_by(const FirstResize& to) {
 
 Result<> GeometryDraw::warp() {
   const AffineMap map = affine_map(size_, draw_affine(distortion_, random_), distortion_);
-  DT_TRY_VOID(check_picture_size("transformed", map.height, map.width), "transforming an image of {} x {}",
-              size_.height, size_.width);
+  DT_TRY_VOID(check_image_size("transformed", map.height, map.width), "transforming an image of {} x {}", size_.height,
+              size_.width);
   const ImageSize to{map.height, map.width};
   steps_.emplace_back(Warp{map, choose(distortion_.interpolation, size_, to, random_), distortion_.fill_value});
   size_ = to;
@@ -102,7 +102,7 @@ void GeometryDraw::cut(const Window& part) {
   size_ = {part.height, part.width};
 }
 
-// Cuts out a random part of the picture's area with a random shape. False if ten shapes did not fit.
+// Cuts out a random part of the image's area with a random shape. False if ten shapes did not fit.
 bool GeometryDraw::cut_by_area() {
   const double whole = static_cast<double>(size_.height) * static_cast<double>(size_.width);
   for (int i = 0; i < 10; i++) {

@@ -1,4 +1,4 @@
-// What augmentation does with one picture: drawn from the picture's size, before a pixel of it is decoded, so that only
+// What augmentation does with one image: drawn from the image's size, before a pixel of it is decoded, so that only
 // the part that the crop needs has to be decoded. geometry.h and color.h carry it out.
 #pragma once
 
@@ -27,7 +27,7 @@ struct AffineMap {
 struct Warp {
   AffineMap map;
   Interpolation method;
-  int fill = 0;  // of areas that the picture does not cover, in all channels
+  int fill = 0;  // of areas that the image does not cover, in all channels
 };
 struct Border {
   int width = 0;  // on all four sides
@@ -58,17 +58,17 @@ struct ColorChange {
 };
 
 struct Augmentation {
-  std::vector<GeometryStep> geometry = {};  // the last step leaves a picture of the size of the crop
+  std::vector<GeometryStep> geometry = {};  // the last step leaves an image of the size of the crop
   ColorChange color = {};
   bool mirrored = false;
   float contrast = 1, light = 0;  // of the normalized numbers: multiplied by the first; the second, times the scale of
                                   // its channel, is added
 };
 
-// Draws the augmentation of a picture of size `from`, whose result has the size `to`. Random numbers are drawn in the
-// order of the steps, so equal streams and sizes give equal ones. A picture that is too small for its crop is enlarged:
+// Draws the augmentation of an image of size `from`, whose result has the size `to`. Random numbers are drawn in the
+// order of the steps, so equal streams and sizes give equal ones. An image that is too small for its crop is enlarged:
 // first to the rows of `to`, then to its columns, both times rounding the other edge down. Code::kData: a result would
-// be too large, or the picture is smaller than crop_size_max.
+// be too large, or the image is smaller than crop_size_max.
 Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize from, ImageSize to,
                                        RandomStream& random);
 
@@ -81,7 +81,7 @@ struct AffineDraw {
   float scale = 1, ratio = 1;
 };
 // The destination has the scaled size, within the bounds of `distortion`, and at least one pixel; the aspect ratio
-// stretches the picture inside it. Computed in float, as MXNet does.
+// stretches the image inside it. Computed in float, as MXNet does.
 AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& distortion);
 
 }  // namespace dtrain::images

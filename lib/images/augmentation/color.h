@@ -1,5 +1,5 @@
 // The color steps of augmentation: brightness, contrast and saturation in random order, then an HSL shift, then PCA
-// noise. Pictures have 3 channels and are changed in place. The values between the steps have 8 bits.
+// noise. Images have 3 channels and are changed in place. The values between the steps have 8 bits.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The parameters of the random changes that make pictures differ from epoch to epoch.
+// The parameters of the random changes that make images differ from epoch to epoch.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct Range {
   [[nodiscard]] bool is_one() const { return min == 1 && max == 1; }
 };
 
-// For pictures of 3 channels.
+// For images of 3 channels.
 struct ColorDistortion {
   double brightness = 0, contrast = 0, saturation = 0;  // each factor is drawn from 1 - this to 1 + this
   int h_max = 0, s_max = 0, l_max = 0;  // the largest shifts of hue, saturation, lightness (8 bits, as OpenCV's)
@@ -23,7 +23,7 @@ struct ColorDistortion {
   [[nodiscard]] bool any() const { return jitters() || shifts_hsl() || pca_noise > 0; }
 };
 
-// By default a picture keeps its size and the crop is the central one.
+// By default an image keeps its size and the crop is the central one.
 struct Distortion {
   Interpolation interpolation = Interpolation::kBilinear;  // whenever a size changes
   int resize = kKeepSize;                                  // first of all, as first_resize() says
@@ -41,7 +41,7 @@ struct Distortion {
   int fill_value = 127;  // of the border and of areas that the affine step leaves empty, in all channels
 
   bool random_crop = false;          // else the central crop, offsets rounded down
-  bool random_resized_crop = false;  // crop a random part of the picture's area, then resize it
+  bool random_resized_crop = false;  // crop a random part of the image's area, then resize it
   Range area = {};                   // that part's fraction of the area
   int crop_size_min = -1,
       crop_size_max = -1;  // above 0: crop a square with an edge drawn from this range, then resize it

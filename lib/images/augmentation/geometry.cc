@@ -25,14 +25,14 @@ std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps,
   const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
   if (resize == nullptr || !is_plain_bilinear(from, *resize)) return std::nullopt;
   const Cut* cut = steps.size() < 2 ? nullptr : std::get_if<Cut>(&steps[1]);
-  if (cut == nullptr) return PartialResize{*resize, whole_picture(resize->size), 1};
+  if (cut == nullptr) return PartialResize{*resize, whole_image(resize->size), 1};
   return PartialResize{*resize, cut->part, 2};
 }
 
 // Carries out steps one after the other. A step writes its result to the piece of memory that does not hold its input.
 class Geometry {
  public:
-  Geometry(const PictureView& picture, PictureMemory& memory) : picture_(picture), memory_(memory) {}
+  Geometry(const ImageView& image, ImageMemory& memory) : image_(image), memory_(memory) {}
 
   Result<CropRows> run(std::span<const GeometryStep> steps);
 
@@ -43,25 +43,25 @@ class Geometry {
   Result<> carry_out(const Cut& cut);
   void store(BilinearRows rows, const Window& wanted);
 
-  [[nodiscard]] ImageSize size() const { return {picture_.height, picture_.width}; }
+  [[nodiscard]] ImageSize size() const { return {image_.height, image_.width}; }
   [[nodiscard]] cv::Mat input() const {
-    const cv::Rect rectangle(-picture_.left, -picture_.top, picture_.width, picture_.height);
-    return view(*picture_.image)(rectangle);
+    const cv::Rect rectangle(-image_.left, -image_.top, image_.width, image_.height);
+    return view(*image_.image)(rectangle);
   }
-  Image& output() { return picture_.image == &memory_.first ? memory_.second : memory_.first; }
+  Image& output() { return image_.image == &memory_.first ? memory_.second : memory_.first; }
   void take_output() {
     const Image& made = output();
-    picture_ = {.image = &made, .height = made.height, .width = made.width};
+    image_ = {.image = &made, .height = made.height, .width = made.width};
   }
 
-  PictureView picture_;
-  PictureMemory& memory_;
+  ImageView image_;
+  ImageMemory& memory_;
 };
 
 Result<CropRows> Geometry::run(std::span<const GeometryStep> steps) {
   while (!steps.empty()) {
     if (const auto partial = partial_resize(steps, size())) {
-      BilinearRows rows(picture_, partial->resize.size, partial->wanted, memory_.bilinear);
+      BilinearRows rows(image_, partial->resize.size, partial->wanted, memory_.bilinear);
       steps = steps.subspan(partial->steps);
       if (steps.empty()) return CropRows(rows);
       store(rows, partial->wanted);
@@ -70,12 +70,12 @@ Result<CropRows> Geometry::run(std::span<const GeometryStep> steps) {
       steps = steps.subspan(1);
     }
   }
-  return CropRows(picture_);
+  return CropRows(image_);
 }
 
 void Geometry::store(BilinearRows rows, const Window& wanted) {
   Image& out = output();
-  out.resize(wanted.height, wanted.width, picture_.image->channels);
+  out.resize(wanted.height, wanted.width, image_.image->channels);
   const size_t row_bytes = static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
   for (int y = 0; y < out.height; y++) std::memcpy(out.at(y, 0), rows.row(y), row_bytes);
   take_output();
@@ -83,12 +83,12 @@ void Geometry::store(BilinearRows rows, const Window& wanted) {
 
 Result<> Geometry::carry_out(const Resize& resize) {
   Image& out = output();
-  out.resize(static_cast<int>(resize.size.height), static_cast<int>(resize.size.width), picture_.image->channels);
+  out.resize(static_cast<int>(resize.size.height), static_cast<int>(resize.size.width), image_.image->channels);
   cv::Mat target = view(out);
   try {
     cv::resize(input(), target, target.size(), 0, 0, static_cast<int>(resize.method));
   } catch (const cv::Exception& e) {
-    return fail(Code::kData, "an image of {} x {} cannot be resized: {}", picture_.height, picture_.width, e.err);
+    return fail(Code::kData, "an image of {} x {} cannot be resized: {}", image_.height, image_.width, e.err);
   }
   take_output();
   return {};
@@ -96,14 +96,14 @@ Result<> Geometry::carry_out(const Resize& resize) {
 
 Result<> Geometry::carry_out(const Warp& warp) {
   Image& out = output();
-  out.resize(static_cast<int>(warp.map.height), static_cast<int>(warp.map.width), picture_.image->channels);
+  out.resize(static_cast<int>(warp.map.height), static_cast<int>(warp.map.width), image_.image->channels);
   AffineMap map = warp.map;
   cv::Mat target = view(out);
   try {
     cv::warpAffine(input(), target, cv::Mat(2, 3, CV_32F, map.m), target.size(), static_cast<int>(warp.method),
                    cv::BORDER_CONSTANT, cv::Scalar::all(warp.fill));
   } catch (const cv::Exception& e) {  // an edge beyond 32766 pixels
-    return fail(Code::kData, "an image of {} x {} cannot be transformed: {}", picture_.height, picture_.width, e.err);
+    return fail(Code::kData, "an image of {} x {} cannot be transformed: {}", image_.height, image_.width, e.err);
   }
   take_output();
   return {};
@@ -111,11 +111,11 @@ Result<> Geometry::carry_out(const Warp& warp) {
 
 Result<> Geometry::carry_out(const Border& border) {
   Image& out = output();
-  out.resize(picture_.height + 2 * border.width, picture_.width + 2 * border.width, picture_.image->channels);
+  out.resize(image_.height + 2 * border.width, image_.width + 2 * border.width, image_.image->channels);
   std::memset(out.pixels.data(), border.fill, out.pixels.size());
-  const size_t row_bytes = static_cast<size_t>(picture_.width) * static_cast<size_t>(out.channels);
-  for (int y = 0; y < picture_.height; y++) {
-    std::memcpy(out.at(y + border.width, border.width), picture_.at(y, 0), row_bytes);
+  const size_t row_bytes = static_cast<size_t>(image_.width) * static_cast<size_t>(out.channels);
+  for (int y = 0; y < image_.height; y++) {
+    std::memcpy(out.at(y + border.width, border.width), image_.at(y, 0), row_bytes);
   }
   take_output();
   return {};
@@ -123,30 +123,30 @@ Result<> Geometry::carry_out(const Border& border) {
 
 // Only the view changes.
 Result<> Geometry::carry_out(const Cut& cut) {
-  picture_.height = cut.part.height;
-  picture_.width = cut.part.width;
-  picture_.top -= cut.part.y;
-  picture_.left -= cut.part.x;
+  image_.height = cut.part.height;
+  image_.width = cut.part.width;
+  image_.top -= cut.part.y;
+  image_.left -= cut.part.x;
   return {};
 }
 
 }  // namespace
 
 Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from) {
-  if (steps.empty()) return whole_picture(from);
+  if (steps.empty()) return whole_image(from);
   if (const Cut* cut = std::get_if<Cut>(&steps[0])) return cut->part;
   const auto partial = partial_resize(steps, from);
-  return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole_picture(from);
+  return partial ? BilinearRows::needed(from, partial->resize.size, partial->wanted) : whole_image(from);
 }
 
-Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory) {
-  const ImageSize size = picture.size();
-  DT_TRY(const PicturePart part, picture.pixels(needed_part(steps, size)));
-  const PictureView view{.image = part.image,
-                         .height = static_cast<int>(size.height),
-                         .width = static_cast<int>(size.width),
-                         .top = part.at.y,
-                         .left = part.at.x};
+Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenImage& image, ImageMemory& memory) {
+  const ImageSize size = image.size();
+  DT_TRY(const ImagePart part, image.pixels(needed_part(steps, size)));
+  const ImageView view{.image = part.image,
+                       .height = static_cast<int>(size.height),
+                       .width = static_cast<int>(size.width),
+                       .top = part.at.y,
+                       .left = part.at.x};
   return Geometry(view, memory).run(steps);
 }
 

@@ -1,4 +1,4 @@
-// Carries out the geometric steps of an augmentation (augmentation.h): decodes the part of the picture that they need,
+// Carries out the geometric steps of an augmentation (augmentation.h): decodes the part of the image that they need,
 // and makes the crop row by row.
 #pragma once
 
@@ -10,36 +10,36 @@
 #include "images/augmentation/augmentation.h"
 #include "images/bilinear.h"
 #include "images/image.h"
-#include "images/open_picture.h"
+#include "images/open_image.h"
 
 namespace dtrain::images {
 
-// Memory for intermediate pictures, reused for one picture after another.
-struct PictureMemory {
+// Memory for intermediate images, reused for one image after another.
+struct ImageMemory {
   Image first, second;
   BilinearMemory bilinear;
 };
 
-// The rows of a crop, from the first to the last, each once: those of a picture in memory, or resized when they are
-// asked for, so that the resized picture is never stored.
+// The rows of a crop, from the first to the last, each once: those of an image in memory, or resized when they are
+// asked for, so that the resized image is never stored.
 class CropRows {
  public:
-  explicit CropRows(const PictureView& picture) : picture_(picture) {}
+  explicit CropRows(const ImageView& image) : image_(image) {}
   explicit CropRows(BilinearRows rows) : resized_(rows) {}
 
   // [width][channels], valid until the next call.
-  const uint8_t* row(int y) { return resized_ ? resized_->row(y) : picture_.at(y, 0); }
+  const uint8_t* row(int y) { return resized_ ? resized_->row(y) : image_.at(y, 0); }
 
  private:
-  PictureView picture_ = {};
+  ImageView image_ = {};
   std::optional<BilinearRows> resized_;
 };
 
-// The part of a picture of size `from` that the steps need.
+// The part of an image of size `from` that the steps need.
 Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from);
 
-// Decodes this part and carries out the steps. The result borrows the picture and the memory. Code::kData: the file is
+// Decodes this part and carries out the steps. The result borrows the image and the memory. Code::kData: the file is
 // damaged, or OpenCV cannot carry out a step.
-Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenPicture& picture, PictureMemory& memory);
+Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenImage& image, ImageMemory& memory);
 
 }  // namespace dtrain::images

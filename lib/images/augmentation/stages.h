@@ -1,4 +1,4 @@
-// How long the stages of reading a picture take.
+// How long the stages of reading an image take.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,16 @@
 namespace dtrain::images {
 
 struct Stages {
-  int64_t pictures = 0;  // how many were timed
+  int64_t images = 0;  // how many were timed
   // Seconds, for all of these together.
   double read = 0;    // the record or the file
-  double header = 0;  // the picture's header, with its size
+  double header = 0;  // the image's header, with its size
   double decode = 0;
   double color = 0;
   double rows = 0;  // affine map, border, resize, normalization, and the copy into the batch
 
   Stages& operator+=(const Stages& other) {
-    pictures += other.pictures;
+    images += other.images;
     read += other.read;
     header += other.header;
     decode += other.decode;

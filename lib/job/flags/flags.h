@@ -170,7 +170,7 @@ struct LaunchFlags {
   std::vector<std::string> exclude;
   std::string run_dir;     // empty: default_run_dir
   bool overwrite = false;  // remove the run that run_dir holds
-  std::string cache_dir;   // caches facts about this machine's devices; empty: no cache
+  std::string cache_dir;   // caches facts about this host's devices; empty: no cache
   int64_t verbose = 0;
   int64_t threads = 0;        // compute threads of this process; 0: its share of the host's cores
   bool has_launcher = false;  // kLauncherVariable (scheduler_lines.h): what the scheduler prints is read by a launcher
@@ -271,7 +271,7 @@ struct Parsed {
 // Reads the flags of `dtrain [train]`. `arguments` is the command line without the program's name and the sub-command.
 // It takes precedence over --config, which takes precedence over --preset, the environment and the defaults, in this
 // order. The run that --resume DIR names ranks just below the weakest source that has --resume. Code::kUsage names the
-// nearest known flag, the replacement or the valid values; kDevice: --gpus on a machine that has none.
+// nearest known flag, the replacement or the valid values; kDevice: --gpus on a host that has none.
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
 
 // Removes the flags with these names (as in the table, without dashes) and their values from a command line.

@@ -74,7 +74,7 @@ std::vector<Row> size_rows() {
            "resize training images first: to a shorter edge of N pixels; fit: reduce or enlarge them so that a crop "
            "shows nearly all of an image; off",
        .bind = DT_FIELD(Flags, job.augment.resize, "auto"),
-       .default_text = "fit for class folders, otherwise off",
+       .default_text = "fit for class directories, otherwise off",
        .min = 0,
        .max = kImageEdgeMax,
        .scope = Scope::kJob,
@@ -83,7 +83,7 @@ std::vector<Row> size_rows() {
        .value = "N",
        .help = "the same for validation images",
        .bind = DT_FIELD(Flags, job.augment.val_resize, "auto"),
-       .default_text = "fit for class folders, otherwise off",
+       .default_text = "fit for class directories, otherwise off",
        .min = 0,
        .max = kImageEdgeMax,
        .scope = Scope::kJob,

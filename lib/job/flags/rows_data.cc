@@ -21,7 +21,7 @@ std::vector<Row> file_rows() {
        .aliases = {"--dataset"},
        .value = "NAME",
        .help = "data set: mnist, cifar10, cifar100 or imagenet; or the form of another one: idx, records "
-               "or folder; named files of another form are refused",
+               "or directory; named files of another form are refused",
        .bind = DT_FIELD(Flags, job.augment.data_type, "auto"),
        .default_text = "by preset or by the files in --data-dir",
        .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet", "idx", "records", "folder"},
@@ -32,8 +32,8 @@ std::vector<Row> file_rows() {
        .help =
            "training data: a record file, several as in a.rec;b.rec, or a directory of record files (a name that is "
            "itself a file's may have a ';'); a relative path begins in --data-dir; also an idx file of images, CIFAR's "
-           "binary files, or a directory with a folder of pictures for each class",
-       .brief = "record files, or a directory with a folder of images for each class",
+           "binary files, or a directory with one subdirectory of images per class",
+       .brief = "record files, or a directory with one subdirectory of images per class",
        .bind = DT_FIELD(Flags, data.data_train),
        .default_text = "by data set"},
       {.name = "data-val",

@@ -134,7 +134,7 @@ std::vector<Row> job_rows() {
       {.name = "launcher",
        .value = "NAME",
        .help =
-           "where to start the processes: local (this machine), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
+           "where to start the processes: local (this host), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
            "-H or of mpirun's allocation), slurm (by srun in an allocation of Slurm, else as a job that sbatch "
            "submits), sge (as an array of tasks that qsub submits; sge=NAME: in the parallel environment NAME), "
            "yarn=URL (in containers of YARN, whose resource manager has its web services at http://HOST:8088) or "
@@ -220,7 +220,7 @@ std::vector<Row> run_rows() {
        .help =
            "serve a page that shows the running job at http://HOST:PORT/, and the metrics of the job to Prometheus at "
            "http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left out; port 0 means any free port; a host "
-           "beyond this machine needs a token (--token-file or DTRAIN_TOKEN)",
+           "beyond this host needs a token (--token-file or DTRAIN_TOKEN)",
        .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
       {.name = "verbose",
        .value = "0|1|2",
@@ -290,7 +290,7 @@ std::vector<Row> node_rows() {
       {.name = "tls-cert",
        .value = "FILE",
        .help = "certificate of this process; turns on TLS for its connections, and for --metrics-addr beyond "
-               "this machine",
+               "this host",
        .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
       {.name = "tls-key",
        .value = "FILE",

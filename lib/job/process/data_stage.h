@@ -1,4 +1,4 @@
-// The stages of reading a picture, of which one may limit how fast a worker trains. The numbers are part of the
+// The stages of reading an image, of which one may limit how fast a worker trains. The numbers are part of the
 // protocol.
 #pragma once
 

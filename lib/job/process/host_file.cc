@@ -184,34 +184,34 @@ Result<std::vector<size_t>> take_places(Places& places, const std::string& file,
   return lines;
 }
 
-// Identifies a machine. The same name with another port may be another machine.
-using Machine = std::pair<std::string_view, int64_t>;
-Machine machine_of(const HostLine& line) {
+// Identifies a host. The same name with another port may be another host.
+using HostKey = std::pair<std::string_view, int64_t>;
+HostKey host_of(const HostLine& line) {
   return {line.host, line.ssh_port};
 }
 
 struct Shared {
-  std::vector<int64_t> gpus;    // of all lines of the machine, each once
+  std::vector<int64_t> gpus;    // of all lines of the host, each once
   std::vector<size_t> workers;  // ranks
 };
 
 Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<ProcessSlot>& workers) {
-  std::map<Machine, Shared> machines;
+  std::map<HostKey, Shared> hosts;
   for (const HostLine& line : file.lines) {
-    std::vector<int64_t>& gpus = machines[machine_of(line)].gpus;
+    std::vector<int64_t>& gpus = hosts[host_of(line)].gpus;
     for (const int64_t gpu : line.gpus) {
       if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
     }
   }
   for (size_t rank = 0; rank < line_of.size(); rank++) {
-    machines[machine_of(file.lines[line_of[rank]])].workers.push_back(rank);
+    hosts[host_of(file.lines[line_of[rank]])].workers.push_back(rank);
   }
-  for (const auto& [machine, shared] : machines) {
+  for (const auto& [host, shared] : hosts) {
     const size_t all = shared.gpus.size(), parts = shared.workers.size();
     if (all == 0) continue;
     if (parts > all) {
       return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers; each worker needs one", file.name,
-                  printable(machine.first), all, parts);
+                  printable(host.first), all, parts);
     }
     for (size_t i = 0; i < parts; i++) {
       workers[shared.workers[i]].gpus.assign(shared.gpus.begin() + static_cast<ptrdiff_t>(all * i / parts),

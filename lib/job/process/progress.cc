@@ -107,7 +107,7 @@ std::string worker_line(const WorkerProgress& worker, const std::string& host) {
 
 }  // namespace
 
-std::string machine_line(const Progress& progress) {
+std::string host_line(const Progress& progress) {
   std::string line = fmt::format(
       "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={} "
       "epochs={} checkpoint_s={:.3f} data_stage={} workers={}",

@@ -36,7 +36,7 @@ struct Progress {
 };
 
 // The line above, without a newline.
-std::string machine_line(const Progress& progress);
+std::string host_line(const Progress& progress);
 // Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
 // The last report of a run, as it is shown after the end: nothing is left to wait for.

@@ -54,9 +54,8 @@ std::string token_file_note(const std::string& path) {
   if (path.empty() || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   constexpr mode_t kOthers = S_IRGRP | S_IROTH;
   if ((status.st_mode & kOthers) == 0) return {};
-  return fmt::format(
-      "--token-file {0}: others on this machine can read the file, and with it join the job: chmod 600 {0}",
-      shell_word(path));
+  return fmt::format("--token-file {0}: others on this host can read the file, and with it join the job: chmod 600 {0}",
+                     shell_word(path));
 }
 
 bool same_token(std::string_view a, std::string_view b) {

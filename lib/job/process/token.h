@@ -18,7 +18,7 @@ std::string make_token();
 // --config or --preset, else empty. Code::kNotFound if the file does not exist, kUsage if the token is not usable.
 Result<std::string> token_of(const LaunchFlags& flags);
 
-// That others on this machine can read the file, as text for a note; empty if they cannot, or no file is named.
+// That others on this host can read the file, as text for a note; empty if they cannot, or no file is named.
 std::string token_file_note(const std::string& path);
 
 // Compares in a time that does not depend on where the tokens differ. It may reveal whether their lengths differ.

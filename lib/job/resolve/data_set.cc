@@ -98,7 +98,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
                 "the data set was not recognized: name it with --data-type, or give --num-classes and --image-shape");
   }
   AugmentFlags& augment = flags.augment;
-  // Other idx files are scaled as MNIST's, and other pictures as ImageNet's.
+  // Other idx files are scaled as MNIST's, and other images as ImageNet's.
   const DataSet& defaults = set != nullptr ? *set : *find_data_set(name == "idx" ? "mnist" : "imagenet");
   if (augment.data_type.empty()) augment.data_type = name;
   if (network.num_classes == 0) network.num_classes = defaults.classes;
@@ -129,7 +129,7 @@ Result<> apply_found(const FoundData& found, JobFlags& flags) {
   if (network.image_shape.empty()) {
     const bool is_gray = found.channels == 1;
     return fail(Code::kUsage, "{}: give the size that the network takes with --image-shape {},H,W ({}{})", found.seen,
-                is_gray ? "1" : "C", usual_image_text(network), is_gray ? "; 1 is the channel of gray pictures" : "");
+                is_gray ? "1" : "C", usual_image_text(network), is_gray ? "; 1 is the channel of gray images" : "");
   }
   return apply_data_set(found.name, flags);
 }

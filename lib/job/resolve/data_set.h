@@ -42,7 +42,7 @@ std::string default_initializer(std::string_view network);
 // set and the data set is unknown.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
-// Whether the images of a set may have any size, as in class folders.
+// Whether the images of a set may have any size, as in class directories.
 struct AnySize {
   bool training = false, validation = false;
 };
@@ -53,11 +53,11 @@ void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.
 struct FoundData {
-  std::string name;                  // of find_data_set, or the form of another data set: idx, records, folder
+  std::string name;                  // of find_data_set, or the form of another data set: idx, records, directory
   int64_t classes = 0;               // 0: the files do not tell
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: the files do not tell
   std::string seen = {};             // what the files have, for messages
-  int64_t channels = 0;              // of the pictures: 1 if all of them are gray, 3 if some are not; 0: unknown
+  int64_t channels = 0;              // of the images: 1 if all of them are gray, 3 if some are not; 0: unknown
 };
 // Looks at the files that the flags name.
 using RecognizeDataSet = std::function<Result<FoundData>(const Flags& flags)>;

@@ -15,9 +15,9 @@
 
 namespace dtrain::job {
 
-// The names by which the file may refer to a worker's machine. Either may be empty.
+// The names by which the file may refer to a worker's host. Either may be empty.
 struct WorkerPlace {
-  std::string host;     // its name in the host file, or the machine's own hostname
+  std::string host;     // its name in the host file, or the host's own hostname
   std::string address;  // without a port
 };
 

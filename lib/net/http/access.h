@@ -23,7 +23,7 @@ bool has_token(const Credentials& credentials, uint16_t port,
 // The value of Set-Cookie for a client that has shown this token. is_encrypted: browsers send it over HTTPS only.
 std::string token_cookie(std::string_view token, uint16_t port, bool is_encrypted);
 
-// Whether the header Host names this machine by a name or address of the loopback interface.
+// Whether the header Host names this host by a name or address of the loopback interface.
 bool names_loopback(std::string_view host);
 
 }  // namespace dtrain::net

@@ -163,7 +163,7 @@ class Site final : public HttpServer {
     }
     if (error == EADDRNOTAVAIL) {
       return {Code::kStartup,
-              fmt::format("cannot listen on {} {}: the host is not an address of this machine; give {} one of its "
+              fmt::format("cannot listen on {} {}: the host is not an address of this host; give {} one of its "
                           "addresses, or 127.0.0.1",
                           options_.flag, address, options_.flag),
               {}};

@@ -67,7 +67,7 @@ struct HttpOptions {
   // Whether a client's token is right. Null: no client needs one. A program sends the token in the header Authorization
   // ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
   std::function<bool(std::string_view token)> accepts_token = nullptr;
-  // Only requests that name this machine are answered ("Host: localhost"). Without it, a page of another web site could
+  // Only requests that name this host are answered ("Host: localhost"). Without it, a page of another web site could
   // read from this server by a name that leads to the loopback address. For servers on loopback.
   bool only_local_names = false;
   std::optional<ServerCertificate> certificate = {};  // HTTPS with this; without it HTTP
@@ -80,7 +80,7 @@ struct HttpOptions {
 class HttpServer {
  public:
   // Listens and serves. Code::kStartup names the flag and the address, and says what to do: the port is in use, or the
-  // address is not one of this machine. kUsage: the certificate cannot be used.
+  // address is not one of this host. kUsage: the certificate cannot be used.
   static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, std::vector<HttpRoute> routes, Log log);
   // Sends each stream its last events and ends all connections.
   virtual ~HttpServer() = default;

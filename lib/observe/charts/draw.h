@@ -20,7 +20,7 @@ double draw(const Chart& chart, const PanelSize& size, double top, Canvas* canva
 // Each bar takes a row, so plot_height is not used.
 double draw(const BarChart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
 
-// Whole pictures, of one chart or of several below each other.
+// Whole drawings, of one chart or of several below each other.
 std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(const BarChart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(std::span<const Chart> charts, const PanelSize& size);

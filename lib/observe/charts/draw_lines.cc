@@ -50,7 +50,7 @@ std::string y_caption(const Chart& chart) {
   return axis.unit.empty() || *scale == 0 ? axis.unit + scale : fmt::format("{}, {}", axis.unit, scale);
 }
 
-// Where numbers lie in the picture.
+// Where numbers lie in the drawing.
 class Frame {
  public:
   Frame(const Chart& chart, const Ticks& x, const Ticks& y, Box plot) : chart_(chart), x_(x), y_(y), plot_(plot) {}

@@ -15,7 +15,7 @@ class PngCanvas : public Canvas {
 };
 
 // `scale`: physical pixels for each pixel. Loads the module dtrain_charts, because Cairo brings nine other libraries
-// and most processes never draw. Code::kUsage if the picture is larger than Cairo can draw; kStartup if the module
+// and most processes never draw. Code::kUsage if the drawing is larger than Cairo can draw; kStartup if the module
 // cannot be loaded (base/module.h).
 Result<std::unique_ptr<PngCanvas>> make_png_canvas(double width, double height, double scale);
 

@@ -23,10 +23,10 @@ class SvgCanvas final : public Canvas {
 
   struct Frame {
     double width = 0, height = 0;
-    std::string title, description;  // for people who do not see the picture
+    std::string title, description;  // for people who do not see the drawing
     bool has_style = true;           // a file of its own; false: part of a page with page_style()
   };
-  // The whole picture.
+  // The whole drawing.
   [[nodiscard]] std::string finish(const Frame& frame) const;
 
  private:

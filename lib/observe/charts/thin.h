@@ -8,7 +8,7 @@
 
 namespace dtrain::observe {
 
-// Of the neighboring points that fall into one column of the picture, keeps the first, the lowest, the highest and
+// Of the neighboring points that fall into one column of the drawing, keeps the first, the lowest, the highest and
 // the last one, so the line covers the same pixels. Of gaps side by side one is kept. `column` maps x to a column.
 std::vector<Point> thin(const std::vector<Point>& points, const std::function<int(double x)>& column);
 

@@ -148,15 +148,15 @@ std::string matrix(const ClassResults& results, const std::vector<Confusion>& co
 }
 
 std::string image_figure(const ClassResults& results, const JudgedImage& image) {
-  const std::string picture =
-      image.picture.empty() ? ""
-                            : fmt::format("<img alt=\"an image of the class {}\" src=\"data:image/png;base64,{}\">",
-                                          class_name(results, image.label), image.picture);
+  const std::string shown = image.image.empty()
+                                ? ""
+                                : fmt::format("<img alt=\"an image of the class {}\" src=\"data:image/png;base64,{}\">",
+                                              class_name(results, image.label), image.image);
   const char* const verdict = image.label == image.prediction ? "rightly taken" : "taken";
   return fmt::format(
       "<figure>{}<figcaption>{}, {} for {} with probability {:.4f}; loss {:.2f}<br><span class=\"file\">{}</span>"
       "</figcaption></figure>\n",
-      picture, class_name(results, image.label), verdict, class_name(results, image.prediction), image.probability,
+      shown, class_name(results, image.label), verdict, class_name(results, image.prediction), image.probability,
       image.loss, cell(image.name));
 }
 

@@ -261,7 +261,7 @@ std::string data_sentence(const Run& run) {
   if (stage != "unknown") text += fmt::format("; the stage '{}' takes most of the decode threads' time", stage);
   if (const std::optional<double> busy = run.summary_number("decoders_busy_share"))
     text += fmt::format(", which were busy for {:.0f} %", *busy * 100);
-  return text + ". More decode threads (--data-nthreads) or faster pictures help.";
+  return text + ". More decode threads (--data-nthreads) or faster images help.";
 }
 
 // Of all workers, or else how long the first one waited for others.

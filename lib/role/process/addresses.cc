@@ -21,7 +21,7 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, net::Listen& l
 
 // The address that a server binds if the others reach it as `own`. It is one address if the flags say which: that of
 // --interface, or the scheduler's, if that is an address of this host. An address of --advertise may belong to another
-// machine, for instance a router that passes connections on, so it is not bound.
+// host, for instance a router that passes connections on, so it is not bound.
 Result<std::string> server_bind(const job::LaunchFlags& flags, const std::string& own) {
   if (!flags.bind.empty()) return flags.bind;
   if (!flags.interfaces.empty()) return net::interface_address(flags.interfaces);
@@ -58,7 +58,7 @@ Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::v
   std::string address = kLoopback;
   for (const std::string& host : hosts) {
     DT_TRY(address, net::source_address({host, 1}),
-           "looking for the address that {} reaches this machine by (--interface or --advertise says it, too)", host);
+           "looking for the address that {} reaches this host by (--interface or --advertise says it, too)", host);
     if (!job::is_loopback(address)) break;
   }
   return address;

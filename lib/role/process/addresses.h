@@ -22,16 +22,16 @@ Result<net::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::s
 // The host that the scheduler prints for a launcher to read: --advertise, else the host it listens on.
 std::string scheduler_host(const job::LaunchFlags& flags, const net::Listen& listen);
 
-// The address at which processes on `hosts` reach this machine: --advertise, else the address of --interface, else this
-// machine's own address on the route to the first of `hosts` that is another machine; loopback if none is.
+// The address at which processes on `hosts` reach this host: --advertise, else the address of --interface, else this
+// host's own address on the route to the first of `hosts` that is another host; loopback if none is.
 // Code::kStartup: no such interface, host or route.
 Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
 
-// The host at which peers reach this process: --advertise, else the address of --interface, else this machine's own
+// The host at which peers reach this process: --advertise, else the address of --interface, else this host's own
 // address on the route to the scheduler.
 Result<std::string> own_host(const job::LaunchFlags& flags);
 
-// own_host, resolved to an address of this machine.
+// own_host, resolved to an address of this host.
 Result<std::string> own_address(const job::LaunchFlags& flags);
 
 struct ServerAddress {

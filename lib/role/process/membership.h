@@ -18,7 +18,7 @@ struct LaunchFlags;
 
 namespace dtrain::role {
 
-// This machine's host name, by which a groups file may name its workers.
+// This host's host name, by which a groups file may name its workers.
 std::string host_name();
 
 // The hosts and addresses that the workers of a job will report, by rank. Known only if a launcher starts them; nullopt

@@ -18,7 +18,7 @@ using net::HttpAnswer;
 using net::HttpRoute;
 
 constexpr std::chrono::seconds kInterval{1};
-constexpr const char* kThisMachine = "127.0.0.1";
+constexpr const char* kThisHost = "127.0.0.1";
 constexpr const char* kFlag = "--metrics-addr";
 constexpr const char* kHtml = "text/html; charset=utf-8";
 
@@ -79,7 +79,7 @@ HttpAnswer answer_of(const Result<std::string>& traced) {
 
 Result<net::Endpoint> observed_at(const std::string& text) {
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  const std::string address = is_port ? fmt::format("{}:{}", kThisMachine, text) : text;
+  const std::string address = is_port ? fmt::format("{}:{}", kThisHost, text) : text;
   if (Result<net::Endpoint> where = net::parse_endpoint(address, 0)) return where;
   return fail(Code::kUsage,
               "{} {}: the address must have the form PORT or HOST:PORT, with a port from 0 to 65535; write an IPv6 "

@@ -62,18 +62,18 @@ bool is_checkpoint(std::string_view name, const std::string& network) {
   return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");
 }
 
-// The event files of all workers. The folders are removed if nothing else is in them.
-void remove_tensorboard(const fs::path& folder) {
+// The event files of all workers. The directories are removed if nothing else is in them.
+void remove_tensorboard(const fs::path& directory) {
   std::error_code ignored;
   std::vector<fs::path> files;
-  for (const fs::directory_entry& worker : fs::directory_iterator(folder, ignored)) {
+  for (const fs::directory_entry& worker : fs::directory_iterator(directory, ignored)) {
     for (const fs::directory_entry& entry : fs::directory_iterator(worker.path(), ignored)) {
       if (entry.path().filename().string().starts_with("events.out.tfevents.")) files.push_back(entry.path());
     }
     files.push_back(worker.path());
   }
   for (const fs::path& file : files) fs::remove(file, ignored);
-  fs::remove(folder, ignored);
+  fs::remove(directory, ignored);
 }
 
 // Removes the files that dtrain has written for a run; other files stay.
@@ -90,7 +90,7 @@ void remove_run(const std::string& directory) {
       files.push_back(entry.path());
   }
   for (const fs::path& file : files) fs::remove(file, ignored);
-  remove_tensorboard(fs::path(directory) / kTensorBoardFolder);
+  remove_tensorboard(fs::path(directory) / kTensorBoardDirectory);
 }
 
 // Whether the run of these flags continues the one in the directory.

@@ -5,8 +5,8 @@
 //   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
 //   metrics.jsonl       made when training begins; summary.json
 //   validation-RANK.json    how each class was classified in a worker's last validation
-//   tensorboard/        a folder of event files for each worker; made at the first step
-//   synset.txt          the names of the classes, if the data are class folders
+//   tensorboard/        a directory of event files for each worker; made at the first step
+//   synset.txt          the names of the classes, if the data are class directories
 //   *.offsets           where records begin in a file without an index, if no index can be written beside it
 //   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
 #pragma once
@@ -25,7 +25,7 @@ namespace dtrain::role {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kClassNamesFile = "synset.txt";
-inline constexpr const char* kTensorBoardFolder = "tensorboard";
+inline constexpr const char* kTensorBoardDirectory = "tensorboard";
 
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);

@@ -45,7 +45,7 @@ class Screen {
 
   void show(const job::Progress& progress) const {
     if (!has_launcher_) return log_.live(job::live_progress(progress));
-    print_line(job::machine_line(progress));
+    print_line(job::host_line(progress));
   }
   template <class Finding>
   void show_finding(const Finding& finding) const {

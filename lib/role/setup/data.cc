@@ -173,14 +173,15 @@ Result<job::FoundData> recognize(const job::Flags& given) {
   return data;
 }
 
-// A data set with a name of its own may be in class folders too, if this process sees it.
+// A data set with a name of its own may be in class directories too, if this process sees it.
 job::AnySize any_size_of(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return {};
   const Result<data::Located> located = locate_data(flags);
-  const bool trains_on_folders = located ? !located->train.folder.empty() : flags.job.augment.data_type == "folder";
+  const bool trains_on_directories =
+      located ? !located->train.directory.empty() : flags.job.augment.data_type == "folder";
   // Without validation data, whoever scores the model later has images like those of training.
   const bool has_validation = located && located->validation.given();
-  return {trains_on_folders, has_validation ? !located->validation.folder.empty() : trains_on_folders};
+  return {trains_on_directories, has_validation ? !located->validation.directory.empty() : trains_on_directories};
 }
 
 }  // namespace
@@ -221,8 +222,8 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
                         .classes = flags.job.network.num_classes};
 }
 
-Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
-                                                           const std::vector<std::string>& names, const Log& log) {
+Result<std::shared_ptr<const data::Dataset>> open_images(const job::Flags& flags, const std::vector<std::string>& names,
+                                                         const Log& log) {
   return data::open_unlabeled(names, data_options(flags), log);
 }
 }  // namespace dtrain::role

@@ -20,7 +20,7 @@ struct AugmentFlags;
 
 namespace dtrain::role {
 
-// How training pictures are distorted.
+// How training images are distorted.
 images::Distortion distortion_of(const job::AugmentFlags& augment);
 
 // How the data set is opened, as the flags say.
@@ -50,7 +50,7 @@ Result<> introduce_data(const job::Flags& flags, const data::DataSets& data, con
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
 // `known` has the offsets of record files without an index, by path.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
-// The pictures that the names stand for (data/sources/picture_source.h), read as the validation data of these flags.
-Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
-                                                           const std::vector<std::string>& names, const Log& log);
+// The images that the names stand for (data/sources/named_images.h), read as the validation data of these flags.
+Result<std::shared_ptr<const data::Dataset>> open_images(const job::Flags& flags, const std::vector<std::string>& names,
+                                                         const Log& log);
 }  // namespace dtrain::role

@@ -27,8 +27,9 @@ class SharedIndex {
     const Clock::time_point begin = Clock::now();
     std::vector<int64_t> offsets;
     if (data::lacks_index(named_)) {
-      DT_TRY(offsets, data::make_index(
-                          file_, indexing_.log, [this](int64_t offset) { return report(offset); }, indexing_.folder));
+      DT_TRY(offsets,
+             data::make_index(
+                 file_, indexing_.log, [this](int64_t offset) { return report(offset); }, indexing_.directory));
       DT_TRY_VOID(indexing_.pacer.wait(begin));
     } else {
       DT_TRY(offsets, data::record_offsets(file_, named_.index, indexing_.log));
@@ -138,14 +139,14 @@ Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& f
   return known;
 }
 
-Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& folder,
+Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& directory,
                                         const Log& log) {
   data::KnownOffsets known;
   for (const data::IndexedFile& named : files) {
     if (!data::lacks_index(named)) continue;
     DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path, log));
     DT_TRY_VOID(data::check_is_record_file(file));
-    DT_TRY(known[named.path], data::make_index(file, log, nullptr, folder));
+    DT_TRY(known[named.path], data::make_index(file, log, nullptr, directory));
   }
   return known;
 }

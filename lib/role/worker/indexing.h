@@ -21,7 +21,7 @@ struct Indexing {
   const Log& log;
   Pacer& pacer;  // makes a scan last longer (--inject, for tests)
   // Where worker 0 keeps the offsets of a file beside which it cannot write an index; empty: nowhere.
-  std::string folder = {};
+  std::string directory = {};
   // How often worker 0 tells the others how far it has come.
   std::chrono::milliseconds report_interval{1'000};
 };
@@ -33,8 +33,8 @@ struct Indexing {
 // a different file; the error names path and worker.
 Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& files, const Indexing& indexing);
 
-// The same for a process that trains alone: makes the indexes that are missing, or finds them in `folder`.
-Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& folder,
+// The same for a process that trains alone: makes the indexes that are missing, or finds them in `directory`.
+Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& directory,
                                         const Log& log);
 
 }  // namespace dtrain::role

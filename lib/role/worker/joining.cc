@@ -87,7 +87,7 @@ class OwnData {
                                                             .waits = connection.waits,
                                                             .log = process.log,
                                                             .pacer = pacer,
-                                                            .folder = process.run_dir.path()}));
+                                                            .directory = process.run_dir.path()}));
     if (lacks_index_) DT_TRY_VOID(open(process, std::move(known)));
     return records();
   }

@@ -93,7 +93,7 @@ class Pass {
     const train::PaceTotals& totals = pace_.totals();
     return train::data_limit({.seconds = totals.seconds,
                               .wait_s = totals.wait_data_s,
-                              .pictures = samples(),
+                              .images = samples(),
                               .stages = setup_.data.train->stages()},
                              decoders(), totals.seconds);
   }

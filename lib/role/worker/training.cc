@@ -14,7 +14,7 @@ namespace dtrain::role {
 
 namespace {
 
-// The names of class folders, or those in the data directory. Names that cannot be read are no reason not to train.
+// The names of class directories, or those in the data directory. Names that cannot be read are no reason not to train.
 std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
   const std::string& data_dir = setup.process.flags.data.data_dir;
   if (!setup.data.class_names.empty() || data_dir.empty()) return setup.data.class_names;
@@ -103,12 +103,12 @@ void Training::open_class_report() {
 std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks;
   if (!setup_.keeps_weights) return sinks;
-  sinks.push_back(std::make_unique<observe::ScalarSink>(observe::EventWriterOptions{
-      .directory =
-          fmt::format("{}/{}/worker-{}", setup_.process.run_dir.path(), kTensorBoardFolder, setup_.coordinator.rank()),
-      .host = host_name(),
-      .pid = ::getpid(),
-      .log = setup_.process.log}));
+  sinks.push_back(std::make_unique<observe::ScalarSink>(
+      observe::EventWriterOptions{.directory = fmt::format("{}/{}/worker-{}", setup_.process.run_dir.path(),
+                                                           kTensorBoardDirectory, setup_.coordinator.rank()),
+                                  .host = host_name(),
+                                  .pid = ::getpid(),
+                                  .log = setup_.process.log}));
   return sinks;
 }
 

@@ -1,4 +1,4 @@
-"""How other programs read and change training pictures: MXNet, torchvision, DALI and OpenCV. `run input` starts it.
+"""How other programs read and change training images: MXNet, torchvision, DALI and OpenCV. `run input` starts it.
 
     python input_peers.py PEER THREADS
 
@@ -47,8 +47,8 @@ def pca_offset():
     return [sum(row[i] * alpha[i] for i in range(3)) for row in PCA]
 
 
-class Pictures:
-    """The encoded pictures of a record file."""
+class Images:
+    """The encoded images of a record file."""
 
     def __init__(self, path):
         with open(path[:-len(".rec")] + ".idx", encoding="ascii") as lines:
@@ -157,7 +157,7 @@ class TorchVision:
 
     @staticmethod
     def stretched(image):
-        """The affine map, which neither turns nor shears, as a resize. A picture smaller than the crop is enlarged."""
+        """The affine map, which neither turns nor shears, as a resize. An image smaller than the crop is enlarged."""
         from torchvision.transforms.v2 import functional
         height, width = image.shape[-2:]
         scale, ratio = random.uniform(*SCALE), random.uniform(*STRETCH)
@@ -175,15 +175,15 @@ class TorchVision:
 
     def open(self, path, setting):
         from torchvision.io import ImageReadMode, decode_jpeg
-        torch, pictures, change = self.torch, Pictures(path), self.changes(setting)
+        torch, images, change = self.torch, Images(path), self.changes(setting)
         mean, factor = (torch.tensor(values)[:, None, None] for values in (MEAN, [1 / x for x in DEVIATION]))
 
         class Changed(torch.utils.data.Dataset):
             def __len__(self):
-                return len(pictures)
+                return len(images)
 
             def __getitem__(self, i):
-                data = torch.frombuffer(bytearray(pictures[i]), dtype=torch.uint8)
+                data = torch.frombuffer(bytearray(images[i]), dtype=torch.uint8)
                 return change(decode_jpeg(data, ImageReadMode.RGB))
 
         def collate(images):
@@ -291,7 +291,7 @@ class OpenCv:
         return self.cropped(image)
 
     def cropped(self, image):
-        """A random crop; a picture that is smaller is enlarged first."""
+        """A random crop; an image that is smaller is enlarged first."""
         height, width = image.shape[:2]
         if min(height, width) < EDGE:
             grow = max(EDGE / height, EDGE / width)
@@ -353,11 +353,11 @@ class OpenCv:
         numpy = self.numpy
         self.tables = numpy.array([(numpy.arange(256) - mean) / deviation for mean, deviation in zip(MEAN, DEVIATION)],
                                   numpy.float32)
-        pictures = Pictures(path)
+        images = Images(path)
 
         def fill(batch, first, row, rows):
             for i in range(row, row + rows):
-                self.write(pictures[(first + i) % len(pictures)], setting, batch[i])
+                self.write(images[(first + i) % len(images)], setting, batch[i])
 
         return self.batches(fill)
 

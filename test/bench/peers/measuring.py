@@ -1,4 +1,4 @@
-"""What the scripts that compare dtrain with other programs share: the machine, versions, cores, and rows of results."""
+"""What the scripts that compare dtrain with other programs share: the host, versions, cores, and rows of results."""
 import datetime
 import json
 import os
@@ -18,7 +18,7 @@ def processor():
                 (line.partition(":") for line in info.read().partition("\n\n")[0].splitlines())}
 
 
-def machine():
+def host():
     cpu = processor()
     flags = cpu.get("flags", "").split()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -2,7 +2,7 @@
 
     python mxnet_batches.py --dtrain build/cmd/dtrain --records FILE.rec... [--images 320] [--results FILE]
 
-The pictures are cut in the center to 224 x 224 ("center"), where smaller ones are enlarged, or their shorter edge is
+The images are cut in the center to 224 x 224 ("center"), where smaller ones are enlarged, or their shorter edge is
 resized to 256 before ("resize"). Both programs give float32 numbers from 0 to 255, without mean and deviation. A row of
 JSON has, for red, green and blue, the mean of the absolute differences, the largest difference, and the share of the
 numbers that are equal. Ends with code 1 if a channel's mean difference is above 1, which is 1/255 of the range. Needs
@@ -10,7 +10,7 @@ PyPI's mxnet==1.9.1 and numpy==1.23.5. See also `run input --setup`.
 
     python mxnet_batches.py --golden
 
-prints the numbers of test/data/mxnet_batch_test.cc: what MXNet makes of two pictures of the tests.
+prints the numbers of test/data/mxnet_batch_test.cc: what MXNet makes of two images of the tests.
 """
 import argparse
 import os
@@ -43,8 +43,8 @@ def of_mxnet(file, arguments, count, edge=EDGE, size=BATCH):
 
 
 def of_dtrain(dtrain, file, mode, count):
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "images.npy")
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "images.npy")
         subprocess.run([dtrain, "data", "stat", file, "--npy", str(count), "--out", out, "--image-shape", f"3,{EDGE},{EDGE}",
                         "--num-classes", "1000", "--shuffle", "0", "--rgb-mean", "0,0,0", *MODES[mode][0]],
                        check=True, stdout=subprocess.DEVNULL)
@@ -58,7 +58,7 @@ def gradient_image(height, width, seed):
 
 
 def record_of(image):
-    """A record with the label 0 and the picture as PNG."""
+    """A record with the label 0 and the image as PNG."""
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
     rows = b"".join(b"\0" + row[:, ::-1].tobytes() for row in image)
@@ -69,7 +69,7 @@ def record_of(image):
 
 
 def print_golden():
-    """Of each picture: height, width, seed, the edge that the shorter edge was resized to (0: none); then red, green and blue
+    """Of each image: height, width, seed, the edge that the shorter edge was resized to (0: none); then red, green and blue
     of nine places: the mean of the 4 x 4 numbers from row 16 + 28 i and column 17 + 28 j on."""
     for height, width, seed in ((120, 160, 1), (80, 60, 2)):
         for resize in (0, 100):

@@ -2,12 +2,12 @@
 
     python mxnet_networks.py --dtrain build/cmd/dtrain [--networks NAME...] [--steps 20] [--examples DIR] [--results FILE]
 
---examples is the folder example/image-classification of MXNet's sources, for the networks inception-v4 and
+--examples is the directory example/image-classification of MXNet's sources, for the networks inception-v4 and
 inception-resnet-v2, which are left out without it. Their dropout leaves out nothing here, because MXNet's random numbers are
 its own.
 
 MXNet 1.9.1 draws the weights of each network and saves them with its symbol file. Both programs continue from there
-for one epoch of sgd without momentum on the same pictures, in the same order. Compared are the cross-entropy of that epoch,
+for one epoch of sgd without momentum on the same images, in the same order. Compared are the cross-entropy of that epoch,
 the weights after it (the norm of the difference relative to the norm of all weights; for information, because rounding
 errors grow with every step in networks with batch norm), and the symbol file that dtrain writes, which must be MXNet's.
 MXNet's own results with oneDNN and without, of which it does both, differ as well. Ends with code 1 if a loss is further
@@ -109,7 +109,7 @@ NETWORKS = {
 }
 
 
-EDGES = {"inception-resnet-v2": 139, "inception-v4": 299}  # of the pictures; those of the other networks have 64 pixels
+EDGES = {"inception-resnet-v2": 139, "inception-v4": 299}  # of the images; those of the other networks have 64 pixels
 
 
 def edge_of(name):
@@ -122,62 +122,62 @@ def module_of(symbol, label, edge):
     return module
 
 
-def make_pictures(steps, edge):
+def make_images(steps, edge):
     random = np.random.RandomState(7)
-    pictures = random.randint(0, 256, (steps * BATCH, 3, edge, edge)).astype(np.uint8)
-    return pictures, random.randint(0, CLASSES, steps * BATCH)
+    images = random.randint(0, 256, (steps * BATCH, 3, edge, edge)).astype(np.uint8)
+    return images, random.randint(0, CLASSES, steps * BATCH)
 
 
-def png(picture):
-    """A picture of [3, h, w], or a gray one of [1, h, w], as a PNG file."""
-    rows = picture.transpose(1, 2, 0).reshape(picture.shape[1], -1)
+def png(image):
+    """An image of [3, h, w], or a gray one of [1, h, w], as a PNG file."""
+    rows = image.transpose(1, 2, 0).reshape(image.shape[1], -1)
     lines = b"".join(b"\0" + row.tobytes() for row in rows)
 
     def chunk(kind, content):
         body = kind + content
         return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
-    head = struct.pack(">2I5B", picture.shape[2], picture.shape[1], 8, 2 if len(picture) == 3 else 0, 0, 0, 0)
+    head = struct.pack(">2I5B", image.shape[2], image.shape[1], 8, 2 if len(image) == 3 else 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 
-def write_records(folder, pictures, labels):
-    """The same pictures in a record file, as PNG, which keeps every pixel."""
-    record = mx.recordio.MXIndexedRecordIO(str(folder / "train.idx"), str(folder / "train.rec"), "w")
-    for i, (picture, label) in enumerate(zip(pictures, labels)):
-        record.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, float(label), i, 0), png(picture)))
+def write_records(directory, images, labels):
+    """The same images in a record file, as PNG, which keeps every pixel."""
+    record = mx.recordio.MXIndexedRecordIO(str(directory / "train.idx"), str(directory / "train.rec"), "w")
+    for i, (image, label) in enumerate(zip(images, labels)):
+        record.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, float(label), i, 0), png(image)))
     record.close()
 
 
-def mxnet_epoch(module, pictures, labels):
+def mxnet_epoch(module, images, labels):
     """The cross-entropy of the epoch, of the first head, and the weights after it."""
     metric = mx.metric.CrossEntropy()
     module.init_optimizer(kvstore=None, optimizer="sgd",
                           optimizer_params={"learning_rate": RATE, "momentum": 0.0, "wd": 0.0})
-    for begin in range(0, len(pictures), BATCH):
+    for begin in range(0, len(images), BATCH):
         part = slice(begin, begin + BATCH)
-        batch = mx.io.DataBatch([mx.nd.array(pictures[part].astype(np.float32) - MEAN)], [mx.nd.array(labels[part])])
+        batch = mx.io.DataBatch([mx.nd.array(images[part].astype(np.float32) - MEAN)], [mx.nd.array(labels[part])])
         module.forward_backward(batch)
         metric.update([mx.nd.array(labels[part])], module.get_outputs()[:1])
         module.update()
     return metric.get()[1], {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
-def dtrain_epoch(args, folder, prefix, edge):
+def dtrain_epoch(args, directory, prefix, edge):
     steps = args.steps
     command = [args.dtrain, "--network", f"{prefix}-symbol.json", "--image-shape", f"3,{edge},{edge}", "--num-classes",
-               str(CLASSES), "--data-train", folder / "train.rec", "--shuffle", "0", "--rgb-mean",
+               str(CLASSES), "--data-train", directory / "train.rec", "--shuffle", "0", "--rgb-mean",
                "123.68,116.779,103.939", "--num-examples", str(steps * BATCH), "--batch-size", str(BATCH),
                "--model-prefix", prefix, "--load-epoch", "0", "--num-epochs", "1", "--optimizer", "sgd", "--mom", "0",
-               "--wd", "0", "--lr", str(RATE), "--loss", "ce", "--save-model-prefix", folder / "after",
-               "--run-dir", folder / "run", "--overwrite"]
+               "--wd", "0", "--lr", str(RATE), "--loss", "ce", "--save-model-prefix", directory / "after",
+               "--run-dir", directory / "run", "--overwrite"]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
         raise SystemExit(ended.stdout + ended.stderr)
     # A network with several heads has a line for their mean and then one for each head, such as Train-cross-entropy_HEAD=...
     losses = re.findall(r"Train-cross-entropy(_\S+)?=([0-9.einfa-]+)", ended.stdout + ended.stderr)
     loss = float(losses[1 if len(losses) > 1 else 0][1])
-    arrays = mx.nd.load(str(folder / "after-0001.params"))
+    arrays = mx.nd.load(str(directory / "after-0001.params"))
     return loss, {key.split(":", 1)[1]: array.asnumpy() for key, array in arrays.items() if key.startswith("arg:")}
 
 
@@ -185,37 +185,37 @@ def norm(arrays):
     return sum(float(np.square(array, dtype=np.float64).sum()) for array in arrays) ** 0.5
 
 
-def without_onednn(folder, label, steps, edge):
+def without_onednn(directory, label, steps, edge):
     """The cross-entropy of a process in which MXNet does not use oneDNN."""
-    command = [sys.executable, __file__, "--mxnet-alone", str(folder), label, str(edge), "--steps", str(steps)]
+    command = [sys.executable, __file__, "--mxnet-alone", str(directory), label, str(edge), "--steps", str(steps)]
     output = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL,
                                      env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
     return float(output.split("\n")[-2])
 
 
-def mxnet_alone(folder, label, steps, edge):
-    symbol, weights, statistics = mx.model.load_checkpoint(f"{folder}/before", 0)
+def mxnet_alone(directory, label, steps, edge):
+    symbol, weights, statistics = mx.model.load_checkpoint(f"{directory}/before", 0)
     module = module_of(symbol, label, edge)
     module.set_params(weights, statistics)
-    return mxnet_epoch(module, *make_pictures(steps, edge))[0]
+    return mxnet_epoch(module, *make_images(steps, edge))[0]
 
 
-def compare(args, folder, name, version):
+def compare(args, directory, name, version):
     symbol, label = NETWORKS[name]()
     edge = edge_of(name)
     module = module_of(symbol, label, edge)
     mx.random.seed(1)
     np.random.seed(1)
     module.init_params(mx.init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2))
-    prefix = str(folder / "before")
+    prefix = str(directory / "before")
     module.save_checkpoint(prefix, 0)
-    pictures, labels = make_pictures(args.steps, edge)
-    write_records(folder, pictures, labels)
-    ours, our_weights = dtrain_epoch(args, folder, prefix, edge)
-    theirs, their_weights = mxnet_epoch(module, pictures, labels)
+    images, labels = make_images(args.steps, edge)
+    write_records(directory, images, labels)
+    ours, our_weights = dtrain_epoch(args, directory, prefix, edge)
+    theirs, their_weights = mxnet_epoch(module, images, labels)
     apart = norm(our_weights[key] - array for key, array in their_weights.items()) / norm(their_weights.values())
-    same_file = pathlib.Path(f"{prefix}-symbol.json").read_bytes() == (folder / "after-symbol.json").read_bytes()
-    without = without_onednn(folder, label, args.steps, edge)
+    same_file = pathlib.Path(f"{prefix}-symbol.json").read_bytes() == (directory / "after-symbol.json").read_bytes()
+    without = without_onednn(directory, label, args.steps, edge)
     return {"check": "mxnet networks", "network": name, "steps": args.steps, "cross_entropy": round(ours, 6),
             "mxnet": round(float(theirs), 6), "mxnet_without_onednn": round(without, 6),
             "weights_apart": float(f"{apart:.2g}"), "same_symbol_file": same_file,
@@ -227,21 +227,21 @@ def main():
     parser.add_argument("--dtrain", default="build/cmd/dtrain")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, help="by default all of them")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--examples", default="", help="the folder example/image-classification of MXNet's sources")
+    parser.add_argument("--examples", default="", help="the directory example/image-classification of MXNet's sources")
     parser.add_argument("--results", help="file to which a line of JSON is appended for each network")
-    parser.add_argument("--mxnet-alone", nargs=3, metavar=("FOLDER", "LABEL", "EDGE"), help=argparse.SUPPRESS)
+    parser.add_argument("--mxnet-alone", nargs=3, metavar=("DIRECTORY", "LABEL", "EDGE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.mxnet_alone:
-        folder, label, edge = args.mxnet_alone
-        print(mxnet_alone(folder, label, args.steps, int(edge)))
+        directory, label, edge = args.mxnet_alone
+        print(mxnet_alone(directory, label, args.steps, int(edge)))
         return 0
     global EXAMPLES
     EXAMPLES = args.examples
     version = measuring.version(args.dtrain)
     failed = False
     for name in args.networks or [name for name in NETWORKS if name not in EDGES or args.examples]:
-        with tempfile.TemporaryDirectory() as folder:
-            row = compare(args, pathlib.Path(folder), name, version)
+        with tempfile.TemporaryDirectory() as directory:
+            row = compare(args, pathlib.Path(directory), name, version)
         bound = max(1e-3 * row["mxnet"], abs(row["mxnet_without_onednn"] - row["mxnet"]))
         failed |= abs(row["cross_entropy"] - row["mxnet"]) > bound or not row["same_symbol_file"]
         measuring.write_row(row, args.results)

@@ -67,7 +67,7 @@ def write_idx(path, array):
 
 
 def pixels(steps):
-    """The pictures and labels of the batches. Dark pixels, so that no tanh saturates, where pooling would meet ties."""
+    """The images and labels of the batches. Dark pixels, so that no tanh saturates, where pooling would meet ties."""
     random = np.random.RandomState(steps)
     images = random.randint(0, 64, (steps * BATCH, 28, 28))
     return images.astype(np.uint8), random.randint(0, 10, steps * BATCH).astype(np.uint8)
@@ -78,13 +78,13 @@ def make_batches(steps):
     return images[:, None].astype(np.float32) / 255, labels.astype(np.float32)
 
 
-def write_data(folder, steps):
+def write_data(directory, steps):
     """The same as MNIST's files."""
     images, labels = pixels(steps)
-    folder.mkdir()
+    directory.mkdir()
     for name in ("train", "t10k"):
-        write_idx(folder / f"{name}-images-idx3-ubyte", images)
-        write_idx(folder / f"{name}-labels-idx1-ubyte", labels)
+        write_idx(directory / f"{name}-images-idx3-ubyte", images)
+        write_idx(directory / f"{name}-labels-idx1-ubyte", labels)
 
 
 def initial_checkpoint(prefix):
@@ -111,12 +111,12 @@ def mxnet_weights(prefix, batches, name, parameters):
     return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
-def dtrain_weights(args, folder, steps, name, flags):
-    data, after = folder / f"data{steps}", folder / "after"
+def dtrain_weights(args, directory, steps, name, flags):
+    data, after = directory / f"data{steps}", directory / "after"
     command = [args.dtrain, "--network", "lenet", "--data-dir", data, "--data-type", "mnist", "--shuffle", "0",
-               "--num-examples", str(steps * BATCH), "--batch-size", str(BATCH), "--model-prefix", folder / "before",
+               "--num-examples", str(steps * BATCH), "--batch-size", str(BATCH), "--model-prefix", directory / "before",
                "--load-epoch", "0", "--num-epochs", "1", "--optimizer", name.replace("(lars)", ""), *flags, "--wd", str(DECAY),
-               "--save-model-prefix", after, "--run-dir", folder / "run", "--overwrite"]
+               "--save-model-prefix", after, "--run-dir", directory / "run", "--overwrite"]
     subprocess.run(command, check=True, capture_output=True)
     arrays = mx.nd.load(f"{after}-0001.params")
     return {key.split(":", 1)[1]: array.asnumpy() for key, array in arrays.items() if key.startswith("arg:")}
@@ -130,21 +130,21 @@ def difference(ours, theirs):
     return max(of(key, array) for key, array in theirs.items())
 
 
-def all_mxnet_weights(folder):
-    """{"optimizer/steps/array": its weights}. `folder` holds before-0000.params."""
+def all_mxnet_weights(directory):
+    """{"optimizer/steps/array": its weights}. `directory` holds before-0000.params."""
     weights = {}
     for steps in STEPS:
         batches = make_batches(steps)
         for name, _, parameters in OPTIMIZERS:
-            for key, array in mxnet_weights(str(folder / "before"), batches, name, parameters).items():
+            for key, array in mxnet_weights(str(directory / "before"), batches, name, parameters).items():
                 weights[f"{name}/{steps}/{key}"] = array
     return weights
 
 
-def without_onednn(folder):
+def without_onednn(directory):
     """all_mxnet_weights of a process in which MXNet does not use oneDNN."""
-    file = folder / "without.npz"
-    subprocess.run([sys.executable, __file__, "--mxnet-alone", str(folder), str(file)], check=True, capture_output=True,
+    file = directory / "without.npz"
+    subprocess.run([sys.executable, __file__, "--mxnet-alone", str(directory), str(file)], check=True, capture_output=True,
                    env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
     return dict(np.load(file))
 
@@ -159,19 +159,19 @@ def main():
     parser.add_argument("--dtrain", default="build/cmd/dtrain")
     parser.add_argument("--optimizers", help="only these, separated by commas")
     parser.add_argument("--results", help="file to which a line of JSON is appended for each optimizer")
-    parser.add_argument("--mxnet-alone", nargs=2, metavar=("FOLDER", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--mxnet-alone", nargs=2, metavar=("DIRECTORY", "FILE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.mxnet_alone:
         np.savez(args.mxnet_alone[1], **all_mxnet_weights(pathlib.Path(args.mxnet_alone[0])))
         return 0
     version = measuring.version(args.dtrain)
     failed = False
-    with tempfile.TemporaryDirectory() as name_of_folder:
-        folder = pathlib.Path(name_of_folder)
-        initial_checkpoint(str(folder / "before"))
+    with tempfile.TemporaryDirectory() as name_of_directory:
+        directory = pathlib.Path(name_of_directory)
+        initial_checkpoint(str(directory / "before"))
         for steps in STEPS:
-            write_data(folder / f"data{steps}", steps)
-        theirs, without = all_mxnet_weights(folder), without_onednn(folder)
+            write_data(directory / f"data{steps}", steps)
+        theirs, without = all_mxnet_weights(directory), without_onednn(directory)
         asked = args.optimizers.split(",") if args.optimizers else [name for name, _, _ in OPTIMIZERS]
         for name, flags, _ in OPTIMIZERS:
             if name not in asked:
@@ -179,7 +179,7 @@ def main():
             row = {"check": "mxnet steps", "optimizer": name}
             for steps in STEPS:
                 expected = part(theirs, name, steps)
-                apart = difference(dtrain_weights(args, folder, steps, name, flags), expected)
+                apart = difference(dtrain_weights(args, directory, steps, name, flags), expected)
                 own = difference(part(without, name, steps), expected)
                 failed |= apart > max(BOUND, OWN_NOISE_FACTOR * own)
                 row[f"steps{steps}"] = {"difference": float(f"{apart:.2g}"), "mxnet_itself": float(f"{own:.2g}")}

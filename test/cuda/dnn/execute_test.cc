@@ -1,4 +1,4 @@
-// Runs plans on this machine's device and compares them with plain loops. Inputs are small whole numbers, so that sums
+// Runs plans on this host's device and compares them with plain loops. Inputs are small whole numbers, so that sums
 // are exact in any order and every type, and the results must be equal bit for bit.
 #include <iostream>
 #include <random>

@@ -1,7 +1,7 @@
 // Runs the kernels of lib/cuda/kernels on the host, so that they can be tested without a GPU, a driver or CUDA.
 //
 // The host's compiler compiles the same .cu files: the headers in include/ replace CUDA's and define what the kernels
-// use. This folder's definition of launch_kernel (runtime/launch.h) runs a kernel block by block. The threads of a
+// use. This directory's definition of launch_kernel (runtime/launch.h) runs a kernel block by block. The threads of a
 // block are fibers that yield to each other at __syncthreads and at the shuffles of a warp.
 //
 // Errors that this detects: wrong results (the arithmetic is the same, IEEE float32 without contraction; functions such

@@ -7,15 +7,15 @@ namespace dtrain::cuda::test {
 
 namespace {
 
-struct Pictures {
+struct Images {
   Extent e;  // [n, c, h, w]
   std::vector<images::Image> images;
   std::vector<uint8_t> pixels = {}, mirrored = {};
 };
 
-Pictures draw(const Extent& e) {
+Images draw(const Extent& e) {
   RandomStream random(4, Use::kTest);
-  Pictures p{.e = e, .images = std::vector<images::Image>(static_cast<size_t>(e.n))};
+  Images p{.e = e, .images = std::vector<images::Image>(static_cast<size_t>(e.n))};
   for (images::Image& image : p.images) {
     image.resize(static_cast<int>(e.h), static_cast<int>(e.w), static_cast<int>(e.c));
     for (uint8_t& pixel : image.pixels) pixel = static_cast<uint8_t>(random.below(256));
@@ -38,8 +38,8 @@ images::AugmentOptions options_for(const Extent& e, bool mean_image) {
   return options;
 }
 
-// The augmenter's result for the same pictures on the host, NCHW.
-Floats augmented(const Pictures& p, images::AugmentOptions options) {
+// The augmenter's result for the same images on the host, NCHW.
+Floats augmented(const Images& p, images::AugmentOptions options) {
   Floats all;
   for (size_t i = 0; i < p.images.size(); i++) {
     options.mirror = p.mirrored[i] != 0;
@@ -47,8 +47,8 @@ Floats augmented(const Pictures& p, images::AugmentOptions options) {
     Floats one(static_cast<size_t>(p.e.c * p.e.h * p.e.w));
     RandomStream unused(0, Use::kTest);
     images::Augmenter::Scratch scratch;
-    images::WholePicture picture(p.images[i]);
-    REQUIRE(augmenter.apply(picture, unused, scratch, one));
+    images::WholeImage image(p.images[i]);
+    REQUIRE(augmenter.apply(image, unused, scratch, one));
     all.insert(all.end(), one.begin(), one.end());
   }
   return all;
@@ -76,7 +76,7 @@ struct Bytes {
   DeviceMemory memory;
 };
 
-Floats normalised(const Pictures& p, const images::AugmentOptions& options, Type type, int64_t stored) {
+Floats normalised(const Images& p, const images::AugmentOptions& options, Type type, int64_t stored) {
   const Extent& e = p.e;
   Floats factor;
   for (const float std : options.std) factor.push_back(options.scale / std);
@@ -103,9 +103,9 @@ Floats normalised(const Pictures& p, const images::AugmentOptions& options, Type
 
 }  // namespace
 
-TEST_CASE("pictures become the same numbers as in the augmenter, to the bit", "[cuda]") {
+TEST_CASE("images become the same numbers as in the augmenter, to the bit", "[cuda]") {
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{2, 4, 6, 9}, Extent{2, 3, 32, 32}}) {
-    const Pictures p = draw(e);
+    const Images p = draw(e);
     for (const bool mean_image : {false, true}) {
       const images::AugmentOptions options = options_for(e, mean_image);
       const Floats expected = augmented(p, options);

@@ -51,7 +51,7 @@ TEST_CASE("the profile has each step of a convolution with its operations and by
   CHECK(line("fullyconnected0", "fully connected").flops == 2.0 * 2 * 800 * 500);
 }
 
-TEST_CASE("the peak of the machine is measured", "[exec][cpu]") {
+TEST_CASE("the peak of the host is measured", "[exec][cpu]") {
   const cpu::Peak peak = cpu::measure_peak(1);
   CHECK(peak.flops_per_s > 1e8);
   CHECK(peak.bytes_per_s > 1e8);

@@ -1,0 +1,37 @@
+// An image whose size is known and whose pixels are decoded when they are asked for.
+#pragma once
+
+#include "base/error.h"
+#include "images/image.h"
+
+namespace dtrain::images {
+
+// A part of an image in memory: `image` has the rows and columns `at` of the whole.
+struct ImagePart {
+  const Image* image = nullptr;
+  Window at = {};
+};
+
+class OpenImage {
+ public:
+  virtual ~OpenImage() = default;
+  [[nodiscard]] virtual ImageSize size() const = 0;
+  [[nodiscard]] virtual int channels() const = 0;
+  // Returns at least the part `wanted`, which lies in the image. It stays valid as long as the image. May be called
+  // once. Code::kData: the file is damaged.
+  virtual Result<ImagePart> pixels(const Window& wanted) = 0;
+};
+
+// An image that is in memory as a whole. Borrows it.
+class WholeImage : public OpenImage {
+ public:
+  explicit WholeImage(const Image& image) : image_(image) {}
+  [[nodiscard]] ImageSize size() const override { return image_.size(); }
+  [[nodiscard]] int channels() const override { return image_.channels; }
+  Result<ImagePart> pixels(const Window& /*wanted*/) override { return ImagePart{&image_, whole_image(image_.size())}; }
+
+ private:
+  const Image& image_;
+};
+
+}  // namespace dtrain::images
