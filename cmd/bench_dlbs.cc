@@ -83,7 +83,7 @@ std::vector<BenchDlbsRow> bench_dlbs_rows() {
       parameter_row("phase", "exp.phase", "training|inference", "what to measure", "training"),
       parameter_row("replica-batch", "exp.replica_batch", "N", "samples of a batch for each GPU, or for the CPU", "16"),
       parameter_row("gpus", "exp.gpus", "N,N,...", "GPUs of each node; \"\" means the CPU", "0"),
-      parameter_row("dtype", "exp.dtype", "float32|float16", "type of the numbers", "float32"),
+      parameter_row("dtype", "exp.dtype", "float32|float16", "data type of parameters and activations", "float32"),
       parameter_row("num-warmup-batches", "exp.num_warmup_batches", "N", "batches before the measurement", "1"),
       parameter_row("num-batches", "exp.num_batches", "N", "batches to measure", "100"),
       parameter_row("num-nodes", "exp.num_nodes", "N", "nodes, on each of which one calls this command", "1"),

@@ -26,17 +26,17 @@ job::FlagTable<BenchInputOptions> bench_input_flags() {
         .max = job::kStepsMax},
        {.name = "form",
         .value = "NAME",
-        .help = "what batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the "
+        .help = "what batches hold: pixels (bytes, which the device normalizes) or floats (float32, normalized by the "
                 "decoder threads); auto: what training reads",
         .bind = DT_FIELD(BenchInputOptions, form),
-        .choices = {"auto", "pixels", "numbers"}},
+        .choices = {"auto", "pixels", "floats"}},
        json_row(DT_FIELD(BenchInputOptions, json))}};
 }
 
 bench::BenchInputOptions bench_options(const BenchInputOptions& options) {
   using Form = bench::BenchInputOptions::Form;
   bench::BenchInputOptions bench = options.bench;
-  if (options.form != "auto") bench.form = options.form == "pixels" ? Form::kPixels : Form::kNumbers;
+  if (options.form != "auto") bench.form = options.form == "pixels" ? Form::kPixels : Form::kFloats;
   return bench;
 }
 

@@ -120,7 +120,7 @@ class Gpu final : public BenchDevice {
 
   exec::Options on_device(exec::Options options) {
     options.parameters_on_device = options.purpose == exec::Options::Purpose::kTraining;
-    options.same_batch = true;  // a copy of these images, which are numbers, would take a third of a ResNet's step
+    options.same_batch = true;  // a copy of these images, which are floats, would take a third of a ResNet's step
     options.timeline = &timeline_;
     return options;
   }

@@ -45,10 +45,10 @@ Result<bool> holds_pixels(const data::Dataset& images, BenchInputOptions::Form f
   if (form == Form::kPixels && !possible) {
     return fail(
         Code::kUsage,
-        "--form pixels: --max-random-contrast and --max-random-illumination change normalized numbers, so batches "
-        "cannot hold pixels; leave out these flags, or give --form numbers");
+        "--form pixels: --max-random-contrast and --max-random-illumination change normalized floats, so batches "
+        "cannot hold pixels; leave out these flags, or give --form floats");
   }
-  return possible && form != Form::kNumbers;
+  return possible && form != Form::kFloats;
 }
 
 data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset& images, bool pixels) {
@@ -119,7 +119,7 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
 }
 
 const char* BenchInputResult::form() const {
-  return pixels ? "pixels" : "numbers";
+  return pixels ? "pixels" : "floats";
 }
 
 std::string BenchInputResult::json() const {

@@ -17,16 +17,16 @@ struct Flags;
 namespace dtrain::bench {
 
 struct BenchInputOptions {
-  // What batches hold: pixels (bytes, which the device normalizes) or numbers (float32, normalized by the decoders).
+  // What batches hold: pixels (bytes, which the device normalizes) or floats (float32, normalized by the decoders).
   // kAuto: what training reads, which is pixels wherever the augmentation allows it.
-  enum class Form { kAuto, kPixels, kNumbers };
+  enum class Form { kAuto, kPixels, kFloats };
   int64_t num_batches = 100, num_warmup_batches = 10;
   Form form = Form::kAuto;
 };
 
 struct BenchInputResult {
   std::string source;   // where the images come from
-  bool pixels = false;  // what the batches held: pixels, else numbers
+  bool pixels = false;  // what the batches held: pixels, else floats
   int64_t images = 0;   // measured
   int threads = 0;      // that decode
   double seconds = 0;
@@ -34,7 +34,7 @@ struct BenchInputResult {
   int64_t bad_records = 0;
   images::Stages stages;
 
-  [[nodiscard]] const char* form() const;  // "pixels" or "numbers"
+  [[nodiscard]] const char* form() const;  // "pixels" or "floats"
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable
 };
@@ -56,7 +56,7 @@ class BatchConsumer {
 
 // `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or
 // --threads. Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the
-// augmentation changes normalized numbers; otherwise as open_data.
+// augmentation changes normalized floats; otherwise as open_data.
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
 
 }  // namespace dtrain::bench

@@ -71,7 +71,7 @@ Result<> write_array(job::Flags flags, int64_t count, const std::string& out, co
     DT_TRY(const data::LoadedBatch* batch, loader.next());
     const int64_t rows = std::min(missing, batch->count);
     const auto each = static_cast<size_t>(element_count(sets.train->image()));
-    DT_TRY_VOID(file.write(npy_values(batch->images().numbers.first(static_cast<size_t>(rows) * each))));
+    DT_TRY_VOID(file.write(npy_values(batch->images().floats.first(static_cast<size_t>(rows) * each))));
     missing -= rows;
   }
   return file.commit();

@@ -64,11 +64,11 @@ Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& opt
   return graph::infer_shapes(graph, shapes);
 }
 
-void copy_numbers(const Batch::Input& input, const InputForm& form, std::span<float> numbers) {
+void copy_floats(const Batch::Input& input, const InputForm& form, std::span<float> floats) {
   if (form.normalisation != nullptr) {
-    form.normalisation->apply(input.pixels, input.mirrored, numbers);
+    form.normalisation->apply(input.pixels, input.mirrored, floats);
   } else {
-    std::ranges::copy(input.numbers, numbers.begin());
+    std::ranges::copy(input.floats, floats.begin());
   }
 }
 
@@ -81,9 +81,9 @@ namespace {
 void check_input(const Batch::Input& input, const InputForm& form, int64_t batch_size) {
   const auto expected = static_cast<size_t>(batch_size * element_count(form.shape));
   const bool pixels = form.normalisation != nullptr;
-  DT_CHECK(input.numbers.size() == (pixels ? 0 : expected) && input.pixels.size() == (pixels ? expected : 0),
-           "a batch of {} numbers and {} pixels, compiled for {} {}", input.numbers.size(), input.pixels.size(),
-           expected, pixels ? "pixels" : "numbers");
+  DT_CHECK(input.floats.size() == (pixels ? 0 : expected) && input.pixels.size() == (pixels ? expected : 0),
+           "a batch of {} floats and {} pixels, compiled for {} {}", input.floats.size(), input.pixels.size(), expected,
+           pixels ? "pixels" : "floats");
   DT_CHECK(input.mirrored.size() == (pixels ? static_cast<size_t>(batch_size) : 0),
            "the batch has mirror flags for {} images", input.mirrored.size());
 }

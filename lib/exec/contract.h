@@ -24,7 +24,7 @@ void check_same_parameters(const ParameterView& view, const graph::Shapes& shape
 Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& options);
 
 // Writes an input of a batch as floats, [n, shape]: copied, or converted from pixels. The batch must fit the form.
-void copy_numbers(const Batch::Input& input, const InputForm& form, std::span<float> numbers);
+void copy_floats(const Batch::Input& input, const InputForm& form, std::span<float> floats);
 
 // Copies one label of each example; `labels` as in a batch, with so many of them for an example.
 void copy_labels(std::span<const float> labels, size_t position, size_t count, std::span<float> to);

@@ -175,7 +175,7 @@ std::string NetworkInfo::text() const {
   }
   table.add(
       {"total", "", "", with_thousands(parameters), with_thousands(multiply_adds), with_thousands(activation_bytes)});
-  return fmt::format("{}: images {}, {} classes, batches of {}; {} learned numbers and {} statistics\n", network,
+  return fmt::format("{}: images {}, {} classes, batches of {}; {} learned parameters and {} statistics\n", network,
                      to_string(image), classes, batch_size, with_thousands(parameters), with_thousands(statistics)) +
          table.text();
 }

@@ -12,7 +12,7 @@
 
 namespace dtrain::infer {
 
-// What precedes the numbers: 8 bytes with the length of the header, and the header. The arrays, of float32, follow in
+// What precedes the floats: 8 bytes with the length of the header, and the header. The arrays, of float32, follow in
 // their order without gaps, row-major and little-endian. Its length is a multiple of 8 bytes.
 std::string safetensors_header(const std::vector<const ParameterSpan*>& arrays,
                                const std::map<std::string, std::string>& metadata);

@@ -36,7 +36,7 @@ struct Score {
 };
 
 // Classifies the validation data that --data-val or --data-dir names, or else those of the run that trained the model,
-// each image once, on the CPU. Logs whose data they are, and how pixels become numbers. Code::kNotFound: there is no
+// each image once, on the CPU. Logs whose data they are, and how pixels become floats. Code::kNotFound: there is no
 // such model or no such data; kUsage: it is not known which network it is, or the data do not fit it; kData: a file is
 // broken, the weights are of another network, or the labels are not its classes.
 Result<Score> score(const ScoreOptions& options, const Log& log);

@@ -62,7 +62,7 @@ Result<std::optional<data::DataType>> type_of_images(const job::Flags& flags) {
   return std::optional(std::move(found.type));
 }
 
-// How pixels become the numbers that the network takes, for a model without a JobSpec: what the flags leave open, the
+// How pixels become the floats that the network takes, for a model without a JobSpec: what the flags leave open, the
 // data say, or, without them, the network's name.
 Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   job::Flags& flags = trained.flags;
@@ -87,11 +87,10 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
         choice.flag, choice.model);
   }
   if (!trained.knows_pixels && choice.reads_images) {
-    return fail(
-        Code::kUsage,
-        "{} {}: neither a jobspec nor the images tell how pixels become numbers: give --rgb-mean and --scale; a "
-        "model of MXNet often takes --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
-        choice.flag, choice.model);
+    return fail(Code::kUsage,
+                "{} {}: neither a jobspec nor the images tell how pixels become floats: give --rgb-mean and --scale; a "
+                "model of MXNet often takes --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
+                choice.flag, choice.model);
   }
   DT_TRY_VOID(complete_classes(choice, network));
   const std::string name =

@@ -28,11 +28,11 @@ struct ModelChoice {
   std::string flag = "--model";  // what messages call it
   std::string model;             // a run directory, a prefix, or a .params file
   std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
-  // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is
+  // The network, the form of its images, how pixels become floats, and the threads. Of network and augment, what is
   // not set (empty or 0) is that of the run that trained the model.
   job::Flags flags;
   std::optional<job::Resize> val_resize;  // nullopt: that of the model
-  // A model that was trained with a mean image then needs --mean-img, and the log shows how pixels become numbers.
+  // A model that was trained with a mean image then needs --mean-img, and the log shows how pixels become floats.
   bool reads_images = true;
 };
 
@@ -40,7 +40,7 @@ struct TrainedModel {
   std::string params;         // the file of the weights
   job::Flags flags;           // of the choice, completed by those of the run that trained the model
   std::string data_dir = {};  // of the run's training data; empty if the files do not tell
-  // How pixels become numbers is said by the run that trained the model, by the data or by the flags; false: by
+  // How pixels become floats is said by the run that trained the model, by the data or by the flags; false: by
   // nothing.
   bool knows_pixels = true;
   bool has_mean_image = false;  // the run subtracted a mean image in place of a mean

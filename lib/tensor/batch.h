@@ -25,7 +25,7 @@ struct InputForm {
 struct Batch {
   // Holds either floats or pixels (tensor/pixels.h); the spans of the other form are empty.
   struct Input {
-    std::span<const float> numbers = {};     // [n, shape], float32, row-major
+    std::span<const float> floats = {};      // [n, shape], float32, row-major
     std::span<const uint8_t> pixels = {};    // [n, h, w, c], not mirrored yet
     std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 if the image is to be mirrored
   };
@@ -35,13 +35,13 @@ struct Batch {
   // [n, number of labels], row-major: class numbers, in the order of the network's labels (graph::Shapes::labels).
   std::span<const float> labels = {};
   // [n], for training: a random number for each example, different in every epoch, from which a network's own random
-  // numbers are made. May be absent if it draws none.
+  // floats are made. May be absent if it draws none.
   std::span<const uint64_t> keys = {};
 
   // A batch of one input, of floats.
-  static Batch of(std::span<const float> numbers, std::span<const float> labels = {},
+  static Batch of(std::span<const float> floats, std::span<const float> labels = {},
                   std::span<const uint64_t> keys = {}) {
-    return {.inputs = {Input{.numbers = numbers}}, .labels = labels, .keys = keys};
+    return {.inputs = {Input{.floats = floats}}, .labels = labels, .keys = keys};
   }
 
   // Examples [begin, begin + count) of this batch, which has `examples` of them.
@@ -52,7 +52,7 @@ struct Batch {
     };
     Batch part{.inputs = {}, .labels = part_of(labels), .keys = part_of(keys)};
     for (size_t i = 0; i < kInputsMax; i++) {
-      part.inputs[i] = {part_of(inputs[i].numbers), part_of(inputs[i].pixels), part_of(inputs[i].mirrored)};
+      part.inputs[i] = {part_of(inputs[i].floats), part_of(inputs[i].pixels), part_of(inputs[i].mirrored)};
     }
     return part;
   }

@@ -1,4 +1,4 @@
-// Host memory for numbers. Buffers own it, spans borrow it; functions take spans.
+// Host memory for floats. Buffers own it, spans borrow it; functions take spans.
 #pragma once
 
 #include <sys/mman.h>

@@ -15,7 +15,7 @@ Normalisation::Normalisation(Shape image, std::vector<float> mean, std::vector<f
            to_string(image_));
   DT_CHECK(mean_.size() == channels && factor_.size() == channels, "mean and factor need {} values", channels);
   DT_CHECK(mean_image_ == nullptr || mean_image_->size() == static_cast<size_t>(element_count(image_)),
-           "the mean image has {} numbers, the images have shape {}", mean_image_->size(), to_string(image_));
+           "the mean image has {} floats, the images have shape {}", mean_image_->size(), to_string(image_));
   for (size_t k = 0; k < channels; k++) {
     for (int p = 0; p < 256; p++) table_.push_back((static_cast<float>(p) - mean_[k]) * factor_[k]);
   }
@@ -57,9 +57,9 @@ DT_MULTI_ISA void normalise_gray(const uint8_t* __restrict pixels, int64_t count
   for (int64_t x = 0; x < count; x++) out[x] = (static_cast<float>(pixels[x]) - mean) * factor;
 }
 
-DT_MULTI_ISA void reverse_rows(float* numbers, int64_t rows, int64_t width) {
+DT_MULTI_ISA void reverse_rows(float* floats, int64_t rows, int64_t width) {
   for (int64_t y = 0; y < rows; y++) {
-    float* const __restrict row = numbers + y * width;
+    float* const __restrict row = floats + y * width;
     for (int64_t x = 0; x < width / 2; x++) std::swap(row[x], row[width - 1 - x]);
   }
 }
@@ -72,7 +72,7 @@ int source_channel(int k, int channels) {
 }  // namespace
 
 template <int Channels>
-void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* numbers) const {
+void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* floats) const {
   const auto height = static_cast<size_t>(image_[1]), width = static_cast<size_t>(image_[2]);
   for (int k = 0; k < Channels; k++) {
     const uint8_t* pixel = pixels + source_channel(k, Channels);
@@ -80,44 +80,44 @@ void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, f
     if (mean_image_ != nullptr) {
       const float* mean = mean_image_->data() + row;
       const float factor = factor_[static_cast<size_t>(k)];
-      normalise_row<Channels>(pixel, static_cast<int>(width), mirrored, numbers + row,
+      normalise_row<Channels>(pixel, static_cast<int>(width), mirrored, floats + row,
                               [=](uint8_t p, int x) { return (static_cast<float>(p) - mean[x]) * factor; });
     } else {
       const float* table = &table_[size_t{256} * static_cast<size_t>(k)];
-      normalise_row<Channels>(pixel, static_cast<int>(width), mirrored, numbers + row,
+      normalise_row<Channels>(pixel, static_cast<int>(width), mirrored, floats + row,
                               [=](uint8_t p, int) { return table[p]; });
     }
   }
 }
 
-void Normalisation::apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* numbers) const {
-  if (image_[0] == 1) return normalise_gray(pixels, count, mean_[0], factor_[0], numbers + first);
+void Normalisation::apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* floats) const {
+  if (image_[0] == 1) return normalise_gray(pixels, count, mean_[0], factor_[0], floats + first);
   const int64_t plane = image_[1] * image_[2];
-  float* const red = numbers + first;
+  float* const red = floats + first;
   normalise_colors(pixels, count, mean_.data(), factor_.data(), {red, red + plane, red + 2 * plane});
 }
 
-void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> numbers) const {
+void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> floats) const {
   if (is_plain()) {
     const int64_t width = image_[2], plane = image_[1] * width;
-    apply_plain(pixels, y * width, width, numbers.data());
+    apply_plain(pixels, y * width, width, floats.data());
     for (int64_t k = 0; mirrored && k < image_[0]; k++)
-      reverse_rows(&numbers[static_cast<size_t>(k * plane + y * width)], 1, width);
+      reverse_rows(&floats[static_cast<size_t>(k * plane + y * width)], 1, width);
     return;
   }
   switch (image_[0]) {
-    case 1: return apply_row<1>(pixels, y, mirrored, numbers.data());
-    case 3: return apply_row<3>(pixels, y, mirrored, numbers.data());
-    default: return apply_row<4>(pixels, y, mirrored, numbers.data());
+    case 1: return apply_row<1>(pixels, y, mirrored, floats.data());
+    case 3: return apply_row<3>(pixels, y, mirrored, floats.data());
+    default: return apply_row<4>(pixels, y, mirrored, floats.data());
   }
 }
 
 void Normalisation::apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored,
-                          std::span<float> numbers) const {
+                          std::span<float> floats) const {
   const auto each = static_cast<size_t>(element_count(image_));
   const auto row_bytes = static_cast<size_t>(image_[0] * image_[2]);
   for (size_t i = 0; i < mirrored.size(); i++) {
-    const std::span<float> of_image = numbers.subspan(i * each, each);
+    const std::span<float> of_image = floats.subspan(i * each, each);
     if (is_plain()) {
       apply_plain(&pixels[i * each], 0, image_[1] * image_[2], of_image.data());
       if (mirrored[i] != 0) reverse_rows(of_image.data(), image_[0] * image_[1], image_[2]);

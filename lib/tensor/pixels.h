@@ -28,18 +28,18 @@ class Normalisation {
   [[nodiscard]] const std::vector<float>& factor() const { return factor_; }
   [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // nullptr if there is none
 
-  // Converts row y of an image, [w, c]. `numbers` are those of the whole image.
-  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> numbers) const;
+  // Converts row y of an image, [w, c]. `floats` are those of the whole image.
+  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> floats) const;
   // Converts contiguous images, [n, h, w, c], with `mirrored` [n], to [n, c, h, w].
-  void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> numbers) const;
+  void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> floats) const;
 
  private:
-  // 1 or 3 channels without a mean image: the same two numbers for all pixels of a channel.
+  // 1 or 3 channels without a mean image: the same two floats for all pixels of a channel.
   [[nodiscard]] bool is_plain() const { return mean_image_ == nullptr && image_[0] != 4; }
   // If is_plain(): converts `count` pixels that are not mirrored, which begin at pixel `first` of the image.
-  void apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* numbers) const;
+  void apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* floats) const;
   template <int Channels>
-  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* numbers) const;
+  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* floats) const;
 
   Shape image_;
   std::vector<float> mean_, factor_;

@@ -84,7 +84,7 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
   CHECK(all == Approx(1e3 * result.stages.all() / static_cast<double>(result.stages.images)));
 }
 
-// Training reads pixels, unless normalized numbers are changed.
+// Training reads pixels, unless normalized floats are changed.
 TEST_CASE("the input is measured in the form that training reads, or in the one asked for", "[bench-input]") {
   using Form = BenchInputOptions::Form;
   const test::TempDir dir;
@@ -94,8 +94,8 @@ TEST_CASE("the input is measured in the form that training reads, or in the one 
     return bench_input(input_flags(more), {.num_batches = 1, .num_warmup_batches = 0, .form = form}, Log::silent());
   };
   CHECK(nlohmann::json::parse(must(form_of({}, Form::kAuto)).json())["form"] == "pixels");
-  CHECK(nlohmann::json::parse(must(form_of({}, Form::kNumbers)).json())["form"] == "numbers");
-  CHECK(must(form_of({"--max-random-contrast", "0.1"}, Form::kAuto)).form() == std::string("numbers"));
+  CHECK(nlohmann::json::parse(must(form_of({}, Form::kFloats)).json())["form"] == "floats");
+  CHECK(must(form_of({"--max-random-contrast", "0.1"}, Form::kAuto)).form() == std::string("floats"));
   const auto refused = form_of({"--max-random-contrast", "0.1"}, Form::kPixels);
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::kUsage);

@@ -1,4 +1,4 @@
-// Batches of images: as pixels and as numbers, and the memory that they are in.
+// Batches of images: as pixels and as floats, and the memory that they are in.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +15,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 
 namespace {
@@ -36,7 +37,7 @@ class Images : public ImageSource {
 }  // namespace
 
 // Training, with a last batch that is filled up, and validation, with padding; records that are broken in both.
-TEST_CASE("batches of pixels are equal to batches of numbers before normalization", "[data]") {
+TEST_CASE("batches of pixels are equal to batches of floats before normalization", "[data]") {
   AugmentOptions augment{.image = {3, 8, 8}, .distortion = {.pad = 1, .random_crop = true, .random_mirror = true}};
   augment.mean = {1, 2, 3};
   augment.std = {2, 3, 4};
@@ -44,23 +45,23 @@ TEST_CASE("batches of pixels are equal to batches of numbers before normalizatio
   for (const auto mode : {LoaderOptions::Mode::kTraining, LoaderOptions::Mode::kValidation}) {
     LoaderOptions options = test::training(dataset->size(), 4);
     options.mode = mode;
-    Loader numbers(dataset, options, Log::silent());
+    Loader floats(dataset, options, Log::silent());
     options.pixels = true;
     options.threads = 4;
     Loader pixels(dataset, options, Log::silent());
     for (int64_t epoch = 0; epoch < 2; epoch++) {
-      numbers.start(epoch);
+      floats.start(epoch);
       pixels.start(epoch);
-      while (const LoadedBatch* expected = must(numbers.next())) {
+      while (const LoadedBatch* expected = must(floats.next())) {
         const LoadedBatch& batch = *must(pixels.next());
         REQUIRE(batch.count == expected->count);
-        CHECK(batch.images().numbers.empty());
+        CHECK(batch.images().floats.empty());
         CHECK((expected->images().pixels.empty() && expected->images().mirrored.empty()));
         CHECK(std::ranges::equal(batch.labels, expected->labels));
-        std::vector<float> normalised(expected->images().numbers.size());
+        std::vector<float> normalised(expected->images().floats.size());
         dataset->normalisation()->apply(batch.images().pixels, batch.images().mirrored, normalised);
         const auto counted = static_cast<ptrdiff_t>(batch.count * 3 * 8 * 8);
-        CHECK(std::equal(normalised.begin(), normalised.begin() + counted, expected->images().numbers.begin()));
+        CHECK(std::equal(normalised.begin(), normalised.begin() + counted, expected->images().floats.begin()));
         const auto padding = batch.images().pixels.subspan(static_cast<size_t>(counted));
         if (mode == LoaderOptions::Mode::kValidation && counted == 0) {
           CHECK(std::ranges::count(padding, 0) == std::ssize(padding));
@@ -99,15 +100,15 @@ TEST_CASE("batches are in memory from the caller, allocated once", "[data]") {
       while (const LoadedBatch* batch = must(loader.next())) {
         CHECK(lies_there(batch->labels));
         CHECK((pixels ? lies_there(batch->images().pixels) && lies_there(batch->images().mirrored)
-                      : lies_there(batch->images().numbers)));
-        CHECK(std::ranges::none_of(batch->images().numbers, [](float x) { return std::isnan(x); }));
+                      : lies_there(batch->images().floats)));
+        CHECK(std::ranges::none_of(batch->images().floats, [](float x) { return std::isnan(x); }));
       }
     }
     CHECK(given.size() == 3);
   }
 }
 
-TEST_CASE("asking for pixels of a data set that has only numbers is a mistake of the caller", "[data]") {
+TEST_CASE("asking for pixels of a data set that has only floats is a mistake of the caller", "[data]") {
   LoaderOptions options = test::training(4, 2);
   options.pixels = true;
   CHECK_THROWS_AS(Loader(std::make_shared<test::Numbers>(4), options, Log::silent()), CheckFailed);
@@ -141,7 +142,7 @@ TEST_CASE("batches of a record file are identical for 1, 4 and 16 threads", "[da
     std::vector<float> all;
     loader.start(1);
     while (const LoadedBatch* batch = must(loader.next())) {
-      all.insert(all.end(), batch->images().numbers.begin(), batch->images().numbers.end());
+      all.insert(all.end(), batch->images().floats.begin(), batch->images().floats.end());
       all.insert(all.end(), batch->labels.begin(), batch->labels.end());
     }
     CHECK(all.size() == 9 * 7 * (3 * 8 * 8 + 1));

@@ -54,16 +54,16 @@ TEST_CASE("peeking shows the next batch and does not change the last one", "[dat
   const LoadedBatch* last = must(loader.next());
   std::set<uint64_t> serials = {last->serial};
   for (int batch = 1; batch < 3; batch++) {
-    const std::vector<float> before(last->images().numbers.begin(), last->images().numbers.end());
+    const std::vector<float> before(last->images().floats.begin(), last->images().floats.end());
     const LoadedBatch* seen = nullptr;
     dtrain::test::await([&] { return (seen = loader.peek()) != nullptr; });
     const uint64_t serial = seen->serial;
-    const std::vector<float> data(seen->images().numbers.begin(), seen->images().numbers.end());
-    CHECK(std::ranges::equal(before, last->images().numbers));
+    const std::vector<float> data(seen->images().floats.begin(), seen->images().floats.end());
+    CHECK(std::ranges::equal(before, last->images().floats));
     last = must(loader.next());
     CHECK(last == seen);
     CHECK(last->serial == serial);
-    CHECK(std::ranges::equal(data, last->images().numbers));
+    CHECK(std::ranges::equal(data, last->images().floats));
     CHECK(serials.insert(serial).second);
   }
   CHECK(loader.peek() == nullptr);  // the end of the epoch

@@ -161,8 +161,8 @@ TEST_CASE("validation counts every record once and none of the padding", "[data]
   std::vector<int64_t> counts;
   while (const LoadedBatch* batch = must(loader.next())) {
     counts.push_back(batch->count);
-    CHECK(batch->images().numbers.size() == 8);  // whole batches, always
-    for (size_t i = static_cast<size_t>(batch->count); i < 4; i++) CHECK(batch->images().numbers[2 * i] == 0.0f);
+    CHECK(batch->images().floats.size() == 8);  // whole batches, always
+    for (size_t i = static_cast<size_t>(batch->count); i < 4; i++) CHECK(batch->images().floats[2 * i] == 0.0f);
   }
   CHECK(counts == std::vector<int64_t>{4, 4, 2, 0});
 }

@@ -63,7 +63,7 @@ struct Row {
 };
 
 inline Row row_of(const data::LoadedBatch& batch, size_t i) {
-  return {batch.images().numbers[2 * i], batch.images().numbers[2 * i + 1], batch.labels[i], batch.keys[i]};
+  return {batch.images().floats[2 * i], batch.images().floats[2 * i + 1], batch.labels[i], batch.keys[i]};
 }
 
 // The rows of an epoch, batch after batch. Of validation batches only those that count, without padding.

@@ -20,6 +20,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::images;
 using dtrain::test::must;
 using std::chrono::milliseconds;
 

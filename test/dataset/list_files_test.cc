@@ -9,6 +9,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::dataset;
 
 namespace {
 

@@ -18,6 +18,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::dataset;
 using namespace dtrain::images;
 using dtrain::test::must;
 

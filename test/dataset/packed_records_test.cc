@@ -10,6 +10,7 @@
 
 using namespace dtrain;
 using namespace dtrain::data;
+using namespace dtrain::dataset;
 using dtrain::test::must;
 
 namespace {

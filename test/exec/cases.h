@@ -46,7 +46,7 @@ struct HostBatch {
   [[nodiscard]] Batch view() const {
     Batch batch = Batch::of(data, labels);
     batch.keys = keys;
-    for (size_t i = 0; i < others.size(); i++) batch.inputs[i + 1].numbers = others[i];
+    for (size_t i = 0; i < others.size(); i++) batch.inputs[i + 1].floats = others[i];
     return batch;
   }
 };

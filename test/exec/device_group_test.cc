@@ -96,15 +96,15 @@ TEST_CASE("several devices compute the same as one device", "[exec]") {
   }
 }
 
-TEST_CASE("pixels and their mirror flags are split among devices like numbers", "[exec]") {
+TEST_CASE("pixels and their mirror flags are split among devices like floats", "[exec]") {
   const test::PixelBatch batch = test::make_pixels(kImage, kBatch, 3, true, 1);
-  const auto numbers = group_of({3, 2, 2}), pixels = group_of({3, 2, 2}, batch.normalisation);
-  REQUIRE(numbers->forward(batch.numbers().view(), no_call));
+  const auto floats = group_of({3, 2, 2}), pixels = group_of({3, 2, 2}, batch.normalisation);
+  REQUIRE(floats->forward(batch.floats().view(), no_call));
   REQUIRE(pixels->forward(batch.view(), no_call));
-  CHECK(std::ranges::equal(numbers->result(0), pixels->result(0)));
-  for (DeviceGroup* group : {numbers.get(), pixels.get()}) REQUIRE(group->backward(no_call));
+  CHECK(std::ranges::equal(floats->result(0), pixels->result(0)));
+  for (DeviceGroup* group : {floats.get(), pixels.get()}) REQUIRE(group->backward(no_call));
   for (size_t d = 0; d < 3; d++) {
-    CHECK(std::ranges::equal(numbers->parameters(d).all_gradients, pixels->parameters(d).all_gradients));
+    CHECK(std::ranges::equal(floats->parameters(d).all_gradients, pixels->parameters(d).all_gradients));
   }
 }
 

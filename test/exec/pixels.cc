@@ -8,7 +8,7 @@
 
 namespace dtrain::exec::test {
 
-HostBatch PixelBatch::numbers() const {
+HostBatch PixelBatch::floats() const {
   HostBatch batch{std::vector<float>(pixels.size()), labels, keys};
   normalisation->apply(pixels, mirrored, batch.data);
   return batch;
@@ -76,12 +76,12 @@ std::string compare_pixels(Backend& backend, const graph::Graph& graph, const Op
   const auto d = backend.compile(graph, inference_of_pixels, b.get()).value();
   for (const uint64_t seed : {1, 2, 3}) {
     const PixelBatch batch = draw(seed);
-    for (const auto& [of_numbers, tested] : {std::pair(a.get(), b.get()), std::pair(c.get(), d.get())}) {
-      const bool training = of_numbers == a.get();
-      if (!step(*of_numbers, batch.numbers().view(), training) || !step(*tested, batch.view(), training)) {
+    for (const auto& [of_floats, tested] : {std::pair(a.get(), b.get()), std::pair(c.get(), d.get())}) {
+      const bool training = of_floats == a.get();
+      if (!step(*of_floats, batch.floats().view(), training) || !step(*tested, batch.view(), training)) {
         return "a step fails";
       }
-      const std::string difference = first_difference(*of_numbers, *tested);
+      const std::string difference = first_difference(*of_floats, *tested);
       if (!difference.empty()) return fmt::format("batch {}, training {}: {}", seed, training, difference);
     }
   }

@@ -20,7 +20,7 @@ struct PixelBatch {
   [[nodiscard]] Batch view() const {
     return {.inputs = {Batch::Input{{}, pixels, mirrored}}, .labels = labels, .keys = keys};
   }
-  [[nodiscard]] HostBatch numbers() const;
+  [[nodiscard]] HostBatch floats() const;
 };
 PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool mean_image, uint64_t seed);
 

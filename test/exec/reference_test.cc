@@ -201,7 +201,7 @@ TEST_CASE("options that only a bug can cause are checked", "[exec]") {
   CHECK(refused.error().code == Code::kUsage);
 }
 
-TEST_CASE("the reference computes the same from pixels as from the corresponding numbers", "[exec]") {
+TEST_CASE("the reference computes the same from pixels as from the corresponding floats", "[exec]") {
   for (const int64_t channels : {1, 3, 4}) {
     const Shape image = {channels, 28, 28};
     const graph::Graph graph = graph::build_model({.network = "lenet", .num_classes = 4, .image = image}).value();
@@ -213,16 +213,16 @@ TEST_CASE("the reference computes the same from pixels as from the corresponding
   }
 }
 
-TEST_CASE("a batch of pixels is refused where numbers are needed, and the reverse", "[exec]") {
+TEST_CASE("a batch of pixels is refused where floats are needed, and the reverse", "[exec]") {
   const Shape image = {1, 28, 28};
   const graph::Graph graph = graph::build_model({.network = "lenet", .image = image}).value();
   const exec::test::PixelBatch batch = exec::test::make_pixels(image, 2, 10, false, 1);
   Options options{.batch_size = 2, .inputs = {{.shape = image}}};
-  const auto of_numbers = make_reference_backend()->compile(graph, options).value();
-  CHECK_THROWS_AS(of_numbers->forward(batch.view(), no_wait), CheckFailed);
+  const auto of_floats = make_reference_backend()->compile(graph, options).value();
+  CHECK_THROWS_AS(of_floats->forward(batch.view(), no_wait), CheckFailed);
   options.inputs[0].normalisation = batch.normalisation;
   const auto of_pixels = make_reference_backend()->compile(graph, options).value();
-  CHECK_THROWS_AS(of_pixels->forward(batch.numbers().view(), no_wait), CheckFailed);
+  CHECK_THROWS_AS(of_pixels->forward(batch.floats().view(), no_wait), CheckFailed);
   exec::test::PixelBatch incomplete = batch;
   incomplete.mirrored.pop_back();
   CHECK_THROWS_AS(of_pixels->forward(incomplete.view(), no_wait), CheckFailed);

@@ -52,17 +52,17 @@ Result<PixelStep> pixel_step(exec::DeviceModule& module, const Mode& mode) {
   constexpr int64_t kBatch = 4;
   DT_TRY(const graph::Graph graph, model("lenet"));
   const exec::test::PixelBatch pixels = exec::test::make_pixels(kImage, kBatch, kClasses, false, 1);
-  const exec::test::HostBatch numbers = pixels.numbers();
+  const exec::test::HostBatch floats = pixels.floats();
   const exec::Options options{.batch_size = kBatch, .inputs = {{.shape = kImage}}};
   DT_TRY(const auto backend, module_backend(module));
   exec::Options tested = mode.options(options);
-  DT_TRY(const exec::test::Step expected, step_of(*exec::make_reference_backend(), graph, options, numbers.view()));
-  DT_TRY(const exec::test::Step on_numbers, step_of(*backend, graph, tested, numbers.view()));
+  DT_TRY(const exec::test::Step expected, step_of(*exec::make_reference_backend(), graph, options, floats.view()));
+  DT_TRY(const exec::test::Step on_floats, step_of(*backend, graph, tested, floats.view()));
   tested.inputs[0].normalisation = pixels.normalisation;
   DT_TRY(const exec::test::Step on_pixels, step_of(*backend, graph, tested, pixels.view()));
   const double floor = exec::test::gradient_floor(expected);
   return PixelStep{.error = largest_difference(expected, on_pixels, floor).error,
-                   .same_bits = equal_bits(on_numbers, on_pixels)};
+                   .same_bits = equal_bits(on_floats, on_pixels)};
 }
 
 // MNIST's digits, or patterns in which each class has its own bright block.
@@ -228,7 +228,7 @@ Result<Outcome> step_from_pixels(Machine& machine) {
     const double tolerance = mode.type == Type::kFloat32 ? 1e-4 : 0.1;
     numbers[std::string(name) + "_error"] = step.error;
     good = good && step.error <= tolerance && step.same_bits;
-    text += fmt::format("{}{}: error {:.2g}, tolerance {:.2g}, {} bits as of numbers", text.empty() ? "" : "; ", name,
+    text += fmt::format("{}{}: error {:.2g}, tolerance {:.2g}, {} bits as of floats", text.empty() ? "" : "; ", name,
                         step.error, tolerance, step.same_bits ? "the same" : "other");
   }
   return good ? passed(text, numbers) : failed(text, numbers);

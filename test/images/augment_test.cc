@@ -9,7 +9,6 @@
 #include "support/must.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using namespace dtrain::images;
 using dtrain::test::must;
 
@@ -139,7 +138,7 @@ TEST_CASE("an image that cannot become the crop is an error", "[images]") {
 }
 
 // augment() compares both ways. The images are larger than the crop, of its size, and too small in both directions.
-TEST_CASE("pixels become the same numbers as the augmenter's, with all options", "[images]") {
+TEST_CASE("pixels become the same floats as the augmenter's, with all options", "[images]") {
   for (const int channels : {1, 3, 4}) {
     AugmentOptions options = plain({channels, 9, 7});
     for (int k = 0; k < channels; k++) {
@@ -198,7 +197,7 @@ TEST_CASE("colors are distorted only in the crop, before mirroring", "[images]")
   CHECK(augment(options, image, 3) != expected);
 }
 
-TEST_CASE("pixels and numbers agree under every distortion of images", "[images]") {
+TEST_CASE("pixels and floats agree under every distortion of images", "[images]") {
   AugmentOptions options = plain({3, 24, 20});
   options.distortion = {.interpolation = Interpolation::kRandom,
                         .resize = 30,

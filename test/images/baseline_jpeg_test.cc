@@ -13,7 +13,7 @@
 #include "images/make_jpeg.h"
 #include "support/catch.h"
 
-using namespace dtrain::data;
+using namespace dtrain;
 using namespace dtrain::images;
 using dtrain::test::LibjpegTurbo;
 

@@ -9,7 +9,6 @@
 #include "support/catch.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using namespace dtrain::images;
 
 namespace {

@@ -12,7 +12,6 @@
 #include "support/must.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using namespace dtrain::images;
 using Catch::Matchers::Contains;
 using dtrain::test::must;

@@ -9,7 +9,6 @@
 #include "support/must.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using namespace dtrain::images;
 using dtrain::test::must;
 

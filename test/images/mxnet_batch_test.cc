@@ -7,7 +7,6 @@
 #include "support/must.h"
 
 using namespace dtrain;
-using namespace dtrain::data;
 using namespace dtrain::images;
 using dtrain::test::must;
 
@@ -58,7 +57,7 @@ float mean_of_square(const std::vector<float>& image, int k, int y, int x) {
 }  // namespace
 
 // A place is the mean of 4 x 4 numbers. A crop that is off by one pixel differs by four or more.
-TEST_CASE("without augmentation, images become the numbers that MXNet makes of them", "[images]") {
+TEST_CASE("without augmentation, images become the floats that MXNet makes of them", "[images]") {
   std::istringstream words(kOfMxnet);
   int cases = 0;
   for (int height = 0, width = 0, seed = 0, resize = 0; words >> height >> width >> seed >> resize; cases++) {

@@ -216,7 +216,7 @@ TEST_CASE("the header of a safetensors file says where the arrays are", "[infer]
       "fc_bias": {"dtype": "F32", "shape": [2], "data_offsets": [32, 40]}})"));
 }
 
-TEST_CASE("exported files say how images become numbers, and are read back", "[infer][export]") {
+TEST_CASE("exported files say how images become floats, and are read back", "[infer][export]") {
   TrainedModel trained{.params = "run/net-0001.params", .flags = {}};
   job::NetworkFlags& network = trained.flags.job.network;
   network.network = "net";

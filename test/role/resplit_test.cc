@@ -73,7 +73,7 @@ std::vector<ReadBatch> batches_from(const ResplitJob& job, uint32_t rank, int64_
   for (; epoch < kEpochs; epoch++, first = 0) {
     loader.start(epoch, first);
     while (const data::LoadedBatch* batch = must(loader.next())) {
-      const std::span<const float> numbers = batch->images().numbers;
+      const std::span<const float> numbers = batch->images().floats;
       batches.push_back({{numbers.begin(), numbers.end()}, {batch->keys.begin(), batch->keys.end()}});
     }
   }
@@ -85,7 +85,7 @@ std::map<int64_t, int> records_in_epoch(const std::vector<ReadBatch>& batches, i
   const size_t length = batches.size() / kEpochs;
   std::map<int64_t, int> count;
   for (size_t i = static_cast<size_t>(epoch) * length; i < static_cast<size_t>(epoch + 1) * length; i++) {
-    for (size_t at = 0; at < batches[i].numbers.size(); at += 2) count[std::lround(batches[i].numbers[at])]++;
+    for (size_t at = 0; at < batches[i].floats.size(); at += 2) count[std::lround(batches[i].floats[at])]++;
   }
   return count;
 }

@@ -26,7 +26,7 @@ using namespace dtrain::role;
 // Each flag has a different value, so that swapped flags are noticed.
 TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const images::Distortion none = distortion_of({});
-  CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
+  CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_floats() || none.random_resized_crop));
   job::AugmentFlags flags;
   flags.resize = job::Resize{40};
   flags.inter_method = 4;

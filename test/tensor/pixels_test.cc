@@ -50,7 +50,7 @@ std::vector<float> by_formula(const Images& images, const std::vector<float>& me
 
 // Widths that no vector divides. The conversion of whole images, of single rows and by the formula must give the same
 // bits, because GPUs, compute threads and decoders convert in different pieces.
-TEST_CASE("pixels become the same numbers in whole images, in rows and by the formula", "[tensor]") {
+TEST_CASE("pixels become the same floats in whole images, in rows and by the formula", "[tensor]") {
   for (const Shape& shape : {Shape{1, 28, 28}, Shape{1, 3, 45}, Shape{3, 7, 33}, Shape{3, 1, 1}, Shape{4, 5, 19}}) {
     for (const bool with_mean_image : {false, true}) {
       INFO(to_string(shape) << (with_mean_image ? " with a mean image" : ""));

@@ -28,7 +28,7 @@ struct Rows {
   }
   [[nodiscard]] data::LoadedBatch batch() const {
     data::LoadedBatch batch;
-    batch.inputs[0] = {.numbers = pixels};
+    batch.inputs[0] = {.floats = pixels};
     batch.labels = labels;
     batch.count = static_cast<int64_t>(records.size());
     batch.records = records;

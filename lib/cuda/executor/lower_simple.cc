@@ -33,7 +33,7 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
                          .w = y.w,
                          .channels = y.channels,
                          .stored_channels = y.pitch,
-                         .x = images.numbers,
+                         .x = images.floats,
                          .type = y.type,
                          .out = at.at(y.value)};
     });

@@ -14,7 +14,7 @@ namespace {
 
 bool same_memory(const exec::Batch& a, const exec::Batch& b) {
   const auto same_input = [](const exec::Batch::Input& x, const exec::Batch::Input& y) {
-    return x.numbers.data() == y.numbers.data() && x.pixels.data() == y.pixels.data() &&
+    return x.floats.data() == y.floats.data() && x.pixels.data() == y.pixels.data() &&
            x.mirrored.data() == y.mirrored.data();
   };
   return std::ranges::equal(a.inputs, b.inputs, same_input) && a.labels.data() == b.labels.data() &&

@@ -60,7 +60,7 @@ BatchMemory::BatchMemory(const exec::Options& options, size_t labels, bool ahead
 void BatchMemory::stage(const Batch& batch, cudaStream_t stream) {
   const Place& to = ahead_ ? next_ : current_;
   for (size_t i = 0; i < to.inputs.size() && !is_there_; i++) {
-    upload(batch.inputs[i].numbers, to.inputs[i].values, stream);
+    upload(batch.inputs[i].floats, to.inputs[i].values, stream);
     upload(batch.inputs[i].pixels, to.inputs[i].values, stream);
     upload(batch.inputs[i].mirrored, to.inputs[i].mirrored, stream);
   }
@@ -98,7 +98,7 @@ std::vector<DeviceInput> BatchMemory::inputs() const {
                                                     .mean = pointer<float>(tables.mean),
                                                     .mean_image = pointer<float>(tables.mean_image),
                                                     .factor = pointer<float>(tables.factor)}
-                                      : DeviceInput{.numbers = pointer<float>(place.values)});
+                                      : DeviceInput{.floats = pointer<float>(place.values)});
   }
   return inputs;
 }

@@ -9,10 +9,10 @@
 
 namespace dtrain::cuda {
 
-// An input of a batch, either as numbers or as pixels with their normalization; see kernels/input.h. Pointers of the
+// An input of a batch, either as floats or as pixels with their normalization; see kernels/input.h. Pointers of the
 // other kind are null.
 struct DeviceInput {
-  const float* numbers = nullptr;
+  const float* floats = nullptr;
   const uint8_t *pixels = nullptr, *mirrored = nullptr;
   const float *mean = nullptr, *mean_image = nullptr, *factor = nullptr;
 };

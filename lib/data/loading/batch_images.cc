@@ -28,10 +28,10 @@ images::Image image_of_pixels(const Batch::Input& images, const Shape& shape, in
   return image;
 }
 
-images::Image image_of_numbers(const Batch::Input& images, const Shape& shape, int64_t row) {
+images::Image image_of_floats(const Batch::Input& images, const Shape& shape, int64_t row) {
   const auto each = static_cast<size_t>(element_count(shape));
-  const std::span<const float> numbers = images.numbers.subspan(static_cast<size_t>(row) * each, each);
-  const auto [least, most] = std::ranges::minmax(numbers);
+  const std::span<const float> floats = images.floats.subspan(static_cast<size_t>(row) * each, each);
+  const auto [least, most] = std::ranges::minmax(floats);
   const float factor = most > least ? 255.0f / (most - least) : 0.0f;
   const auto channels = static_cast<int>(shape[0]);
   images::Image image;
@@ -40,7 +40,7 @@ images::Image image_of_numbers(const Batch::Input& images, const Shape& shape, i
   for (size_t i = 0; i < plane; i++) {
     for (int k = 0; k < channels; k++) {
       const int source = k < 3 && channels >= 3 ? 2 - k : k;  // red, green, blue to blue, green, red
-      const float number = numbers[static_cast<size_t>(source) * plane + i];
+      const float number = floats[static_cast<size_t>(source) * plane + i];
       image.pixels[i * static_cast<size_t>(channels) + static_cast<size_t>(k)] =
           static_cast<uint8_t>((number - least) * factor);
     }
@@ -51,8 +51,8 @@ images::Image image_of_numbers(const Batch::Input& images, const Shape& shape, i
 }  // namespace
 
 images::Image image_of(const LoadedBatch& batch, const Shape& shape, int64_t row) {
-  const bool are_pixels = batch.images().numbers.empty();
-  return are_pixels ? image_of_pixels(batch.images(), shape, row) : image_of_numbers(batch.images(), shape, row);
+  const bool are_pixels = batch.images().floats.empty();
+  return are_pixels ? image_of_pixels(batch.images(), shape, row) : image_of_floats(batch.images(), shape, row);
 }
 
 std::vector<images::SheetImage> images_of(const LoadedBatch& batch, const Shape& shape, int64_t count,

@@ -11,7 +11,7 @@
 
 namespace dtrain::data {
 
-// The image in row `row` of the batch, whose images have the shape [c, h, w] with 1, 3 or 4 channels. Numbers become
+// The image in row `row` of the batch, whose images have the shape [c, h, w] with 1, 3 or 4 channels. Floats become
 // pixels so that the least of an image is black and its largest is white.
 images::Image image_of(const LoadedBatch& batch, const Shape& shape, int64_t row);
 

@@ -29,19 +29,19 @@ BatchRows::BatchRows(const Form& form, const FloatAllocator& allocate) : rows_(f
     pixels_ = {reinterpret_cast<uint8_t*>(images), elements};
     mirrored_ = {reinterpret_cast<uint8_t*>(memory_.get() + mirrored_at), form.rows};
   } else {
-    numbers_ = {images, elements};
+    floats_ = {images, elements};
   }
 }
 
 void BatchRows::clear(int64_t row) {
-  std::ranges::fill(numbers(row), 0.0f);
+  std::ranges::fill(floats(row), 0.0f);
   std::ranges::fill(pixels(row), uint8_t{0});
   std::ranges::fill(part(mirrored_, row), uint8_t{0});
   std::ranges::fill(labels(row), 0.0f);
 }
 
 void BatchRows::copy(int64_t from, int64_t to) {
-  std::ranges::copy(numbers(from), numbers(to).begin());
+  std::ranges::copy(floats(from), floats(to).begin());
   std::ranges::copy(pixels(from), pixels(to).begin());
   std::ranges::copy(part(mirrored_, from), part(mirrored_, to).begin());
   std::ranges::copy(labels(from), labels(to).begin());
@@ -49,7 +49,7 @@ void BatchRows::copy(int64_t from, int64_t to) {
 }
 
 Batch BatchRows::view() const {
-  return {.inputs = {Batch::Input{numbers_, pixels_, mirrored_}}, .labels = labels_, .keys = keys_};
+  return {.inputs = {Batch::Input{floats_, pixels_, mirrored_}}, .labels = labels_, .keys = keys_};
 }
 
 }  // namespace dtrain::data

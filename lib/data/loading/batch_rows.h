@@ -17,14 +17,14 @@ class BatchRows {
     size_t rows = 1;
     size_t image_elements = 1;
     size_t labels = 1;    // of each row
-    bool pixels = false;  // images are pixels, else numbers
+    bool pixels = false;  // images are pixels, else floats
   };
   // Allocates one piece of memory. Rows are undefined until they are written.
   BatchRows(const Form& form, const FloatAllocator& allocate);
 
-  // Of one row; numbers are empty with pixels, and pixels without.
+  // Of one row; floats are empty with pixels, and pixels without.
   std::span<float> labels(int64_t row) { return part(labels_, row); }
-  std::span<float> numbers(int64_t row) { return part(numbers_, row); }
+  std::span<float> floats(int64_t row) { return part(floats_, row); }
   std::span<uint8_t> pixels(int64_t row) { return part(pixels_, row); }
   void set_mirrored(int64_t row, bool mirrored) { mirrored_[static_cast<size_t>(row)] = mirrored ? 1 : 0; }
   void set_key(int64_t row, uint64_t key) { keys_[static_cast<size_t>(row)] = key; }
@@ -42,7 +42,7 @@ class BatchRows {
 
   size_t rows_;
   std::shared_ptr<float> memory_;  // of the spans below
-  std::span<float> labels_, numbers_;
+  std::span<float> labels_, floats_;
   std::span<uint8_t> pixels_, mirrored_;
   std::span<uint64_t> keys_;
 };

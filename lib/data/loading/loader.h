@@ -38,7 +38,7 @@ class Dataset {
   virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
   // What load does with the pixels of its images; nullptr if they never were pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
-  // As load, with the same random numbers, but writes pixels, which normalisation() turns into the numbers that load
+  // As load, with the same random numbers, but writes pixels, which normalisation() turns into the floats that load
   // writes, and returns whether the image is to be mirrored. Requires that normalisation() is not null.
   virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                                    std::span<float> labels) const;
@@ -70,7 +70,7 @@ struct LoaderOptions {
   int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
                         // start of the same epoch's order. Validation: beyond the share there is only padding
   std::vector<BatchLabel> labels = {};  // a value that is no class: Code::kData at once, naming the record
-  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of numbers
+  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of floats
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
   int64_t shuffle_chunk_bytes = 0;            // as EpochOrder::chunk_bytes

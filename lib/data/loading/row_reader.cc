@@ -28,7 +28,7 @@ Result<bool> RowReader::read(BatchRows& rows, int64_t row, int64_t epoch, int64_
 
 Result<> RowReader::read_image(BatchRows& rows, int64_t row, int64_t epoch, int64_t record, std::span<float> labels) {
   RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch), static_cast<uint64_t>(record));
-  if (!options_.pixels) return dataset_->load(record, random, rows.numbers(row), labels);
+  if (!options_.pixels) return dataset_->load(record, random, rows.floats(row), labels);
   DT_TRY(const bool mirrored, dataset_->load_pixels(record, random, rows.pixels(row), labels));
   rows.set_mirrored(row, mirrored);
   return {};

@@ -20,7 +20,7 @@ class RowReader {
  public:
   struct Options {
     std::vector<BatchLabel> labels;
-    bool pixels = false;  // else numbers
+    bool pixels = false;  // else floats
     uint64_t seed = 0;
     int64_t max_bad_records = 0;
   };

@@ -20,7 +20,7 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   l.program().kernel(id, "copy of the images",
                      [&form, input, batch = l.batch(), images, each](void* const* p) {
                        parallel_shares(images, images * each, [&](int64_t begin, int64_t end) {
-                         copy_numbers(
+                         copy_floats(
                              batch->part(images, begin, end - begin).inputs[input], form,
                              {static_cast<float*>(p[0]) + begin * each, static_cast<size_t>((end - begin) * each)});
                        });

@@ -95,7 +95,7 @@ Result<> ReferenceExecutor<T>::begin_forward(const Batch& batch) {
   }
   std::ranges::copy(batch.keys.first(keys_.size()), keys_.data());
   for (size_t i = 0; i < inputs_.size(); i++) {
-    copy_numbers(batch.inputs[i], options_.inputs[i], inputs_[i].span());
+    copy_floats(batch.inputs[i], options_.inputs[i], inputs_[i].span());
   }
   for (const NodeId id : order_) {
     if (!std::holds_alternative<graph::Input>(graph_.node(id).op)) continue;

@@ -29,7 +29,7 @@ Result<> Augmenter::apply(OpenImage& image, RandomStream& random, Scratch& scrat
   const bool mirrored = augmentation.mirrored || options_.mirror;
   DT_TRY_VOID(make_rows(augmentation, image, scratch,
                         [&](const uint8_t* row, int y) { normalisation_->apply_row(row, y, mirrored, out); }));
-  if (options_.distortion.changes_numbers()) change_numbers(augmentation, out);
+  if (options_.distortion.changes_floats()) change_floats(augmentation, out);
   return {};
 }
 
@@ -71,7 +71,7 @@ Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenImage& image
 }
 
 // Computes (p - mean) * factor * contrast + light * factor.
-void Augmenter::change_numbers(const Augmentation& augmentation, std::span<float> out) const {
+void Augmenter::change_floats(const Augmentation& augmentation, std::span<float> out) const {
   const size_t each = out.size() / normalisation_->factor().size();
   for (size_t k = 0; k < normalisation_->factor().size(); k++) {
     const float offset = augmentation.light * normalisation_->factor()[k];

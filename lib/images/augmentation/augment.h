@@ -1,5 +1,5 @@
-// Turns an image into the numbers that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
-// this order. Or stops at the pixels, which become the same numbers elsewhere (tensor/pixels.h). All random numbers are
+// Turns an image into the floats that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
+// this order. Or stops at the pixels, which become the same floats elsewhere (tensor/pixels.h). All random numbers are
 // drawn first (augmentation.h), from the image's size, so that only the part of it that the crop needs is decoded.
 #pragma once
 
@@ -43,20 +43,20 @@ class Augmenter {
 
   // Writes [c, h, w] to `out`:
   //   out[k][y][x] = (p_k - mean_k) * scale / std_k, channels red, green, blue (, alpha)
-  // then applies random contrast and illumination if Distortion::changes_numbers. An image smaller than the crop is
+  // then applies random contrast and illumination if Distortion::changes_floats. An image smaller than the crop is
   // enlarged first (augmentation.h). Code::kData if the image does not have the channels of the result, is smaller
   // than crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
   Result<> apply(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<float> out) const;
   // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
   // returns whether they are to be mirrored. normalisation(), which must not be null, turns them into exactly the
-  // numbers that apply writes.
+  // floats that apply writes.
   Result<bool> crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
   // What apply does with the crop's pixels; nullptr if that differs from image to image
-  // (Distortion::changes_numbers).
+  // (Distortion::changes_floats).
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const {
-    return options_.distortion.changes_numbers() ? nullptr : normalisation_;
+    return options_.distortion.changes_floats() ? nullptr : normalisation_;
   }
 
  private:
@@ -64,7 +64,7 @@ class Augmenter {
   // Calls take(row, y) for each row of the crop.
   template <class Take>
   Result<> make_rows(const Augmentation& augmentation, OpenImage& image, Scratch& scratch, const Take& take) const;
-  void change_numbers(const Augmentation& augmentation, std::span<float> out) const;
+  void change_floats(const Augmentation& augmentation, std::span<float> out) const;
 
   AugmentOptions options_;
   int height_, width_;

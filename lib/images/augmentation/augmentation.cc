@@ -223,7 +223,7 @@ Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize f
   Augmentation drawn{.geometry = geometry.take()};
   if (distortion.color.any()) drawn.color = draw_color_change(distortion.color, random);
   drawn.mirrored = distortion.random_mirror && random.below(2) == 1;
-  if (distortion.changes_numbers()) {
+  if (distortion.changes_floats()) {
     drawn.contrast = static_cast<float>(1 + random.uniform(-distortion.random_contrast, distortion.random_contrast));
     drawn.light = static_cast<float>(random.uniform(-distortion.random_illumination, distortion.random_illumination));
   }

@@ -61,7 +61,7 @@ struct Augmentation {
   std::vector<GeometryStep> geometry = {};  // the last step leaves an image of the size of the crop
   ColorChange color = {};
   bool mirrored = false;
-  float contrast = 1, light = 0;  // of the normalized numbers: multiplied by the first; the second, times the scale of
+  float contrast = 1, light = 0;  // of the normalized floats: multiplied by the first; the second, times the scale of
                                   // its channel, is added
 };
 

@@ -48,7 +48,7 @@ struct Distortion {
 
   ColorDistortion color = {};
   bool random_mirror = false;  // left-right with probability 0.5
-  // Changes of the normalized numbers: they are multiplied by 1 +- random_contrast, then +- random_illumination (in
+  // Changes of the normalized floats: they are multiplied by 1 +- random_contrast, then +- random_illumination (in
   // units of a pixel) is added.
   double random_contrast = 0, random_illumination = 0;
 
@@ -56,7 +56,7 @@ struct Distortion {
     return rotate_max > 0 || rotate > 0 || !rotate_list.empty() || shear_max > 0 || !scale.is_one() ||
            (!random_resized_crop && !aspect.is_one()) || img_size_min != 0 || img_size_max != 1e10;
   }
-  [[nodiscard]] bool changes_numbers() const { return random_contrast > 0 || random_illumination > 0; }
+  [[nodiscard]] bool changes_floats() const { return random_contrast > 0 || random_illumination > 0; }
 };
 
 }  // namespace dtrain::images

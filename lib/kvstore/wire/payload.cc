@@ -50,18 +50,18 @@ void for_each_run(Pieces pieces, std::span<float> out, Run run) {
       cut[cut_bytes++] = piece.front();
       piece = piece.subspan(1);
       if (cut_bytes < sizeof(float)) continue;
-      DT_CHECK(done < out.size(), "{} numbers are fewer than the payload holds", out.size());
+      DT_CHECK(done < out.size(), "{} floats are fewer than the payload holds", out.size());
       run(cut, out.data() + done, 1);
       cut_bytes = 0;
       done++;
     }
     const size_t whole = piece.size() / sizeof(float);
-    DT_CHECK(whole <= out.size() - done, "{} numbers are fewer than the payload holds", out.size());
+    DT_CHECK(whole <= out.size() - done, "{} floats are fewer than the payload holds", out.size());
     if (whole > 0) run(piece.data(), out.data() + done, whole);  // the pointer of an empty piece may be null
     done += whole;
     for (const std::byte byte : piece.subspan(whole * sizeof(float))) cut[cut_bytes++] = byte;
   }
-  DT_CHECK(done == out.size() && cut_bytes == 0, "{} numbers are more than the payload holds", out.size());
+  DT_CHECK(done == out.size() && cut_bytes == 0, "{} floats are more than the payload holds", out.size());
 }
 
 }  // namespace

@@ -385,7 +385,7 @@ std::string environment_table(std::span<const Run> runs) {
   add_row(rows, runs, "hash of the JobSpec", fact("job_hash"));
   add_row(rows, runs, "build", fact("build"));
   add_row(rows, runs, "devices", devices);
-  add_row(rows, runs, "type of numbers", fact("dtype", "dtype"));
+  add_row(rows, runs, "data type", fact("dtype", "dtype"));
   add_row(rows, runs, "hosts", fact("", "hostfile"));
   add_row(rows, runs, "working directory", fact("", "working-directory"));
   add_row(rows, runs, "largest memory", memory);

@@ -92,7 +92,7 @@ Result<std::string> pretrained_params(const job::LoopFlags& flags) {
 
 namespace {
 
-// The numbers that the model has learned from.
+// The floats that the model has learned from.
 void take_pixels(const job::AugmentFlags& trained, job::AugmentFlags& augment) {
   if (augment.rgb_mean.empty()) augment.rgb_mean = trained.rgb_mean;
   if (augment.rgb_std.empty()) augment.rgb_std = trained.rgb_std;

@@ -35,7 +35,7 @@ std::string symbol_beside(const std::string& params);
 // directory with the models of several networks.
 Result<std::string> pretrained_params(const job::LoopFlags& flags);
 
-// Sets how pixels become numbers to what it was in the run that trained the model, where the flags leave it open.
+// Sets how pixels become floats to what it was in the run that trained the model, where the flags leave it open.
 // Without
 // --network, sets the network and what it depends on, and without --image-shape the shape, to those of that run, or the
 // network to that of the symbol file beside the model, if it is MXNet's. Every process of a job reads them from these
@@ -46,7 +46,7 @@ Result<> apply_pretrained(job::Flags& flags);
 // tell, the text names the shape `image` of this job.
 std::string images_note(const std::string& params, const std::vector<int64_t>& image);
 
-// A hint if the model's run turned pixels into numbers in another way than these flags, which name the data set's
+// A hint if the model's run turned pixels into floats in another way than these flags, which name the data set's
 // values: with another mean, deviation or scale. Empty if it did not, or if its files do not tell.
 std::string pixels_hint(const job::Flags& flags);
 

@@ -183,7 +183,7 @@ void Training::open_loaders() {
   data::LoaderOptions training = options_.training_data;
   training.timeline = timeline();
   training.allocate = devices_->backend(0).batch_memory();
-  setup_.process.log.info("images go to the devices as {}", training.pixels ? "pixels, uint8" : "numbers, float32");
+  setup_.process.log.info("images go to the devices as {}", training.pixels ? "pixels, uint8" : "floats, float32");
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, std::move(training), setup_.process.log);
   if (setup_.data.validation == nullptr) return;
   data::LoaderOptions validation = options_.validation_data;

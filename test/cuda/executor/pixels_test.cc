@@ -74,11 +74,11 @@ std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bo
 
 }  // namespace
 
-TEST_CASE("on the device pixels give the same bits as the corresponding numbers", "[cuda][exec]") {
+TEST_CASE("on the device pixels give the same bits as the corresponding floats", "[cuda][exec]") {
   for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) check_forms(type);
 }
 
-TEST_CASE("pixels give the same bits as the corresponding numbers, as late as streams may run", "[cuda][exec]") {
+TEST_CASE("pixels give the same bits as the corresponding floats, as late as streams may run", "[cuda][exec]") {
   const Options options{
       .batch_size = 2, .inputs = {{.shape = {3, 9, 7}}}, .bucket_begin = {0, 2}, .dtype = Type::kFloat16};
   for (uint64_t seed = 0; seed < 20; seed++) {
@@ -97,12 +97,12 @@ TEST_CASE("with pixels the device gets a quarter of the bytes", "[cuda][exec]") 
     REQUIRE(executor->forward(view, no_wait));
     return session.records().front().bytes;
   };
-  CHECK(copied(batch.numbers().view()) == 4 * 4 * 3 * 28 * 28);
+  CHECK(copied(batch.floats().view()) == 4 * 4 * 3 * 28 * 28);
   options.inputs[0].normalisation = batch.normalisation;
   CHECK(copied(batch.view()) == 4 * 3 * 28 * 28);
 }
 
-TEST_CASE("a record file trains to the same weights as pixels and as numbers", "[cuda][exec]") {
+TEST_CASE("a record file trains to the same weights as pixels and as floats", "[cuda][exec]") {
   const dtrain::test::TempDir dir;
   dtrain::test::write_record_file(dir.path("a.rec"), 10, 30, 31, 3, 10);
   const auto source =

@@ -103,7 +103,7 @@ Floats normalised(const Images& p, const images::AugmentOptions& options, Type t
 
 }  // namespace
 
-TEST_CASE("images become the same numbers as in the augmenter, to the bit", "[cuda]") {
+TEST_CASE("images become the same floats as in the augmenter, to the bit", "[cuda]") {
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{2, 4, 6, 9}, Extent{2, 3, 32, 32}}) {
     const Images p = draw(e);
     for (const bool mean_image : {false, true}) {
