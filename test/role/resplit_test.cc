@@ -57,9 +57,9 @@ ResplitJob resplit_job(std::vector<std::string> arguments, const std::string& sh
   return job;
 }
 
-// The batches of a worker, each with the numbers and the keys of its rows.
+// The batches of a worker, each with the floats and the keys of its rows.
 struct ReadBatch {
-  std::vector<float> numbers;
+  std::vector<float> floats;
   std::vector<uint64_t> keys;
   bool operator==(const ReadBatch&) const = default;
 };
@@ -73,8 +73,8 @@ std::vector<ReadBatch> batches_from(const ResplitJob& job, uint32_t rank, int64_
   for (; epoch < kEpochs; epoch++, first = 0) {
     loader.start(epoch, first);
     while (const data::LoadedBatch* batch = must(loader.next())) {
-      const std::span<const float> numbers = batch->images().floats;
-      batches.push_back({{numbers.begin(), numbers.end()}, {batch->keys.begin(), batch->keys.end()}});
+      const std::span<const float> floats = batch->images().floats;
+      batches.push_back({{floats.begin(), floats.end()}, {batch->keys.begin(), batch->keys.end()}});
     }
   }
   return batches;
