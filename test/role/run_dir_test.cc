@@ -204,6 +204,22 @@ TEST_CASE("the processes of a job share the directory that their launcher has cl
   CHECK_FALSE(spec.remembered.values.contains("save-period"));  // only the launcher's flags are remembered
 }
 
+// Processes that are started by hand fail one after the other, for example because they have no token.
+TEST_CASE("a process makes its run directory again that one with a failed start has removed", "[role]") {
+  const test::InTempDir here;
+  const job::Flags flags = test::lenet({"--run-dir", "a/b", "--role", "worker", "-n", "2", "--scheduler", "h:1"});
+  auto failed = std::make_optional(must(RunDir::share(flags, std::nullopt)));
+  auto other = std::make_optional(must(RunDir::share(flags, std::nullopt)));
+  Log log = Log::silent();
+  REQUIRE(failed->open_log(log, "worker-0.log"));
+  failed.reset();
+  REQUIRE_FALSE(fs::exists("a"));
+  REQUIRE(other->open_log(log, "worker-1.log"));
+  CHECK(fs::exists("a/b/worker-1.log"));
+  other.reset();
+  CHECK_FALSE(fs::exists("a"));
+}
+
 TEST_CASE("a worker refuses a directory of another run on its host", "[role]") {
   const test::InTempDir here;
   test::leave_run("a", test::lenet({"--wd", "0.3"}), 1);

@@ -24,9 +24,7 @@ Result<> Process::take_rank(uint32_t rank) {
   log = log.named(name_ == "worker"   ? fmt::format("{}", rank)
                   : name_ == "server" ? fmt::format("server {}", rank)
                                       : name_);
-  const std::string file = fmt::format("{}/{}-{}.log", run_dir.path(), name_, rank);
-  DT_TRY_VOID(log.add_file(file));
-  run_dir.owns_log(file);
+  DT_TRY_VOID(run_dir.open_log(log, fmt::format("{}-{}.log", name_, rank)));
   if (!flags.loop.log_file.empty())
     DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
   tracer->set_place(name_, rank, run_dir.path(), log);

@@ -222,6 +222,21 @@ Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resume
   return dir;
 }
 
+// The directory may be gone: another process of the job that made it, and then failed to start, has removed it. Once
+// the log file is in it, it stays.
+Result<> RunDir::open_log(Log& log, const std::string& name) {
+  constexpr int kTries = 100;
+  const std::string file = path_ + "/" + name;
+  Result<> opened;
+  for (int i = 0; i < kTries; i++) {
+    DT_TRY_VOID(make(path_), "making the run directory");
+    opened = log.add_file(file);
+    if (opened || exists(path_)) break;
+  }
+  if (opened) logs_.push_back(file);
+  return opened;
+}
+
 RunDir::RunDir(RunDir&& other) noexcept
     : path_(std::exchange(other.path_, "")),
       lock_(std::move(other.lock_)),

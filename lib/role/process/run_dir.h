@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "job/spec/job_spec.h"
 #include "role/process/resume.h"
@@ -58,8 +59,8 @@ class RunDir {
   void keep() { path_.clear(); }
   // Another process may claim the directory from now on.
   void unlock() { lock_ = UniqueFd(); }
-  // Registers the log file of this process, so that a failed start removes it.
-  void owns_log(const std::string& file) { logs_.push_back(file); }
+  // Lets `log` write to the file `name` in the directory. A failed start removes the file.
+  Result<> open_log(Log& log, const std::string& name);
 
  private:
   RunDir(std::string path, bool is_remote) : path_(std::move(path)), is_remote_(is_remote) {}
