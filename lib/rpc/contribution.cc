@@ -74,7 +74,16 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                  },
                  [&](const job::CheckpointState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
-                 [&](const job::NewGroups& groups) { message.mutable_new_groups()->set_next_step(groups.next_step); }},
+                 [&](const job::NewGroups& groups) { message.mutable_new_groups()->set_next_step(groups.next_step); },
+                 [&](const job::RateChange& change) { message.mutable_rate_change()->set_factor(change.factor); },
+                 [&](const job::WorkerTimes& times) {
+                   message.mutable_worker_times()->set_samples(times.samples);
+                   message.mutable_worker_times()->set_batches(times.batches);
+                   message.mutable_worker_times()->set_seconds(times.seconds);
+                 },
+                 [&](const job::BatchDurations& durations) {
+                   message.mutable_batch_durations()->mutable_ms()->Assign(durations.ms.begin(), durations.ms.end());
+                 }},
       contribution);
   return message;
 }
@@ -93,6 +102,12 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
     case What::kCheckpointState: return from_proto(message.checkpoint_state());
     case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
     case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};
+    case What::kRateChange: return job::RateChange{message.rate_change().factor()};
+    case What::kWorkerTimes:
+      return job::WorkerTimes{message.worker_times().samples(), message.worker_times().batches(),
+                              message.worker_times().seconds()};
+    case What::kBatchDurations:
+      return job::BatchDurations{{message.batch_durations().ms().begin(), message.batch_durations().ms().end()}};
     case What::WHAT_NOT_SET: break;
   }
   return std::nullopt;

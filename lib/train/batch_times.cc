@@ -13,41 +13,22 @@ double seconds_of(SteadyTime begin, SteadyTime end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-// What the workers know together.
-struct OfAll {
-  std::vector<double> samples, seconds;  // by rank
-  uint32_t slowest = 0;                  // the rank of the worker with the most seconds
-  std::vector<double> batches_ms;        // of that worker
-};
-
-// Each worker adds its own numbers to the zeros of the others.
-Result<OfAll> gather(job::Coordinator& coordinator, double samples, double seconds,
-                     const std::vector<double>& batches_ms) {
-  constexpr size_t kAtOnce = job::kSumNumbersMax;
-  const size_t workers = coordinator.workers(), own = coordinator.rank();
-  OfAll all;
-  for (size_t first = 0; first < workers; first += kAtOnce / 2) {
-    const size_t count = std::min(kAtOnce / 2, workers - first);
-    std::vector<double> numbers(2 * count, 0);
-    if (own >= first && own < first + count) {
-      numbers[own - first] = samples;
-      numbers[count + own - first] = seconds;
+// The durations of the slowest worker's batches, in parts that fit into a message.
+Result<std::vector<double>> share_durations(job::Coordinator& coordinator, uint32_t slowest, uint64_t batches,
+                                            const std::vector<double>& own_ms) {
+  constexpr uint64_t kAtOnce = job::kContributionBytesMax / (2 * sizeof(double));
+  std::vector<double> all;
+  while (all.size() < batches) {
+    job::BatchDurations part;
+    if (coordinator.rank() == slowest) {
+      const auto first = own_ms.begin() + static_cast<int64_t>(all.size());
+      part.ms.assign(first, first + static_cast<int64_t>(std::min<uint64_t>(kAtOnce, batches - all.size())));
     }
-    DT_TRY(numbers, coordinator.sum("the times of the batches", numbers));
-    all.samples.insert(all.samples.end(), numbers.begin(), numbers.begin() + static_cast<int64_t>(count));
-    all.seconds.insert(all.seconds.end(), numbers.begin() + static_cast<int64_t>(count), numbers.end());
-  }
-  all.slowest = static_cast<uint32_t>(std::ranges::max_element(all.seconds) - all.seconds.begin());
-  // Workers of other schemes than BSP make different numbers of batches.
-  DT_TRY(const std::vector<double> count,
-         coordinator.sum("the slowest worker's batches",
-                         std::vector<double>{own == all.slowest ? static_cast<double>(batches_ms.size()) : 0.0}));
-  const auto length = static_cast<size_t>(count[0]);
-  for (size_t first = 0; first < length; first += kAtOnce) {
-    std::vector<double> part(std::min(kAtOnce, length - first), 0);
-    if (own == all.slowest) std::copy_n(batches_ms.begin() + static_cast<int64_t>(first), part.size(), part.begin());
-    DT_TRY(part, coordinator.sum("the slowest worker's batches", part));
-    all.batches_ms.insert(all.batches_ms.end(), part.begin(), part.end());
+    DT_TRY(const std::vector<job::BatchDurations> parts,
+           coordinator.all_gather("the slowest worker's batches", std::move(part)));
+    const std::vector<double>& ms = parts[slowest].ms;
+    if (ms.empty()) return fail(Code::kInternal, "worker {} sent fewer than {} durations", slowest, batches);
+    all.insert(all.end(), ms.begin(), ms.end());
   }
   return all;
 }
@@ -80,9 +61,16 @@ void BatchTimes::end_epoch(SteadyTime now, const kvstore::StoreTimes& times) {
 
 Result<std::optional<std::string>> BatchTimes::share(job::Coordinator& coordinator) const {
   if (!after_) return std::nullopt;
-  DT_TRY(const OfAll all, gather(coordinator, static_cast<double>(samples_), seconds_, batches_ms_));
-  double samples = 0;
-  for (const double one : all.samples) samples += one;
+  DT_TRY(const std::vector<job::WorkerTimes> workers,
+         coordinator.all_gather("the times of the batches", job::WorkerTimes{.samples = static_cast<uint64_t>(samples_),
+                                                                             .batches = batches_ms_.size(),
+                                                                             .seconds = seconds_}));
+  uint64_t samples = 0;
+  for (const job::WorkerTimes& worker : workers) samples += worker.samples;
+  const auto slowest = std::ranges::max_element(workers, {}, &job::WorkerTimes::seconds);
+  const auto slowest_rank = static_cast<uint32_t>(slowest - workers.begin());
+  DT_TRY(const std::vector<double> slowest_ms,
+         share_durations(coordinator, slowest_rank, slowest->batches, batches_ms_));
   nlohmann::ordered_json json = {{"rank", coordinator.rank()},
                                  {"samples", samples_},
                                  {"seconds", seconds_},
@@ -93,9 +81,9 @@ Result<std::optional<std::string>> BatchTimes::share(job::Coordinator& coordinat
                                  {"bytes_received", nullptr},
                                  {"workers", coordinator.workers()},
                                  {"job_samples", samples},
-                                 {"job_seconds", all.seconds[all.slowest]},
-                                 {"slowest", all.slowest},
-                                 {"slowest_batches_ms", all.batches_ms}};
+                                 {"job_seconds", slowest->seconds},
+                                 {"slowest", slowest_rank},
+                                 {"slowest_batches_ms", slowest_ms}};
   if (now_.traffic) {
     const kvstore::Traffic before = before_.traffic.value_or(kvstore::Traffic{});
     json["bytes_sent"] = now_.traffic->sent - before.sent;

@@ -33,11 +33,11 @@ Result<> RateControl::meet() {
     change = requested();
     if (change) DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}), "changing the rate");
   }
-  const double told = change ? change->factor : 0;  // the others add zeros
-  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("the learning rate", {&told, 1}));
-  if (all.front() == 0) return {};
+  DT_TRY(const std::vector<job::RateChange> all,
+         parts_.coordinator.all_gather("the learning rate", job::RateChange{.factor = change ? change->factor : 0}));
+  if (all.front().factor == 0) return {};
   if (!change) {
-    change = Change{all.front(), "worker 0 says so"};
+    change = Change{all.front().factor, "worker 0 says so"};
     DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}), "changing the rate");
   }
   apply(*change);

@@ -74,7 +74,10 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
       job::EpochEnd{.steps = 9, .stopping = true},
       job::CheckpointState{.worker = worker, .is_due = true, .next_meeting = 12},
       job::Speed{.samples_per_s = 0.1},
-      job::NewGroups{.next_step = 77}};
+      job::NewGroups{.next_step = 77},
+      job::RateChange{.factor = 0.1},
+      job::WorkerTimes{.samples = 640, .batches = 10, .seconds = 1.5},
+      job::BatchDurations{.ms = {150, 0.25}}};
   REQUIRE(messages.size() == std::variant_size_v<job::Contribution>);
   for (const job::Contribution& message : messages) {
     const proto::Contribution sent = to_proto(message);

@@ -71,8 +71,21 @@ struct Speed {
 struct NewGroups {
   uint64_t next_step = 0;
 };
+// The factor of the schedule's learning rate from now on. Worker 0's; ignored from others.
+struct RateChange {
+  double factor = 0;  // 0: it stays
+};
+// What a worker has done in the run.
+struct WorkerTimes {
+  uint64_t samples = 0, batches = 0;
+  double seconds = 0;
+};
+// Durations of some of a worker's batches. The slowest worker's; the others send none.
+struct BatchDurations {
+  std::vector<double> ms;
+};
 
 using Contribution = std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd,
-                                  CheckpointState, Speed, NewGroups>;
+                                  CheckpointState, Speed, NewGroups, RateChange, WorkerTimes, BatchDurations>;
 
 }  // namespace dtrain::job
