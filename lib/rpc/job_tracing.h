@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -45,6 +46,8 @@ class JobTracing {
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
   // The number of the last trace that is over, as are all before it: each worker has written it or was given up.
   [[nodiscard]] uint64_t traced() const { return traced_; }
+  // Whether a trace has ended since the last call, which all processes must be told: they then write what they have.
+  [[nodiscard]] bool take_news() { return std::exchange(told_traced_, traced_) != traced_; }
   // The timeline of the scheduler's own process if it works now on a step that some worker traces, else null.
   [[nodiscard]] telemetry::Timeline* timeline() const;
 
@@ -68,6 +71,7 @@ class JobTracing {
   std::map<uint32_t, Worker> workers_;  // by rank
   telemetry::TraceRequest trace_;
   uint64_t traced_ = 0;
+  uint64_t told_traced_ = 0;
   std::optional<Clock::time_point> asked_;
 };
 

@@ -12,6 +12,7 @@
 #include "rpc/channel.h"
 #include "rpc/job_tracing.h"
 #include "rpc/open_barrier.h"
+#include "rpc/pulse_board.h"
 #include "rpc/scheduler_messages.h"
 #include "rpc/scheduler_service.h"
 #include "rpc/status.h"
@@ -29,8 +30,8 @@ constexpr size_t kMemoryOfMember = 1 << 20;
 // If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
 constexpr int kLateShare = 4;
 
-// Everything but the maps of pulses and the outcome belongs to one thread: calls are posted to it, so the machine sees
-// events one after the other and no lock is held while gRPC is called.
+// Everything but the outcome and the pulses belongs to one thread: calls are posted to it, so the state machine sees
+// one event after the other, and no lock is held while gRPC is called.
 class Driver final : public Scheduler, private SchedulerCalls {
  public:
   Driver(SchedulerOptions options, Log log)
@@ -83,12 +84,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     });
   }
 
-  std::vector<MemberPulse> pulses() const override {
-    const MutexLock lock(mutex_);
-    std::vector<MemberPulse> all;
-    for (const auto& [member, pulse] : pulses_) all.push_back(pulse);
-    return all;
-  }
+  std::vector<MemberPulse> pulses() const override { return pulses_.all(); }
 
  private:
   struct Joining {
@@ -138,12 +134,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
     ticked_ = now;
     if (late > std::chrono::milliseconds(options_.membership.heartbeat_timeout_ms) / kLateShare) {
-      log_.warn("the scheduler did not run for {}: all processes get their time to be heard anew", duration_text(late));
+      log_.warn("the scheduler did not run for {}: all processes get their full time to be heard again",
+                duration_text(late));
       on(membership::Slept{static_cast<membership::Millis>(late.count())}, now);
     }
     on(membership::Tick{}, now);
     tracing_.give_up_idle(now);
-    tell_of_traces();
+    if (tracing_.take_news()) send_all_alive();
   }
 
   void on(const membership::Event& event) { on(event, Clock::now()); }
@@ -253,16 +250,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   // What a process reports of itself. Its goodbye is a call of its own, which may overtake a heartbeat.
   void note(Incarnation incarnation, const proto::Heartbeat& beat) {
     const auto member = machine_.member(incarnation);
-    if (!member || !complete_) return;
-    int64_t& newest = reported_us_[incarnation];
-    if (beat.sent_us() < newest) return;
-    newest = beat.sent_us();
+    if (!member || !complete_ || !pulses_.hear(*member, incarnation, host_of(*member), beat, Clock::now())) return;
     if (member->role == Role::kWorker) tracing_.hear(*member, beat.step(), beat.traced(), Clock::now());
-    MemberPulse heard{.member = *member, .host = host_of(*member), .pulse = to_pulse(beat), .heard = Clock::now()};
-    const MutexLock lock(mutex_);
-    MemberPulse& known = pulses_[*member];
-    heard.is_lost = known.is_lost;
-    known = std::move(heard);
   }
 
   [[nodiscard]] std::string host_of(const Member& member) const {
@@ -276,21 +265,17 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto clock = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_);
     stream.send(alive(sent_us, clock, tracing_.traced(), tracing_.trace()));
   }
-
-  // ---- Traces.
+  // It also carries the newest trace.
+  void send_all_alive() const {
+    for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
+  }
 
   Result<telemetry::TraceRequest> trace_now(uint64_t steps) {
     if (!complete_) return fail(Code::kUnavailable, "the job has not begun yet");
     if (outcome_reached_) return fail(Code::kUnavailable, "the job has ended");
     DT_TRY(const telemetry::TraceRequest trace, tracing_.request(steps, Clock::now()));
-    for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
+    send_all_alive();
     return trace;
-  }
-
-  // All processes write what they have of a trace that is over.
-  void tell_of_traces() {
-    if (std::exchange(told_traced_, tracing_.traced()) == tracing_.traced()) return;
-    for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
   }
 
   bool current(Incarnation incarnation, const ControlCall* stream) const {
@@ -371,9 +356,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void carry_out(const membership::DeclareLost& lost) {
     log_.warn("lost role={} rank={} silent_ms={} policy=fail", lost.member.role == Role::kWorker ? "worker" : "server",
               lost.member.rank, lost.silent_ms);
-    const MutexLock lock(mutex_);
-    const auto found = pulses_.find(lost.member);
-    if (found != pulses_.end()) found->second.is_lost = true;
+    pulses_.mark_lost(lost.member);
   }
 
   void carry_out(const membership::LogMissing& missing) {
@@ -417,10 +400,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Incarnation incarnation_;
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
-  std::map<Incarnation, int64_t> reported_us_;  // when each process sent its newest report, by its own clock
   OpenBarrier barrier_;
   JobTracing tracing_;
-  uint64_t told_traced_ = 0;  // number of the last trace that all processes know to be over
+  PulseBoard pulses_;
   Joined joined_;
   std::string job_text_;
   bool complete_ = false;  // job_text_ is; before that nobody trains
@@ -432,7 +414,6 @@ class Driver final : public Scheduler, private SchedulerCalls {
   ConditionVariable outcome_changed_;
   std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
   std::optional<Result<>> outcome_ DT_GUARDED_BY(mutex_);
-  std::map<Member, MemberPulse> pulses_ DT_GUARDED_BY(mutex_);
 
   SchedulerService service_;
   Listener listener_;

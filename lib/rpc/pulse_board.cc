@@ -1,0 +1,32 @@
+#include "rpc/pulse_board.h"
+
+#include "rpc/scheduler_messages.h"
+
+namespace dtrain::rpc {
+
+bool PulseBoard::hear(const Member& member, Incarnation incarnation, const std::string& host,
+                      const proto::Heartbeat& beat, Clock::time_point now) {
+  MemberPulse heard{.member = member, .host = host, .pulse = to_pulse(beat), .heard = now};
+  const MutexLock lock(mutex_);
+  Entry& entry = entries_[member];
+  if (entry.incarnation == incarnation && beat.sent_us() < entry.sent_us) return false;
+  heard.is_lost = entry.incarnation == incarnation && entry.pulse.is_lost;
+  entry = {incarnation, beat.sent_us(), std::move(heard)};
+  return true;
+}
+
+void PulseBoard::mark_lost(const Member& member) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(member);
+  if (found != entries_.end()) found->second.pulse.is_lost = true;
+}
+
+std::vector<MemberPulse> PulseBoard::all() const {
+  const MutexLock lock(mutex_);
+  std::vector<MemberPulse> pulses;
+  pulses.reserve(entries_.size());
+  for (const auto& [member, entry] : entries_) pulses.push_back(entry.pulse);
+  return pulses;
+}
+
+}  // namespace dtrain::rpc
