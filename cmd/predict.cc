@@ -39,7 +39,7 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
        .value = "FILE",
        .help = "the names of the classes, one on each line",
        .bind = DT_FIELD(PredictOptions, synset),
-       .default_text = "synset.txt beside the model or its training data"},
+       .default_text = "synset.txt next to the model or its training data"},
       {.name = "out",
        .value = "FILE",
        .help = "write to this file",

@@ -2,7 +2,7 @@
 # Trains the epoch under ASP with which MXNet-G's pretrain.sh measures the workers, takes their speeds from its logs, and
 # writes the files groups and data_sharding; see docs/mxnet.md. scripts/pretrain.sh measures some batches instead.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
-# The script's own run directory is made anew each time; one that the user names is not overwritten.
+# The script's own run directory is made again each time; one that the user names is not overwritten.
 again=()
 [ -n "$(last_value '--run-dir --log-dir' "$@")" ] || again=(--overwrite)
 place_on_hosts 10 10 ib0 --preset mxnet-g-cifar10 --kv-store dist_async \

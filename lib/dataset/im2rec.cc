@@ -177,7 +177,7 @@ std::string listing_flags(const Im2recOptions& options) {
 void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
   const std::string flags = listing_flags(options);
   if (flags.empty()) return;
-  log.warn("'{}'{} is packed as it is: {} has no effect on lists that are there; remove them to list the images anew",
+  log.warn("'{}'{} is packed as it is: {} has no effect on existing lists; remove them to list the images again",
            lists.front(), lists.size() > 1 ? fmt::format(" and {} other lists", lists.size() - 1) : "", flags);
 }
 

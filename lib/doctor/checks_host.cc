@@ -21,7 +21,7 @@ constexpr std::array kUnreachable = {
           "let ssh log in without a password: ssh-copy-id HOST; test: ssh -o BatchMode=yes HOST true"},
     Known{"Host key verification failed", "accept the host's key once: ssh HOST"},
     Known{"REMOTE HOST IDENTIFICATION HAS CHANGED",
-          "if the host was set up anew, forget its old key: ssh-keygen -R HOST"},
+          "if the host was reinstalled, forget its old key: ssh-keygen -R HOST"},
     Known{"Could not resolve hostname",
           "correct the name in the host file, or add it to DNS, /etc/hosts or ~/.ssh/config"},
     Known{"Name or service not known",

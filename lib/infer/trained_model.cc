@@ -39,7 +39,7 @@ Result<> choose_network(const ModelChoice& choice, const std::string& params, jo
   if (network.network.empty()) network.network = role::symbol_beside(params);
   if (network.network.empty()) {
     return fail(Code::kUsage,
-                "{} {}: there is neither a jobspec nor a symbol file beside {}, so give --network and "
+                "{} {}: there is neither a jobspec nor a symbol file next to {}, so give --network and "
                 "--num-classes, or --network FILE-symbol.json",
                 choice.flag, choice.model, params);
   }

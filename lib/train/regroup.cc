@@ -68,7 +68,7 @@ Result<bool> Regrouper::run(double samples_per_s) {
     if (logs) log_.info("Groups stay: worker {} has made no step in this epoch", idle - speeds.begin());
     return false;
   }
-  DT_TRY(const sync::Grouping grouping, sync::group_by_speed(speeds, {}), "grouping the workers anew");
+  DT_TRY(const sync::Grouping grouping, sync::group_by_speed(speeds, {}), "grouping the workers again");
   sync::Policy policy = spec_.policy;
   policy.group_of = in_order(grouping.group_of);
   const bool stay = policy.group_of == spec_.policy.group_of;

@@ -158,7 +158,7 @@ Result<Start> fine_tuned(const StartSpec& spec, const graph::Graph& graph, const
   DT_TRY_VOID(fill_weights(model, graph, kept), "fine-tuning the model '{}'{}", spec.pretrained, spec.pretrained_note);
   set_fixed_gammas(graph, kept);
   log.info("Loaded model {}", spec.pretrained);
-  log.info("drawn anew: {}; not used of the model: {}", fmt::join(drawn, ", "),
+  log.info("initialized with new random values: {}; not used of the model: {}", fmt::join(drawn, ", "),
            unused.empty() ? "nothing is left" : fmt::format("{}", fmt::join(unused, ", ")));
   return Start{};
 }

@@ -7,7 +7,8 @@ namespace dtrain {
 
 namespace {
 
-// Runs the program, which may start itself anew, and returns the spin count that the library printed at the last start;
+// Runs the program, which may start itself again, and returns the spin count that the library printed at the last
+// start;
 // "" if it printed none.
 std::string spin_count(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
   arguments.insert(arguments.begin(), DTRAIN_EXE);
@@ -28,12 +29,12 @@ const std::vector<std::string> kUnset = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
 
 TEST_CASE("computing commands limit OpenMP's spinning unless the user has set it", "[cmd]") {
   CHECK(spin_count(kBench, kUnset) == "5000");
-  CHECK(spin_count({"ps"}, kUnset) == "300000");  // the library's default: the program did not start itself anew
+  CHECK(spin_count({"ps"}, kUnset) == "300000");  // the library's default: the program did not start itself again
   CHECK(spin_count(kBench, {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT=70"}) == "70");
   CHECK(spin_count(kBench, {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT"}) == "0");
 }
 
-// Starting anew would cost a quarter of a second.
+// Starting again would cost a quarter of a second.
 TEST_CASE("commands that only print do not restart themselves", "[cmd]") {
   const std::vector<std::vector<std::string>> lines = {{"--version"},
                                                        {"--help"},

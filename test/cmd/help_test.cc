@@ -42,7 +42,7 @@ std::vector<std::string> flags_in(const std::string& text) {
 
 }  // namespace
 
-// The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
+// The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it again, and the change is then read as a diff.
 TEST_CASE("the first screen of help is the recorded one and fits on a screen", "[cmd]") {
   const std::string screen = answer({"--help"});
   const std::string path = std::string(DTRAIN_CMD_TEST_DIR) + "/help.txt";

@@ -140,7 +140,7 @@ std::vector<std::string> other_value(const std::string& script, size_t choice) {
 
 }  // namespace
 
-// The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
+// The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it again, and the change is then read as a diff.
 // Each script is also run with one of its own flags given again, a GPU, and fewer epochs, under other names of these
 // flags.
 TEST_CASE("each script runs the job that it documents, and flags given to it override its own", "[scripts]") {

@@ -295,7 +295,7 @@ TEST_CASE("with enqueue_only the stream is never queried", "[cuda][nccl]") {
   CHECK(s.own.queries == 0);
 }
 
-TEST_CASE("operations of a graph are not also queued beside it", "[cuda][nccl]") {
+TEST_CASE("operations of a graph are not queued a second time outside it", "[cuda][nccl]") {
   Setting s;
   const auto store = std::make_shared<StoreStream>(0);
   const auto group = s.joined(store);

@@ -55,7 +55,7 @@ TEST_CASE("without --data-type, named files of every form are found", "[data]") 
   CHECK(training_form("", all.directory) == "folder");
 }
 
-// The rows of the table are the values of --data-type; their columns are the forms that may be named beside it.
+// The rows of the table are the values of --data-type; their columns are the forms that may be named together with it.
 TEST_CASE("named files of a form that --data-type does not stand for are refused", "[data]") {
   const AllForms all;
   struct TypeRow {

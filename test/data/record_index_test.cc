@@ -60,7 +60,7 @@ TEST_CASE("a record file without an index is scanned once", "[data]") {
   const std::vector<int64_t> offsets = test::write_record_file(path, 5, 4, 4, 3, 2);
   const RecordFile file = must(RecordFile::open(path));
   CHECK(must(record_offsets(file, "", Log::silent())) == offsets);
-  // The index was written beside the file and is used from now on; an index may leave records out.
+  // The index was written next to the file and is used from now on; an index may leave records out.
   CHECK(must(read_index(dir.path("train.idx"), file.size())) == offsets);
   test::write_text(dir.path("train.idx"), fmt::format("0\t{}\n", offsets[2]));
   CHECK(must(record_offsets(file, "", Log::silent())) == std::vector<int64_t>{offsets[2]});
@@ -190,7 +190,7 @@ TEST_CASE("the offsets of a file with broken places are kept until the file is c
   CHECK(std::filesystem::exists(dir.path("train.idx")));
   CHECK(!std::filesystem::exists(dir.path("train.offsets")));
 
-  // If nothing can be written beside the file.
+  // If nothing can be written next to the file.
   std::filesystem::remove(dir.path("train.idx"));
   std::filesystem::create_directories(dir.path("train.offsets"));
   std::filesystem::create_directories(dir.path("kept"));
@@ -296,7 +296,7 @@ TEST_CASE("a scan reports its progress, and ends when it is told to", "[data]") 
   CHECK(stopped.error().code == Code::kPreempted);
 }
 
-TEST_CASE("offsets are kept in another directory if no index can be written beside the file", "[data]") {
+TEST_CASE("offsets are kept in another directory if no index can be written next to the file", "[data]") {
   const test::TempDir dir;
   const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
   std::filesystem::create_directories(dir.path("a.idx"));  // stands in for a directory that cannot be written to

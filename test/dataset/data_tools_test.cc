@@ -253,7 +253,7 @@ TEST_CASE("flags that make a list are not ignored where there is one", "[dataset
   must(log.add_file(dir.path("log")));
   must(im2rec_prefix(dir.path("a"), dir.path("images"), options, log));
   CHECK_THAT(must(read_file(dir.path("log"))),
-             Catch::Contains("--recursive, --chunks has no effect on lists that are there"));
+             Catch::Contains("--recursive, --chunks has no effect on existing lists"));
 }
 
 TEST_CASE("a part of a list that has no line is named", "[dataset][data]") {

@@ -116,7 +116,7 @@ TEST_CASE("a download that is not the published file is removed and named", "[da
   CHECK(names_in(directories.out) == std::vector<std::string>{"a.bin"});
 }
 
-TEST_CASE("a download that was ended is continued; one of another file is begun anew", "[dataset]") {
+TEST_CASE("a download that was ended is continued; one of another file is started again", "[dataset]") {
   for (const char* there : {"cont", "kont", "content", "content and more"}) {
     const Directories directories;
     put_file(directories.source + "/a.bin", "content");
@@ -212,7 +212,7 @@ TEST_CASE("CIFAR's archive becomes record files with the same pixels, and nothin
   must(get_data(set, options, Log::silent()));
 }
 
-TEST_CASE("a damaged archive of CIFAR is refused, and the next call begins anew", "[dataset]") {
+TEST_CASE("a damaged archive of CIFAR is refused, and the next call starts again", "[dataset]") {
   const Directories directories;
   DataGetOptions options = directories.options();
   options.checks = false;

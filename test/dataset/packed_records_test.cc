@@ -165,7 +165,7 @@ TEST_CASE("records that did not reach the disk before a power cut are packed aga
   CHECK(files_of(dir) == expected);
 }
 
-TEST_CASE("other settings begin anew and say so", "[data]") {
+TEST_CASE("other settings start again and say so", "[data]") {
   const test::TempDir dir;
   leave_partial(dir, 4);
   Log log = Log::silent();
@@ -180,7 +180,7 @@ TEST_CASE("other settings begin anew and say so", "[data]") {
   CHECK(files_of(dir) == files_of_one_run());
 }
 
-TEST_CASE("complete files are recognized until they are forgotten; after that they are packed anew", "[data]") {
+TEST_CASE("complete files are recognized until they are forgotten; after that they are packed again", "[data]") {
   const test::TempDir dir;
   {
     PackedRecords records = open_packed(dir);

@@ -60,7 +60,7 @@ void descend(const ParameterView& view, float rate);
 float sum_of_terms(Backend& backend, const std::vector<double>& factors);
 
 // A floor for largest_difference. A gradient that remains of a sum that cancels, such as that of a bias before a batch
-// norm, is negligible beside the step's other gradients.
+// norm, is negligible compared with the step's other gradients.
 inline double gradient_floor(const Step& truth) {
   return 1e-2 * truth.gradient_norm;
 }

@@ -255,7 +255,7 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
     CHECK_THAT(end.output, Catch::Contains("gpu-check on emulated device") && Catch::Contains("not done: ") &&
                                Catch::Contains("== report: " + dir.path()));
   }
-  SECTION("quick, with what is installed and PyTorch beside it") {
+  SECTION("quick, with what is installed and PyTorch too") {
     // Only one of its parts, because the others take too long on the host.
     const std::string program = dir.path("program");
     must(write_file_atomic(program, "#!/bin/sh\nexec " DTRAIN_GPU_CHECK " \"$@\" --only \"by the trainer\"\n"));

@@ -24,8 +24,8 @@ struct Progress {
   double inference_accuracy = 0;
 };
 
-// `options` needs the type and the threads; the rest is filled in from the lesson. Batches are drawn anew in each epoch
-// from the seed 1. The last images of an epoch are left out if they do not fill a batch.
+// `options` needs the type and the threads; the rest is filled in from the lesson. Batches are drawn again in each
+// epoch from the seed 1. The last images of an epoch are left out if they do not fill a batch.
 Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const LabeledImages& images,
                        exec::Options options);
 

@@ -136,7 +136,7 @@ class Runner {
     watchdog_.begin(part.name);
     const Outcome outcome = outcome_of(part);
     watchdog_.end(part.name);
-    // The part that broke the device first is to blame. Parts beside it suffer only from that and are run again.
+    // The part that broke the device first is to blame. Other parts suffer only from that and are run again.
     if (lost_) return report_.end(stage_, part.name, "", 0, "");
     if (outcome.status == Outcome::Status::kFailed && !machine_.synchronise()) lost_ = true;
     return report_.end(stage_, part.name, status_name(outcome.status), seconds_since(begin), outcome.text,

@@ -90,7 +90,7 @@ TEST_CASE("the readers of a node are those that name it, once for each time", "[
   CHECK(readers(g) == std::vector<std::vector<NodeId>>{{twice, twice, sum}, {sum}, {3}, {}});
 }
 
-// No gradient is needed before the first node that learns. A branch without parameters beside it has none either.
+// No gradient is needed before the first node that learns. A parallel branch without parameters has none either.
 TEST_CASE("a gradient is wanted from the first parameters on", "[graph]") {
   Graph g;
   const NodeId data = g.add("data", Input{}, {});

@@ -224,7 +224,7 @@ TEST_CASE("inception of v0.7 rounds its poolings up and has its own names", "[gr
       if (const auto* norm = std::get_if<BatchNorm>(&node.op)) CHECK((norm->fix_gamma && norm->epsilon == 1e-3));
     }
   }
-  // With v0.7's rounding, pools that halve the map need no padding to match the convolution beside them.
+  // With v0.7's rounding, pools that halve the map need no padding to match the parallel convolution.
   const auto pad_of = [](const Built& net, const std::string& name) {
     for (const Node& node : net.graph.nodes()) {
       if (node.name == name) return std::get<Pooling>(node.op).pad_h;

@@ -306,7 +306,7 @@ TEST_CASE("the values suggested for a flag are valid", "[job]") {
   for (const std::string& preset : values["--preset"]) parsed({"--preset", preset, "--benchmark", "1"});
 }
 
-// The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
+// The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it again, and the change is then read as a diff.
 TEST_CASE("the help text is the recorded one", "[job]") {
   const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/help.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, help_text()));

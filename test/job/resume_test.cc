@@ -248,7 +248,7 @@ TEST_CASE("flags that a run cannot change are refused by name", "[job]") {
   CHECK(error({"--lr", "0.01", "--num-epochs", "200", "--batch-size", "32"}).empty());
 }
 
-// What equals the default of its flag would otherwise count as not given, and be derived anew from the network.
+// What equals the default of its flag would otherwise count as not given, and be derived again from the network.
 TEST_CASE("a resumed job keeps every value, also one that is the default of its flag", "[job]") {
   using Words = std::vector<std::string>;
   const std::vector<Words> jobs = {

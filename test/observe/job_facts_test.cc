@@ -196,7 +196,7 @@ TEST_CASE("events count epochs from 1", "[observe]") {
   CHECK(log("Stopped after 3 epochs") == "worker 0: Stopped after 3 epochs");
 }
 
-TEST_CASE("a worker's own steps are told beside the updates that it has seen", "[observe]") {
+TEST_CASE("a worker's own steps are shown together with the updates that it has seen", "[observe]") {
   JobFacts facts({.name = "a"});
   JobState state = state_at(1, 2);
   state.processes[1].steps = 17;

@@ -133,7 +133,7 @@ TEST_CASE("an unknown metric is refused with those that exist", "[observe]") {
   CHECK(plots(std::vector<Run>(1), {}).error().code == Code::kData);
 }
 
-TEST_CASE("the line of a run that went back to a checkpoint begins anew there", "[observe]") {
+TEST_CASE("the line of a run that went back to a checkpoint starts again there", "[observe]") {
   Run run;
   for (const double step : {10, 20, 15, 25}) run.curves[{"lr", false, "worker", 0}].add({{.step = step}, 1});
   run.resumptions.push_back({{.step = 15}});

@@ -11,7 +11,7 @@ using namespace dtrain::sync;
 
 namespace {
 
-// A trace of two slices with two workers each; one slice begins anew.
+// A trace of two slices with two workers each; one slice starts again.
 std::string example() {
   std::string text;
   const auto feed = [&](SliceName name, Machine& machine, const Event& event) {

@@ -293,8 +293,8 @@ Result<Form> form_to_read(const DataFiles& files, const char* flag, const std::s
   if (!files.type_given || may_have(files.data_type, form)) return form;
   if (files.data_type == "folder" && paths.size() == 1 && is_directory(paths[0])) return Form::kDirectory;
   return fail(Code::kUsage,
-              "--{} {}: this is {}, but --data-type {} stands for {}; name other data, or leave out --data-type", flag,
-              name, name_of(form), files.data_type, forms_of(files.data_type));
+              "--{} {}: this is {}, but --data-type {} means {}; name other data, or leave out --data-type", flag, name,
+              name_of(form), files.data_type, forms_of(files.data_type));
 }
 
 Result<> check_present(const char* flag, const std::vector<std::string>& paths) {

@@ -133,7 +133,8 @@ Result<> PackedRecords::resume(const std::string& settings, const Log& log) {
       return cut_at_whole_records(journal);
   } else if (!journal.empty()) {
     log.warn(
-        "'{}' was begun with other options, or from another list or directory; it is packed anew. It was made with {}",
+        "'{}' was begun with other options, or from another list or directory; it is packed again from the beginning. "
+        "It was made with {}",
         records_path(), journal.substr(0, journal.find('\n')).substr(std::min(kFirstWord.size(), journal.size())));
   }
   return start_anew(settings);

@@ -26,7 +26,7 @@ std::vector<Row> pixel_rows() {
        .scope = Scope::kJob},
       {.name = "mean-img",
        .value = "FILE",
-       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ stands for "
+       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ means "
                "--data-dir",
        .bind = DT_FIELD(Flags, data.mean_img, "none")},
       {.name = "scale",

@@ -325,7 +325,7 @@ std::vector<Row> schedule_rows() {
       {.name = "lr-scheduler",
        .value = "NAME",
        .help = "how the learning rate falls: factor (--lr-factor), multifactor (--lr-step-epochs), poly (to 0 at the "
-               "last epoch, with the power 2) or cosine (likewise, along a half wave); auto: by the flags above",
+               "last epoch, with the power 2) or cosine (the same along a half wave); auto: by the flags above",
        .bind = DT_FIELD(Flags, job.optimizer.lr_scheduler),
        .scope = Scope::kJob},
       {.name = "lr-warmup-epochs",

@@ -223,7 +223,7 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
     if (ended.outcome == Outcome::kFailed) return tl::unexpected(ended.error);
     if (ended.outcome == Outcome::kAnew) {
       if (before == 0) return tl::unexpected(ended.error);
-      log.info("{}: the server cannot send a part of the file; starting anew", options.url);
+      log.info("{}: the server cannot send a part of the file; starting again from its beginning", options.url);
       DT_TRY_VOID(target.start_anew());
       was_resumed = false;
       continue;

@@ -98,11 +98,11 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
     const std::string prefix = load_prefix(flags, directory, run);
     DT_TRY(position, newest_position(prefix), "resuming the run in '{}'", directory);
     if (!position) {
-      return fail(
-          Code::kNotFound,
-          "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
-          "{}-last.params); --run-dir {} --overwrite instead of --resume, with the flags of the job, starts it anew",
-          directory, prefix, prefix, directory);
+      return fail(Code::kNotFound,
+                  "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
+                  "{}-last.params); --run-dir {} --overwrite instead of --resume, with the flags of the job, starts it "
+                  "again from nothing",
+                  directory, prefix, prefix, directory);
     }
   }
   std::vector<std::string> older = run.spec.older_flags;

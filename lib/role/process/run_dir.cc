@@ -156,7 +156,7 @@ Result<> RunDir::lock(const std::optional<Resumed>& resumed) {
   if (!is_taken && !train::is_training(path_ + "/" + kMetricsFile)) return {};
   return fail(Code::kUsage,
               "--{} {}: the job in that directory is still running; wait for its end or stop it, or give another "
-              "--run-dir to train beside it",
+              "--run-dir to train at the same time",
               resumed ? "resume" : "run-dir", path_);
 }
 

@@ -94,7 +94,7 @@ TEST_CASE("a step on one device is one graph, and the host waits for it once", "
   }
 }
 
-TEST_CASE("an announced batch is copied beside the step before it", "[cuda][kvstore]") {
+TEST_CASE("an announced batch is copied while the step before it runs", "[cuda][kvstore]") {
   DeviceSteps apart(Type::kFloat16, job::OnNan::kFail, "dynamic"), beside(Type::kFloat16, job::OnNan::kFail, "dynamic");
   for (uint64_t step = 0; step < 6; step++) {
     const cuda::emulator::Session session;

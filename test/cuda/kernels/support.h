@@ -180,7 +180,7 @@ inline bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Runs an operation in the orders of several seeds. `run` makes its tensors anew and returns everything that it
+// Runs an operation in the orders of several seeds. `run` makes its tensors again and returns everything that it
 // computed. All orders must give the same bits, which are returned.
 template <class Run>
 std::vector<Floats> in_all_orders(Run&& run) {

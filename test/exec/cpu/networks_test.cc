@@ -81,7 +81,7 @@ void check_whole_inference(const test::Network& network, double tolerance) {
   CHECK(normalised_error(probabilities[1], truth) <= tolerance);
 }
 
-// Steps without an update in between: moving statistics carry on, everything else begins anew. Each node is compared
+// Steps without an update in between: moving statistics carry on, everything else starts again. Each node is compared
 // with the reference in float64, from the inputs that the executor itself computed.
 TEST_CASE("small networks agree with the reference node by node", "[exec][cpu]") {
   check_steps({"lenet", {1, 28, 28}, 3}, 3, true);
