@@ -11,7 +11,7 @@ std::string caption(std::span<const std::string> class_names, float label, int64
   return fmt::format("{}{} #{}", label, is_named ? " " + class_names[number] : "", record);
 }
 
-// Image `row` of a batch of pixels, mirrored if it is to be.
+// Image `row` of a batch of pixels, mirrored if the batch says so.
 images::Image image_of_pixels(const Batch::Input& images, const Shape& shape, int64_t row) {
   const auto width = static_cast<int>(shape[2]), height = static_cast<int>(shape[1]);
   const auto channels = static_cast<int>(shape[0]);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFloatsPerLine = 16;
 
-// So many floats are whole cache lines of at least this many bytes.
+// The number of floats in whole cache lines that hold at least this many bytes.
 size_t lines(size_t bytes) {
   const size_t line_bytes = kFloatsPerLine * sizeof(float);
   return (bytes + line_bytes - 1) / line_bytes * kFloatsPerLine;

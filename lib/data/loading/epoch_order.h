@@ -1,4 +1,4 @@
-// In which order the records of a share are read in an epoch.
+// The order in which the records of a share are read in an epoch.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 namespace dtrain::data {
 
 struct EpochOrder {
-  bool shuffle = true;      // else by number
-  uint64_t seed = 0;        // equal seeds give equal orders of the same epoch
+  bool shuffle = true;      // otherwise records are read in order of number
+  uint64_t seed = 0;        // equal seeds give the same order for the same epoch
   int64_t chunk_bytes = 0;  // 0: the whole share is one chunk
 };
 
-// Cuts a share into as many chunks of consecutive records as have `chunk_bytes` each, to the nearest number, and of
-// equal size to about a record. So a chunk has from two thirds to four thirds of `chunk_bytes`, unless the whole share
-// has less or a record has more. `stored_bytes` returns the size of a record. 0: one chunk.
+// Cuts a share into chunks of consecutive records. The number of chunks is the size of the share divided by
+// `chunk_bytes`, rounded to the nearest integer; their sizes differ by about a record. So a chunk has from two thirds
+// to four thirds of `chunk_bytes`, unless the whole share is smaller or a single record is larger. `stored_bytes`
+// returns the size of a record. A `chunk_bytes` of 0 gives one chunk.
 std::vector<Share> chunks_of(const Share& share, int64_t chunk_bytes,
                              const std::function<int64_t(int64_t)>& stored_bytes);
 
-// The record numbers of the share in the order of `epoch`. Shuffled, all records of a chunk come before those of the
-// next one: chunks are in random order, and so are the records of each. Large chunks are read from the disk in few
-// pieces and need as much memory for what was read ahead.
+// The record numbers of the share in the order of `epoch`. When shuffled, all records of a chunk come before those of
+// the next one; the chunks are in random order, and so are the records within each chunk. Large chunks are read from
+// the disk in few large pieces, but need as much memory for what was read ahead.
 std::vector<int64_t> records_in_order(const Share& share, int64_t epoch, const EpochOrder& order,
                                       const std::function<int64_t(int64_t)>& stored_bytes);
 

@@ -53,8 +53,8 @@ class ImageDataset : public Dataset {
   }
 
  private:
-  // One image in so many is timed: the clock is read seven times, which would slow down small images. Usual batch
-  // sizes are no multiples of it, so that all rows of a batch are timed in turn: on a slow disk the first one waits
+  // One image in kTimedEvery is timed: timing reads the clock seven times, which would slow down small images. Common
+  // batch sizes are not multiples of it, so over time all rows of a batch are timed: on a slow disk the first row waits
   // longest.
   static constexpr uint64_t kTimedEvery = 7;
 
@@ -62,7 +62,7 @@ class ImageDataset : public Dataset {
     ReadScratch read;
     images::Augmenter::Scratch augment;
     uint64_t images = 0;
-    images::Stages stages;  // of the image at hand
+    images::Stages stages;  // times of the current image
   };
 
   Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
@@ -74,20 +74,20 @@ class ImageDataset : public Dataset {
       const images::StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
       read = source_->read(index, scratch.read, labels);
     }
-    // The source reads the header, and a cache decodes the image.
+    // The source's time includes reading the header and, with a cache, decoding the image.
     if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
     return read;
   }
 
-  // Says in an error where the image is.
+  // Adds the image's location to an error.
   template <class T>
   Result<T> with_place(int64_t index, Result<T> result) const {
     if (!result) return fail(result.error().code, "{}: {}", describe(index), result.error().message);
     return result;
   }
 
-  // Lends scratch memory for one image, so that callers need not know of it. There is as much of it as threads have
-  // ever been inside at once.
+  // Lends scratch memory for one image, so that callers need not manage it. The pool grows to the largest number of
+  // threads that have been inside at the same time.
   template <class Work>
   std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
     std::unique_ptr<Scratch> scratch = take_scratch();
@@ -103,7 +103,7 @@ class ImageDataset : public Dataset {
     give_back(std::move(scratch));
     return result;
   }
-  // The rows are what is left of `seconds`.
+  // The time for the rows is what remains of `seconds`.
   void note_times(double seconds, images::Stages times) const DT_EXCLUDES(mutex_) {
     times.images = 1;
     times.rows = seconds - times.all();

@@ -29,34 +29,34 @@ namespace dtrain::data {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  [[nodiscard]] virtual int64_t size() const = 0;                 // records
-  [[nodiscard]] virtual const Shape& image() const = 0;           // [c, h, w] of what load writes
-  [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every record
+  [[nodiscard]] virtual int64_t size() const = 0;                 // number of records
+  [[nodiscard]] virtual const Shape& image() const = 0;           // [c, h, w] of the images that load() writes
+  [[nodiscard]] virtual size_t label_width() const { return 1; }  // number of labels of every record
   // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first), and reads its
   // labels, label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset
   // and reason.
   virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
-  // What load does with the pixels of its images; nullptr if they never were pixels.
+  // What load() does with the pixels of its images; nullptr if the images do not come from pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
-  // As load, with the same random numbers, but writes pixels, which normalisation() turns into the floats that load
-  // writes, and returns whether the image is to be mirrored. Requires that normalisation() is not null.
+  // Like load(), with the same random numbers, but writes pixels, which normalisation() turns into the floats that
+  // load() writes. Returns true if the image is to be mirrored. Requires that normalisation() is not null.
   virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                                    std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const;
-  // The size of a record where it is stored; that of the image's pixels if it is not known.
+  // The size of a record where it is stored; the size of the image's pixels if it is not known.
   [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;
-  // These records will be loaded soon, in this order: the data set may have the system read them ahead.
+  // Announces that these records will be loaded soon, in this order: the data set may have the system read them ahead.
   virtual void will_load(std::span<const int64_t> /*records*/) const {}
-  // The times of some of the records that were loaded so far; none if there are no images to read.
+  // The times of some of the records loaded so far; all zero if there are no images to read.
   [[nodiscard]] virtual images::Stages stages() const { return {}; }
-  // From now on the times of reading and decoding are recorded there; null: no more.
+  // From now on records the times of reading and decoding in this timeline; null: stops recording.
   virtual void record_on(telemetry::Timeline* /*timeline*/) const {}
 };
 
-// One label of the batches and of a record. Its values are whole numbers in [0, classes).
+// One label of the batches and of a record. Its values are integers in [0, classes).
 struct BatchLabel {
-  std::string name;     // of the network's variable, for messages; may be empty if there is only one label
+  std::string name;     // name of the network's variable, for messages; may be empty if there is only one label
   int64_t classes = 0;  // 0: the values may be any numbers
 };
 
@@ -68,42 +68,43 @@ struct LoaderOptions {
   std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
   int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
-                        // start of the same epoch's order. Validation: beyond the share there is only padding
-  std::vector<BatchLabel> labels = {};  // a value that is no class: Code::kData at once, naming the record
-  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of floats
+                        // start of the same epoch's order. Validation: rows past the end of the share are padding
+  std::vector<BatchLabel> labels = {};  // a label out of range fails with Code::kData, naming the record
+  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); otherwise of floats
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
-  int64_t shuffle_chunk_bytes = 0;            // as EpochOrder::chunk_bytes
+  int64_t shuffle_chunk_bytes = 0;            // see EpochOrder::chunk_bytes
   uint64_t seed = 0;
-  int threads = 1;                          // decoder threads
-  int threads_max = 0;                      // what set_threads() may choose; 0: `threads`
-  int64_t prefetch = 4;                     // batches kept ahead
-  int64_t max_bad_records = 100;            // skipped, each counted once however often it is met; one more is an error
+  int threads = 1;                // decoder threads
+  int threads_max = 0;            // the largest number that set_threads() accepts; 0: `threads`
+  int64_t prefetch = 4;           // batches kept ahead
+  int64_t max_bad_records = 100;  // limit of skipped records, each counted once even if it is met again; one more is an
+                                  // error
   std::chrono::seconds wait_max{600};       // next() fails if no decoder makes progress for this long
   telemetry::Timeline* timeline = nullptr;  // where the decoders' times are recorded; null: nowhere
 };
 
 // A batch of batch_size images.
 struct LoadedBatch : Batch {
-  [[nodiscard]] const Input& images() const { return inputs[0]; }  // the only input
+  [[nodiscard]] const Input& images() const { return inputs[0]; }  // the batch's only input
 
   int64_t count = 0;  // training: batch_size. Validation: the number of records; the rest is padding
   std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
   uint64_t serial = 0;                    // different for every batch that the loader returns
 };
 
-// One thread calls the loader, and the loader's own threads decode. Equal options give equal batches for any number of
+// One thread calls the loader, and the loader's own threads decode. Equal options give equal batches, regardless of
 // `threads`.
 //
-// Training: a broken record is replaced by the next record of the order, which also keeps its own place. The contents
-// of a place therefore do not depend on other broken records. Validation: a broken record is left out, and `count` is
-// smaller.
+// Training: a broken record is replaced by the next record in the order, which is also still read at its own position.
+// The contents of a position therefore do not depend on other broken records. Validation: a broken record is left out,
+// and `count` is smaller.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
   ~Loader();
 
-  // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched before.
+  // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched earlier.
   void start(int64_t epoch, int64_t first = 0);
   // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. After
   // Code::kData (too many broken records, a label out of range, no readable record in the share) the epoch is over.
@@ -112,12 +113,12 @@ class Loader {
   // nullptr if it is not complete yet. It stays unchanged until that call, and the batch that next() returned last
   // stays valid.
   const LoadedBatch* peek();
-  // Changes the number of decoder threads, from 1 to threads_max, at any time between the other calls. Batches do not
-  // depend on it.
+  // Changes the number of decoder threads, from 1 to threads_max, at any time between the other calls. Does not change
+  // the batches.
   void set_threads(int threads);
   [[nodiscard]] int64_t bad_records() const;  // skipped so far
   [[nodiscard]] int64_t batches() const;      // per epoch
-  // Complete batches that next() has not returned yet. Any thread may call it.
+  // The number of complete batches that next() has not returned yet. Any thread may call it.
   [[nodiscard]] int64_t ready_batches() const;
 
  private:

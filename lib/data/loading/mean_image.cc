@@ -14,13 +14,13 @@
 namespace dtrain::data {
 namespace {
 
-// Integer sums are exact, so that the order in which threads add does not matter.
+// Integer sums are exact, so the order in which threads add does not matter.
 struct Sums {
   explicit Sums(size_t elements) : sum(elements), image(elements) {}
   std::vector<uint64_t> sum;
   std::vector<float> image;
   int64_t count = 0;
-  std::optional<Error> fault;  // of the disk; broken images are left out
+  std::optional<Error> fault;  // a fault of the disk; broken images are left out
 };
 
 images::AugmentOptions not_normalised(const Shape& image, const images::Distortion& distortion) {

@@ -17,12 +17,12 @@
 namespace dtrain::data {
 namespace {
 
-// What opening a set needs besides its files.
+// What opening a set needs in addition to its files.
 struct OpenOptions {
   const Shape& image;
   size_t label_width;
   const KnownOffsets& known;
-  const std::vector<std::string>& classes;  // of class directories
+  const std::vector<std::string>& classes;  // names of class directories
   std::string type;                         // the data type that the user chose; empty: none
   std::shared_ptr<const LabelList> labels = nullptr;
 };
@@ -45,7 +45,7 @@ Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std:
   return open_cifar(kind, files, options.label_width, log);
 }
 
-// A set, and what only a directory of class directories tells of it.
+// A set, and facts that are known only for class directories.
 struct OpenedSet {
   std::shared_ptr<const ImageSource> images;
   std::vector<int64_t> by_class = {};
@@ -116,7 +116,7 @@ std::string fit_text(const DataOptions& options, const Shape& image, bool has_va
   return "; " + fit_text(!training ? "validation images" : validation ? "images" : "training images", image);
 }
 
-// The classes without an image, of those that the training set has: " (none of dog)".
+// The classes of the training set that have no image here: " (none of dog)".
 std::string absent_text(const std::vector<std::string>& classes, const std::vector<int64_t>& counts) {
   std::vector<std::string> absent;
   for (size_t i = 0; i < counts.size(); i++) {
@@ -148,7 +148,7 @@ std::string found_text(const DataSets& sets, const OpenedSet& train, const Opene
   return text + left_out_text(left_out, others);
 }
 
-// What a score is measured on.
+// Describes the images on which a score is measured.
 std::string found_for_validation(const DataSets& sets, const OpenedSet& validation, const DataOptions& options,
                                  const Shape& image) {
   std::string text = fmt::format("{} images", with_thousands(validation.images->size()));
@@ -157,14 +157,14 @@ std::string found_for_validation(const DataSets& sets, const OpenedSet& validati
   return options.val_resize == images::kFitCrop ? text + "; " + fit_text("images", image) : text;
 }
 
-// `values`, cut or filled up with `rest` to one value per channel.
+// `values`, truncated or padded with `rest` to one value per channel.
 std::vector<float> per_channel(std::vector<float> values, size_t channels, float rest) {
   values.resize(channels, rest);
   return values;
 }
 
-// One value that has no effect stands for all channels, and the one for alpha may be left out. Otherwise some channels
-// would be normalized in another way than the rest.
+// A single value applies to all channels if it has no effect, and the value for alpha may be left out. In all other
+// cases a missing value would normalize some channels differently from the rest.
 Result<> check_channels(const char* flag, const std::vector<float>& values, int64_t channels, float neutral) {
   if (values.size() > 4) return fail(Code::kUsage, "{}: there are more than 4 values; give one for each channel", flag);
   const int64_t needed = std::min<int64_t>(channels, 3);
@@ -230,8 +230,8 @@ std::string mean_image_path(const DataOptions& options) {
   return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
 }
 
-// The names of the classes, if the training set is one of class directories. Those of the validation set must be the
-// same.
+// The names of the classes, if the training set is one of class directories. The validation set must have the same
+// classes.
 Result<std::vector<std::string>> common_classes(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
   if (located.validation.directory.empty()) return classes;
@@ -260,7 +260,7 @@ Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& opti
   return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
 }
 
-// The type that the flags name, or the one of the files in --data-dir. nullopt: the flags name files.
+// The type that the flags name, or that of the files in --data-dir. nullopt: the flags name files.
 Result<std::optional<DataType>> type_of(const DataOptions& options) {
   if (!options.data_type.empty()) {
     std::optional<DataType> type = find_data_type(options.data_type);

@@ -14,11 +14,11 @@
 
 namespace dtrain::data {
 
-// The data flags as the user gave them. An empty value stands for the data set's own default.
+// The data flags as the user gave them. An empty value means the data set's own default.
 struct DataOptions : DataFiles {
-  Shape image_shape;            // [c, h, w]
-  int64_t label_width = 1;      // labels of every image
-  std::string label_list;       // the training records are labeled by this list (label_list.h); empty: by themselves
+  Shape image_shape;        // [c, h, w]
+  int64_t label_width = 1;  // number of labels of every image
+  std::string label_list;   // the list that labels the training records (label_list.h); empty: they label themselves
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1
   std::string mean_img;         // mean image file; a name without a directory is in data_dir
@@ -26,7 +26,7 @@ struct DataOptions : DataFiles {
   bool mirror = false;          // for training and validation
   images::Distortion training;  // for the training set; validation uses only its interpolation
   int val_resize = 0;           // images::Distortion::resize of the validation set
-  int threads = 1;              // for making the mean image
+  int threads = 1;              // threads that compute the mean image
   KnownOffsets known = {};      // offsets of record files without an index
 };
 
@@ -34,22 +34,22 @@ struct DataSets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
   int64_t classes = 0;                        // 0: unknown
-  std::vector<std::string> class_names = {};  // by label; only of class directories
+  std::vector<std::string> class_names = {};  // indexed by label; only for class directories
   std::string found = {};                 // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
   std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
   std::vector<std::string> warnings = {};  // about how the files were understood
 };
 
-// The record files of both sets, the training set's first, each file once. Empty if the sets are idx files. Fails as
-// open_dataset does.
+// The record files of both sets, those of the training set first, each file once. Empty if the sets are idx files.
+// Fails in the same cases as open_dataset.
 Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 
-// Opens both sets. Makes indexes and the mean image if they are missing. Code::kNotFound names the missing files and
-// how to get them; kUsage: the flags do not fit each other or the data, or the directory holds several data sets.
+// Opens both sets. Creates missing indexes and a missing mean image. Code::kNotFound names the missing files and how to
+// get them; kUsage: the flags contradict each other or the data, or the directory holds several data sets.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
 
-// The images that `names` stand for (named_images.h), read as a validation set of these options would be: their
-// files are ignored, and the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
+// The images that `names` mean (named_images.h), read like a validation set of these options. The files of the options
+// are ignored; the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
 Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
                                                       const Log& log);
 

@@ -1,4 +1,4 @@
-// The form of a row of a batch: how a record becomes one, and which records are broken.
+// Reads records into the rows of a batch, and keeps track of broken records.
 #pragma once
 
 #include <atomic>
@@ -15,20 +15,20 @@
 
 namespace dtrain::data {
 
-// The decoder threads share it.
+// Shared by the decoder threads.
 class RowReader {
  public:
   struct Options {
     std::vector<BatchLabel> labels;
-    bool pixels = false;  // else floats
+    bool pixels = false;  // images are written as pixels; otherwise as floats
     uint64_t seed = 0;
     int64_t max_bad_records = 0;
   };
   RowReader(std::shared_ptr<const Dataset> dataset, Options options, Log log);
 
-  // Writes image, labels and key of a record into a row, with the random numbers of (seed, epoch, record). False if the
-  // record is broken, as found now or before: it is counted and logged once. Code::kData: there are more broken records
-  // than max_bad_records, or a label is no class.
+  // Writes the image, labels and key of a record into a row, with the random numbers of (seed, epoch, record). False if
+  // the record is broken, found now or earlier: it is counted and logged once. Code::kData: there are more broken
+  // records than max_bad_records, or a label is not a class.
   Result<bool> read(BatchRows& rows, int64_t row, int64_t epoch, int64_t record);
   [[nodiscard]] int64_t bad_records() const DT_EXCLUDES(mutex_);
 

@@ -17,8 +17,8 @@ class GzipFile {
   // Code::kNotFound: there is no such file; kData: it cannot be opened.
   static Result<GzipFile> open(const std::string& path);
 
-  // Fills `out` and returns how many bytes it got: fewer than asked for only at the end of the file. Code::kData, with
-  // the path and the reason: the file is damaged, or ends before its content does.
+  // Fills `out` and returns the number of bytes read, which is smaller than `out` only at the end of the file.
+  // Code::kData, with the path and the reason: the file is damaged, or is truncated.
   Result<size_t> read(std::span<uint8_t> out);
 
  private:

@@ -64,7 +64,8 @@ std::optional<float> parse_label(std::string_view text) {
   return is_number && std::isfinite(label) ? std::optional(label) : std::nullopt;
 }
 
-// The fields of a line. At TABs: all between the first and the last are labels. At blanks: `label_width` of them.
+// The fields of a line. In a line split at TABs, all fields between the first and the last are labels; in one split at
+// blanks, `label_width` fields are.
 struct ListLine {
   std::string_view id, path;
   std::vector<std::string_view> labels;
@@ -103,7 +104,7 @@ std::optional<ListEntry> make_entry(const ListLine& line) {
   return entry;
 }
 
-// `label_width` 0: as many labels as a line with TABs has, one on a line with blanks.
+// `label_width` 0: a line with TABs may have any number of labels, and a line with blanks has one.
 Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::string& name, size_t label_width,
                                            const Log& log) {
   std::vector<ListEntry> entries;
@@ -148,7 +149,7 @@ bool has_extension(const fs::path& path, const std::vector<std::string>& extensi
   return std::ranges::find(extensions, lower_case(path.extension().string())) != extensions.end();
 }
 
-// Whether the path is read from a list as it was written.
+// True if the path is read from a list exactly as it was written.
 bool fits_list(std::string_view path) {
   return path.find_first_of("\t\n\r") == std::string_view::npos && strip(path) == path;
 }
@@ -193,8 +194,8 @@ class DirectoryWalk {
     }
   }
 
-  // A link back to a directory that is being walked would never end, and one to a directory above the root would list
-  // the files around it.
+  // A link back to a directory that is being walked would cause an endless loop, and one to a directory above the root
+  // would list the files around it.
   Result<> enter(const fs::path& path) {
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
@@ -264,7 +265,7 @@ class PythonRandom {
     state_[0] = 0x80000000U;
   }
 
-  // Uniform in [0, n): draws as many high bits as n has, again and again until the number is small enough.
+  // Uniform in [0, n): draws as many random bits as n has, repeatedly until the number is below n.
   int64_t below(int64_t n) {
     const int bits = std::bit_width(static_cast<uint64_t>(n));
     int64_t drawn = n;

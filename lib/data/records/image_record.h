@@ -23,7 +23,7 @@ struct ImageRecord {
   [[nodiscard]] float label_at(size_t i) const;  // i < max(flag, 1)
 };
 
-// Code::kData if the payload is shorter than its header announces.
+// Code::kData if the payload is shorter than its header says.
 Result<ImageRecord> parse_image_record(Bytes payload);
 
 // Appends the payload of one image. A single label goes into the header. Several labels follow the header, and the

@@ -31,7 +31,7 @@ bool read_number(std::string_view text, float& value) {
   return !text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
 
-// What is wrong with a line; empty: nothing. Appends its labels.
+// Appends the labels of a line. Returns what is wrong with the line; empty if nothing is.
 std::string read_line(std::string_view line, size_t label_width, uint64_t& id, std::vector<float>& labels) {
   const bool has_tabs = line.find('\t') != std::string_view::npos;
   const std::string_view separators = has_tabs ? "\t" : kSpace;

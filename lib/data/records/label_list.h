@@ -1,4 +1,4 @@
-// Labels by record id, from a list of the form of im2rec's: --path-imglist.
+// Labels indexed by record id, from a list in the format of im2rec's lists: --path-imglist.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace dtrain::data {
 // Immutable; threads may share it.
 class LabelList {
  public:
-  // Every line must have an id, `label_width` labels and something after them, usually a path. With a TAB, a line is
-  // split at its TABs and must have exactly these fields; otherwise at blanks, and the rest of the line is the path.
-  // Empty lines are skipped. `name` is that of the file, for messages. Code::kUsage, with the number of the line.
+  // Every line must have an id, `label_width` labels and a further field, usually a path. A line with a TAB is split at
+  // its TABs and must have exactly these fields; any other line is split at blanks, and the rest of the line is the
+  // path. Empty lines are skipped. `name` is the name of the file, for messages. Code::kUsage, with the number of the
+  // line.
   static Result<std::shared_ptr<const LabelList>> parse(std::string_view text, const std::string& name,
                                                         size_t label_width);
   static Result<std::shared_ptr<const LabelList>> read(const std::string& path, size_t label_width);
@@ -28,10 +29,10 @@ class LabelList {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] size_t size() const { return places_.size(); }
   [[nodiscard]] size_t label_width() const { return label_width_; }
-  // k if the first labels are the whole numbers 0 to k-1, each of them.
+  // k if the first labels of all lines are integers, and exactly the values 0 to k-1 occur.
   [[nodiscard]] std::optional<int64_t> classes() const;
-  // Two lists with the same labels for the same ids have the same hash, whatever the order of their lines and their
-  // paths.
+  // Two lists with the same labels for the same ids have the same hash. The order of their lines and their paths do not
+  // matter.
   [[nodiscard]] uint64_t hash() const;
 
  private:
@@ -44,7 +45,7 @@ class LabelList {
 
   std::string name_;
   size_t label_width_;
-  std::vector<Place> places_;  // by id
+  std::vector<Place> places_;  // sorted by id
   std::vector<float> labels_;
 };
 

@@ -5,9 +5,9 @@
 namespace dtrain::data {
 namespace {
 
-constexpr size_t kInstructionsMax = size_t{1} << 22;  // of a file; CIFAR's have some 50,000
+constexpr size_t kInstructionsMax = size_t{1} << 22;  // limit per file; CIFAR's have some 50,000
 
-// Codes of Lib/pickle.py.
+// Opcodes from Lib/pickle.py.
 enum : uint8_t {
   kProto = 0x80,
   kFrame = 0x95,
@@ -50,7 +50,7 @@ enum : uint8_t {
 
 }  // namespace
 
-// Carries out the instructions on a stack of values.
+// Executes the instructions on a stack of values.
 class PickleMachine {
  public:
   explicit PickleMachine(std::string_view file) : rest_(file) {}
@@ -82,7 +82,7 @@ class PickleMachine {
     return taken;
   }
 
-  // A number of `size` bytes, the least significant first.
+  // A number of `size` bytes, in little-endian order.
   Result<uint64_t> number(size_t size) {
     DT_TRY(const std::string_view digits, bytes(size));
     uint64_t value = 0;
@@ -136,7 +136,7 @@ class PickleMachine {
     return push({.kind = Kind::kBytes, .bytes = text});
   }
 
-  // "module\nname\n".
+  // Reads "module\nname\n".
   Result<> push_global() {
     const size_t first = rest_.find('\n');
     const size_t second = first == std::string_view::npos ? first : rest_.find('\n', first + 1);
@@ -227,7 +227,7 @@ class PickleMachine {
     }
   }
 
-  // The instructions that are followed by a number or a text.
+  // Executes an instruction that is followed by a number or a text.
   Result<> carry_out_with_operand(uint8_t code) {
     switch (code) {
       case kShortString:
@@ -280,8 +280,8 @@ Result<PickledBytes> byte_array(const Pickle& pickle, const Pickle::Value& value
   const auto item = [&](const Pickle::Value& of, size_t i) {
     return i < of.items.size() ? &pickle[of.items[i]] : nullptr;
   };
-  // The state of an array is (version, shape, type, whether columns come first, bytes), that of a type's call ("u1",
-  // ...).
+  // The state of an array is (version, shape, type, whether the order is column-major, bytes); the arguments of a
+  // type's call are ("u1", ...).
   const Pickle::Value* state = value.kind == Kind::kObject ? item(value, 2) : nullptr;
   const Pickle::Value* shape = state != nullptr ? item(*state, 1) : nullptr;
   const Pickle::Value* type = state != nullptr ? item(*state, 2) : nullptr;

@@ -1,6 +1,6 @@
-// Reads what Python's pickle module wrote: as much of it as CIFAR's batches need, which are dictionaries with lists of
-// numbers and texts, and arrays of numpy. Nothing is executed: classes and functions are names. Files may contain
-// anything.
+// Reads files that Python's pickle module wrote. Supports only what CIFAR's batches need: dictionaries with lists of
+// numbers and texts, and numpy arrays. Nothing is executed: classes and functions are kept as names. The contents of a
+// file are not trusted.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ class Pickle {
  public:
   using Id = uint32_t;
   struct Value {
-    // An object was made by a call; its items are the function, the arguments and, if it has one, the state.
+    // An object is the result of a call; its items are the function, the arguments and, if it has one, the state.
     enum class Kind : uint8_t { kNone, kInteger, kBytes, kList, kDictionary, kName, kObject };
     Kind kind = Kind::kNone;
-    int64_t integer = 0;          // also of booleans
-    std::string_view bytes = {};  // of the file: of bytes, texts and names ("module name")
-    std::vector<Id> items = {};   // of lists and tuples; of dictionaries keys and values in turn
+    int64_t integer = 0;          // also the value of a boolean
+    std::string_view bytes = {};  // view into the file, for bytes, texts and names ("module name")
+    std::vector<Id> items = {};   // the elements of lists and tuples; the keys and values of dictionaries, alternating
   };
 
-  // `file` must outlive the result. Code::kData: it is cut, is no pickle of protocol 2 or later, or has an instruction
-  // that is not read.
+  // `file` must outlive the result. Code::kData: the file is truncated, is not a pickle of protocol 2 or later, or has
+  // an unsupported instruction.
   static Result<Pickle> parse(std::string_view file);
 
   [[nodiscard]] const Value& root() const { return values_[root_]; }
   [[nodiscard]] const Value& operator[](Id id) const { return values_[id]; }
-  // The value of a text or bytes as key; null if `dictionary` is none or lacks it.
+  // The value whose key is this text or these bytes; null if `dictionary` is not a dictionary or lacks the key.
   [[nodiscard]] const Value* find(const Value& dictionary, std::string_view key) const;
 
  private:

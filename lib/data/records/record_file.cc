@@ -106,8 +106,9 @@ class Walker {
     return file_.read_at(begin_, window_);
   }
 
-  // After a broken place the walk resumes behind the start of the record. A malicious file can make each start lead
-  // through the same parts again. A file that was written properly and then damaged needs far less than this budget.
+  // After a broken place the walk resumes just after the start of the broken record. A malicious file can make each
+  // start lead through the same parts again. A file that was written properly and then damaged needs far less than this
+  // budget.
   Result<> spend(int64_t bytes, int64_t at) {
     budget_ -= bytes;
     if (budget_ >= 0) return {};
@@ -148,7 +149,7 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
   RecordScan scan;
   Walker walker(file, progress);
   int64_t at = 0;
-  int64_t sound = -1;  // where the sound record that ends at `at` begins; -1: none does
+  int64_t sound = -1;  // where the sound record that ends at `at` begins; -1 if there is none
   while (at < file.size()) {
     DT_TRY(const Step step, walk_record(walker, at, file.size()));
     if (step.reason == nullptr) {
@@ -156,7 +157,8 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
       sound = std::exchange(at, step.end);
       continue;
     }
-    // A writer leaves no magic inside a record. If one begins inside the record before, that record's length was wrong.
+    // A writer never leaves the magic inside a record. If a record begins inside the previous one, the previous length
+    // is wrong.
     int64_t inside = at;
     if (sound >= 0) {
       DT_TRY(inside, walker.next_start(sound + 4));

@@ -18,11 +18,11 @@ namespace dtrain::data {
 
 // An open record file. Threads may share it, each with its own buffer. The contents of the file are not trusted.
 //
-// A fault of the disk or the file server is no broken record: reads are tried again, and then fail with another code
-// than kData (retrying_file.h).
+// A fault of the disk or the file server does not count as a broken record: reads are retried, and then fail with a
+// code other than kData (retrying_file.h).
 class RecordFile {
  public:
-  // `log` gets the faults that passed.
+  // `log` receives the faults that a retry overcame.
   static Result<RecordFile> open(std::string path, const Log& log = Log::silent(),
                                  FileCalls calls = FileCalls::of_system());
 
@@ -53,7 +53,7 @@ struct RecordScan {
     int64_t offset = 0;
     std::string reason;
   };
-  std::vector<int64_t> offsets;  // of the sound records, ascending
+  std::vector<int64_t> offsets;  // offsets of the sound records, ascending
   std::vector<Broken>
       broken;  // places where a record should begin or end and does not; the walk goes on at the next start
 };

@@ -80,7 +80,7 @@ std::string index_path(const std::string& record_path) {
 
 namespace {
 
-// In `directory`. Files of one name in several directories are told apart by their paths.
+// The path in `directory`. Files of the same name in several directories are distinguished by their paths.
 std::string kept_path(const RecordFile& file, const std::string& directory) {
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(file.path(), ignored).string();
@@ -88,7 +88,7 @@ std::string kept_path(const RecordFile& file, const std::string& directory) {
                      crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
 }
 
-// Beside the file, if it has broken places.
+// The path next to the file, for a file with broken places.
 std::string kept_path(const RecordFile& file) {
   const std::string index = index_path(file.path());
   return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);
@@ -120,7 +120,7 @@ bool take_broken_line(const RecordFile& file, std::string_view& kept, const Log&
   return true;
 }
 
-// The offsets that were kept in a file; nullopt if there are none of this record file.
+// The offsets that were kept in the file `path`; nullopt if it has none for this record file.
 std::optional<std::vector<int64_t>> kept_offsets(const RecordFile& file, const std::string& path, const Log& log) {
   const Result<std::string> content = read_file(path, kDataBytesMax);
   if (!content) return std::nullopt;
@@ -148,7 +148,7 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
   if (written) {
     log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
     std::error_code ignored;
-    std::filesystem::remove(kept_path(file), ignored);  // of a file that was broken
+    std::filesystem::remove(kept_path(file), ignored);  // left over from when the file was broken
     return;
   }
   const std::string kept = directory.empty() ? "" : kept_path(file, directory);
@@ -157,8 +157,8 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
            is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
 }
 
-// No index is written: with the broken places in it, it would be useless to other readers; without them, the next run
-// would not count them. `offsets` has both.
+// No index is written: with the broken places in it, other readers could not use it; without them, the next run would
+// not count them. `offsets` includes both kinds.
 void keep_broken(const RecordFile& file, const std::string& line, const std::vector<int64_t>& offsets, const Log& log,
                  const std::string& directory) {
   std::vector<std::string> paths = {kept_path(file)};
@@ -217,8 +217,8 @@ Result<bool> record_begins_at(const RecordFile& file, int64_t offset) {
   return parse_part_header(header).begins_record();
 }
 
-// Refuses an index of another file, or of an earlier version of this one. Looks at a few of the places that it lists:
-// one without a record may be a broken record, but not half of them.
+// Refuses an index of another file, or of an earlier version of this one. Checks a sample of the places that it lists:
+// a few of them may be broken records, but not half of them.
 Result<> check_places(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets) {
   constexpr int64_t kPlacesMax = 16;
   const int64_t places = std::min(std::ssize(offsets), kPlacesMax);
@@ -249,7 +249,7 @@ Result<int64_t> end_of_record(const RecordFile& file, int64_t offset) {
   return is_last ? std::min(offset, file.size()) : file.size();
 }
 
-// An index may leave records out, as 'dtrain data index' does with broken ones. But it may also be cut off.
+// An index may leave records out, as 'dtrain data index' leaves out broken ones, but it may also have been truncated.
 Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
                           const Log& log) {
   DT_TRY(const int64_t end, end_of_record(file, offsets.back()));
@@ -262,7 +262,7 @@ Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, cons
   return {};
 }
 
-// A disk that fails here is reported by the reader of the record, with its number.
+// A disk fault here is ignored: the reader of the record reports it later, with the record's number.
 Result<> check_index(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
                      const Log& log) {
   Result<> checked = check_places(file, index, offsets);

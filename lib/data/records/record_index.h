@@ -1,5 +1,5 @@
-// Where the records of a file begin. An index is an `.idx` file with one line "key TAB offset" per record. If there is
-// none it is made by a scan, and one process of a job can pass it to the others.
+// The offsets at which the records of a file begin. An index is an `.idx` file with one line "key TAB offset" per
+// record. If there is none it is created by a scan, and one process of a job can pass it to the others.
 #pragma once
 
 #include <cstdint>
@@ -27,31 +27,32 @@ Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_by
 // "train.idx" for "train.rec".
 std::string index_path(const std::string& record_path);
 
-// A record file, and the index that the user names for it; empty: the index beside it.
+// A record file, and the index that the user names for it; empty: the index next to it.
 struct IndexedFile {
   std::string path;
   std::string index;
 };
-// Whether there is no index, so that one must be made. An index that the user names is never made.
+// True if there is no index, so that one must be created. An index that the user names is never created.
 bool lacks_index(const IndexedFile& file);
 
-// Scans the file and logs its progress every ten seconds. If nothing was broken, writes the offsets to the index beside
-// the file, or keeps them in `directory`, if there is one. Broken places are among the offsets, so that readers count
-// them; such offsets are kept beside the file, or in `directory`. The next call takes the kept offsets as long as the
-// file is the same, and logs again how much of it is broken.
+// Scans the file and logs its progress every ten seconds. If nothing is broken, writes the offsets to the index next to
+// the file or, if that is not possible, keeps them in `directory`, if one is given. If something is broken, the offsets
+// include the broken places, so that readers count them; such offsets are kept in a separate file next to the record
+// file, or in `directory`. The next call uses the kept offsets if the file has not changed, and logs again how much of
+// it is broken.
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
                                         const std::string& directory = {});
-// How the names of the files in which make_index keeps offsets end.
+// The suffix of the files in which make_index keeps offsets.
 inline constexpr std::string_view kKeptOffsetsSuffix = ".offsets";
 
-// The offsets of `file`'s records: from the index at `index`, or the one beside the file, or else by make_index.
+// The offsets of `file`'s records: from the index at `index` or the one next to the file, or else from make_index.
 Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);
 
-// Offsets that another process has found, by path.
+// Offsets that another process has found, indexed by path.
 using KnownOffsets = std::map<std::string, std::vector<int64_t>>;
 
 // Packs the offsets for another process, which may have a copy of the file: about three bytes per record. They include
-// a mark of the file from which they were made.
+// a fingerprint of the file from which they were made.
 Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets);
 // Unpacks the offsets. Code::kData: `file` is a different one, judged by its size and the headers of its first and last
 // record; or the bytes are damaged.

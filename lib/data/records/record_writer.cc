@@ -27,7 +27,7 @@ Result<> RecordWriter::flush() {
 
 Result<> RecordWriter::commit() {
   DT_TRY_VOID(flush());
-  // Removes the old index first, so that the new record file is never seen beside it. A file without an index is
+  // Removes the old index first, so that the new record file is never seen together with it. A file without an index is
   // indexed by a scan.
   std::error_code absent;
   std::filesystem::remove(index_path(path_), absent);

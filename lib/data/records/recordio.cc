@@ -14,8 +14,8 @@ void append_part(std::vector<uint8_t>& out, uint32_t flag, Bytes payload) {
   while (out.size() % 4 != 0) out.push_back(0);
 }
 
-// The first place at or after `from`, both multiples of 4, at which the payload has the magic; else its size. Looks at
-// 16 words at a time, so that there are few branches.
+// The first position at or after `from`, both multiples of 4, at which the payload contains the magic; otherwise the
+// payload's size. Compares 16 words at a time, so that there are few branches.
 size_t find_magic(Bytes payload, size_t from) {
   const auto matches = [&](size_t at) { return load_u32(payload.data() + at) == kRecordMagic; };
   const __m128i magic = _mm_set1_epi32(static_cast<int>(kRecordMagic));

@@ -1,7 +1,7 @@
 // RecordIO, as MXNet writes it (docs/formats.md, "RecordIO"). A file is a sequence of parts; each consists of the
 // magic, the word (flag << 29 | length), the payload, and zero bytes up to a multiple of 4. A record is one part (flag
-// 0) or several (flags 1, 2 ..., 3). A payload that contains the magic at a multiple of 4 is cut there: the four bytes
-// are left out, and the reader puts them back between the two parts.
+// 0) or several (flags 1, 2 ..., 3). A payload that contains the magic at a multiple of 4 is split there: the writer
+// leaves out these four bytes, and the reader inserts them again between the two parts.
 //
 // This file handles bytes in memory; record_file.h reads files. Source: dmlc-core src/recordio.cc.
 #pragma once

@@ -16,14 +16,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two tries.
+// The pauses between tries.
 constexpr std::array<std::chrono::milliseconds, RetryingFile::kTriesMax - 1> kPauses = {
     std::chrono::milliseconds(100), std::chrono::milliseconds(300), std::chrono::milliseconds(1'000),
     std::chrono::milliseconds(3'000), std::chrono::milliseconds(10'000)};
 
-constexpr int kEndsEarly = 0;  // in place of an errno
+constexpr int kEndsEarly = 0;  // used in place of an errno
 
-// Disks and file servers report these for faults of their own or of the network. ENOTCONN is that of FUSE.
+// Errors by which disks and file servers report faults of their own or of the network. FUSE reports ENOTCONN.
 bool may_pass(int error) {
   constexpr std::array kPassing = {kEndsEarly, EIO,       ESTALE,   ETIMEDOUT,    EAGAIN,      EINTR,   EREMOTEIO,
                                    ENOTCONN,   EHOSTDOWN, ENETDOWN, EHOSTUNREACH, ENETUNREACH, ENOLINK, ECONNRESET};
@@ -52,7 +52,7 @@ class RetryingFile::Tries {
  public:
   explicit Tries(const RetryingFile& file) : file_(file) {}
 
-  // After a failure: waits until it is time for the next try. An Error if there is none.
+  // Called after a failure: waits until it is time for the next try. Returns an Error if no try is left.
   Result<> failed(int error, const std::string& where) {
     if (tries_ == 1) {
       begin_ = Clock::now();
@@ -67,7 +67,7 @@ class RetryingFile::Tries {
     return {};
   }
 
-  // All faults would fill the log.
+  // Logs only the first few faults, because all of them would fill the log.
   void succeeded() const {
     constexpr uint64_t kLoggedMax = 8;
     if (tries_ == 1) return;
@@ -129,7 +129,7 @@ Result<> RetryingFile::open_again() const {
                 "replace files that a run reads, and start again",
                 path_, size_, mark.size);
   }
-  // Other threads may be reading, so that the descriptor's number must stay.
+  // Other threads may be reading, so the descriptor's number must not change.
   ::dup3(opened.get(), fd_.get(), O_CLOEXEC);
   return {};
 }
@@ -154,7 +154,7 @@ Result<> RetryingFile::read_at(int64_t offset, std::span<uint8_t> out) const {
 }
 
 void RetryingFile::will_read(int64_t offset, int64_t bytes) const {
-  // Linux reads no more for one call than the device's read-ahead, which is 128 KiB by default, and drops the rest.
+  // For one call, Linux reads at most the device's read-ahead, which is 128 KiB by default, and ignores the rest.
   constexpr int64_t kPieceBytes = 128 << 10;
   for (int64_t at = 0; at < bytes; at += kPieceBytes) {
     calls_.will_read(fd_.get(), offset + at, std::min(kPieceBytes, bytes - at));

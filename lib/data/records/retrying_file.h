@@ -1,4 +1,4 @@
-// A file that is read from a disk or a file server that may fail for a moment.
+// A file on a disk or a file server that may fail temporarily.
 #pragma once
 
 #include <array>
@@ -16,40 +16,41 @@
 
 namespace dtrain::data {
 
-// The calls by which a file is read. Tests replace them to inject faults, and to wait for nothing.
+// The system calls with which a file is read. Tests replace them to inject faults and to avoid real pauses.
 struct FileCalls {
-  std::function<int(const char* path)> open;                                     // as ::open for reading
-  std::function<int64_t(int fd, void* out, size_t bytes, int64_t offset)> read;  // as ::pread
+  std::function<int(const char* path)> open;                                     // like ::open for reading
+  std::function<int64_t(int fd, void* out, size_t bytes, int64_t offset)> read;  // like ::pread
   std::function<void(std::chrono::milliseconds)> pause;
-  std::function<void(int fd, int64_t offset, int64_t bytes)> will_read;  // reads ahead, and does not wait
+  std::function<void(int fd, int64_t offset, int64_t bytes)> will_read;  // reads ahead without waiting
   static FileCalls of_system();
 };
 
 // An open file. Threads may share it.
 //
-// A read that fails for a cause that may pass (EIO, ESTALE, ETIMEDOUT and the like, or an end of the file before the
-// size that it had when it was opened) is tried again, kTriesMax times in all with growing pauses, about 14 seconds in
-// all. After ESTALE the file is opened again, if it is still the same by its size and its first bytes. A success after
-// failures is logged. If all tries fail, the result is Code::kDevice: the contents of the file are not known to be bad.
+// A read that fails for a temporary cause (EIO, ESTALE, ETIMEDOUT and the like, or an end of the file before the size
+// that it had when it was opened) is retried: up to kTriesMax tries with growing pauses, about 14 seconds altogether.
+// After ESTALE the file is opened again, if its size and its first bytes show that it is still the same. A success
+// after failures is logged. If all tries fail, the result is Code::kDevice: the contents of the file are not known to
+// be bad.
 class RetryingFile {
  public:
   static constexpr int kTriesMax = 6;
 
-  // Code::kNotFound; kUsage if it is no regular file; kDevice as above; kData if it cannot be opened.
+  // Code::kNotFound; kUsage if it is not a regular file; kDevice as above; kData if it cannot be opened.
   static Result<std::unique_ptr<RetryingFile>> open(std::string path, const Log& log,
                                                     FileCalls calls = FileCalls::of_system());
 
-  // Fills `out` with the bytes from `offset` on. Code::kData if the file ended earlier when it was opened; kDevice if
-  // it cannot be read; kUsage if another file has taken its place.
+  // Fills `out` with the bytes from `offset` on. Code::kData if the file was already shorter when it was opened;
+  // kDevice if it cannot be read; kUsage if another file has replaced it.
   Result<> read_at(int64_t offset, std::span<uint8_t> out) const;
-  // Asks the kernel to read these bytes into its cache, and does not wait for them.
+  // Asks the kernel to read these bytes into its cache. Does not wait for them.
   void will_read(int64_t offset, int64_t bytes) const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int64_t size() const { return size_; }
 
  private:
-  // By which a file is known again.
+  // What identifies a file when it is opened again.
   struct Mark {
     int64_t size = 0;
     std::array<uint8_t, 8> begin = {};
@@ -59,7 +60,7 @@ class RetryingFile {
 
   RetryingFile(std::string path, const Log& log, FileCalls calls)
       : path_(std::move(path)), log_(log), calls_(std::move(calls)) {}
-  // Opens the file and reads its mark: 0 or an errno.
+  // Opens the file and reads its mark. Returns 0 or an errno.
   int open_once(UniqueFd& fd, Mark& mark) const;
   Result<> open_again() const;
   Result<> open_first();
@@ -70,7 +71,7 @@ class RetryingFile {
   UniqueFd fd_;  // keeps its number when the file is opened again
   int64_t size_ = 0;
   Mark mark_;
-  mutable std::atomic<uint64_t> faults_ = 0;  // reads that succeeded only when they were tried again
+  mutable std::atomic<uint64_t> faults_ = 0;  // number of reads that succeeded only after a retry
 };
 
 }  // namespace dtrain::data

@@ -63,8 +63,8 @@ Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_
               next.value());
 }
 
-// Moves the borders of a share to that of the one before it, which ends at `before`, and to `one`, which is given only
-// for the last share.
+// Aligns the borders of a share with the end of the previous share, `before`, and with `one`, which is given only for
+// the last share.
 Result<> align(const Decimal& before, const Decimal* one, bool allow_gaps, Fraction& share) {
   DT_TRY(const bool begins_there, is_same_border(before, share.begin, allow_gaps));
   if (begins_there) share.begin = before;
@@ -78,7 +78,8 @@ Result<> align(const Decimal& before, const Decimal* one, bool allow_gaps, Fract
   return {};
 }
 
-// The ranks in the order in which their shares lie in the data. An empty share comes before the one that begins there.
+// The ranks in the order in which their shares lie in the data. An empty share precedes one that begins at the same
+// place.
 std::vector<size_t> by_place(const std::vector<Fraction>& shares) {
   std::vector<size_t> ranks(shares.size());
   std::iota(ranks.begin(), ranks.end(), size_t{0});

@@ -36,10 +36,11 @@ struct ShardingOptions {
   bool allow_gaps = false;  // --allow-gaps: some records may belong to no share
 };
 
-// Returns the fractions by rank, which may lie in the data in any order. Code::kUsage with name and line: the number of
-// lines is not the number of workers, a word is not a number, a share ends before it begins, shares overlap, or there
-// are gaps that are not allowed. A border closer than 1e-6 to the one before it in the data, to 0 at the beginning or
-// to 1 at the end, is taken as that border, so that 1/3 written with six decimals leaves no record out.
+// Returns the fractions, indexed by rank; their intervals may lie in any order in the data. Code::kUsage with name and
+// line: the number of lines is not the number of workers, a word is not a number, a share ends before it begins, shares
+// overlap, or there are gaps that are not allowed. A border closer than 1e-6 to the previous one in the data, to 0 at
+// the beginning or to 1 at the end, is replaced by that border, so that 1/3 written with six decimals leaves no record
+// out.
 Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const ShardingOptions& options);
 
 // The shares of `records` records, with borders round(N * fraction).

@@ -28,8 +28,7 @@ std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& s
   for (const double speed : speeds) {
     DT_CHECK(speed > 0 && std::isfinite(all), "speed {} must be above 0, and the sum {} finite", speed, all);
     sum += speed;
-    // All sums are added in the same order, so that the last one equals `all` and the last border is the number of
-    // records.
+    // All sums are added in the same order, so the last one equals `all`, and the last border is the number of records.
     const int64_t end = std::llround(static_cast<double>(records) * sum / all);
     shares.push_back({begin, end});
     begin = end;

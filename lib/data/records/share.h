@@ -17,15 +17,15 @@ struct Share {
 
 // Equal shares: border j is round(N j / W), computed in integers, for N records and W workers.
 Share equal_share(int64_t records, int64_t rank, int64_t workers);
-std::vector<Share> equal_shares(int64_t records, int64_t workers);  // by rank
+std::vector<Share> equal_shares(int64_t records, int64_t workers);  // indexed by rank
 
 // Shares in proportion to the workers' speeds m, which are above 0: border j is round(N (m_1 + ... + m_j) / C), where C
 // is the sum of all speeds.
 std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& speeds);
 
-// Shares that cover all records, after `turn` rotations: they are laid end to end in the order of ranks as before, but
-// beginning with rank `turn` modulo W. Each rank keeps the size of its share, and with it the number of its batches and
-// the time that they take. If all sizes are equal, rank r gets the share that rank r - turn had.
+// Shares that cover all records, after `turn` rotations: they are laid end to end in order of rank as before, but
+// beginning with rank `turn` modulo W. Each rank keeps the size of its share, and so the number of its batches and the
+// time that they take. If all sizes are equal, rank r gets the share that rank r - turn had.
 std::vector<Share> rotated(const std::vector<Share>& shares, int64_t turn);
 
 // ceil(largest_share / batch_size), which is the same number for all workers that wait for each other.

@@ -17,7 +17,8 @@ constexpr int64_t padded(int64_t bytes) {
   return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
 }
 
-// Octal digits, or with the first bit set a big-endian binary number (GNU). Nullopt if it is neither, or beyond 2^62.
+// A number in octal digits or, if the first bit is set, a big-endian binary number (GNU). Nullopt if it is neither, or
+// beyond 2^62.
 std::optional<int64_t> number_in(std::span<const uint8_t> field) {
   int64_t value = 0;
   if ((field[0] & 0x80) != 0) {
@@ -59,7 +60,7 @@ struct Header {
   [[nodiscard]] bool is_pax() const { return type == 'x'; }
 };
 
-// Nullopt: no header of a tar archive.
+// Nullopt: not a tar header.
 std::optional<Header> parse_header(const Block& block) {
   if (!has_right_checksum(block)) return std::nullopt;
   const std::span<const uint8_t> bytes(block);
@@ -93,7 +94,7 @@ std::string path_in_pax(std::string_view text) {
   return {};
 }
 
-constexpr int64_t kNameBytesMax = 1 << 16;  // of a long name, and of a pax header
+constexpr int64_t kNameBytesMax = 1 << 16;  // limit for a long name, and for a pax header
 
 tl::unexpected<Error> broken(const std::string& name, int64_t offset, const char* reason) {
   return fail(Code::kData, "{}: offset {}: {}", name, offset, reason);

@@ -14,22 +14,22 @@ namespace {
 
 constexpr int kEdge = 32;
 constexpr size_t kPlane = static_cast<size_t>(kEdge) * kEdge;
-constexpr uint64_t kBatchBytesMax = uint64_t{1} << 29;  // of a batch of Python; CIFAR-100's largest has 155 MB
+constexpr uint64_t kBatchBytesMax = uint64_t{1} << 29;  // limit for a pickled batch; CIFAR-100's largest has 155 MB
 
-// How a record begins. The pixels follow: the red, the green and the blue plane, each row by row.
+// The labels at the start of a record. The pixels follow: the red, the green and the blue plane, each row by row.
 struct LabelBytes {
   int64_t count;
-  uint8_t coarse_max;  // of the first of two labels
-  uint8_t max;         // of the last label
+  uint8_t coarse_max;  // largest value of the first of two labels
+  uint8_t max;         // largest value of the last label
 };
 LabelBytes labels_of(Cifar kind) {
   return kind == Cifar::k10 ? LabelBytes{1, 9, 9} : LabelBytes{2, 19, 99};
 }
 
-// Of an image. The label is the last one; CIFAR-10 has only that.
+// The labels of an image. CIFAR-10 has only the last one.
 using LabelValues = std::array<uint8_t, 2>;
 
-// A file, and where its images lie: `stride` bytes from each to the next.
+// A file, and the location of its images: one every `stride` bytes.
 struct ImageFile {
   RecordFile file;
   int64_t first = 0, stride = 0;
@@ -62,7 +62,7 @@ Result<ImageFile> open_binary(RecordFile file, const LabelBytes& limits) {
   return images;
 }
 
-// The list of labels with this name becomes the labels at this place.
+// Reads the list of labels with this key into label `place` of each image.
 Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::vector<LabelValues>& labels) {
   const Pickle::Value* list = pickle.find(pickle.root(), key);
   if (list == nullptr) return fail(Code::kData, "it has no '{}'", key);
@@ -79,7 +79,7 @@ Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::v
   return {};
 }
 
-// A batch that Python has written: a dictionary with labels, and with the pixels of all images in one array.
+// A batch pickled by Python: a dictionary with the labels, and with the pixels of all images in one array.
 Result<ImageFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
   DT_TRY(const Pickle pickle, Pickle::parse(text));
   const Pickle::Value* data = pickle.find(pickle.root(), "data");
@@ -165,7 +165,7 @@ class CifarSource : public ImageSource {
   LabelBytes limits_;
   size_t label_width_;
   std::vector<ImageFile> files_;
-  std::vector<int64_t> end_;  // by file: the number of images up to its end
+  std::vector<int64_t> end_;  // indexed by file: the number of images up to its end
 };
 
 }  // namespace

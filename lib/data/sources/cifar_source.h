@@ -1,4 +1,4 @@
-// Images in the binary files of CIFAR-10 and CIFAR-100 and in their batches for Python (docs/formats.md, "CIFAR
+// Images in the binary files of CIFAR-10 and CIFAR-100 and in their pickled batches for Python (docs/formats.md, "CIFAR
 // files").
 #pragma once
 
@@ -18,7 +18,7 @@ namespace dtrain::data {
 // CIFAR-10 has one label for each image. CIFAR-100 has two: the coarse one, from 0 to 19, and the fine one, from 0
 // to 99.
 enum class Cifar { k10, k100 };
-constexpr const char* name_of(Cifar kind) {  // as --data-type has it
+constexpr const char* name_of(Cifar kind) {  // the name that --data-type uses
   return kind == Cifar::k10 ? "cifar10" : "cifar100";
 }
 constexpr std::optional<Cifar> cifar_named(std::string_view name) {
@@ -31,19 +31,19 @@ constexpr size_t cifar_labels(Cifar kind) {
   return kind == Cifar::k10 ? 1 : 2;
 }
 
-// The files of the data set in one of the forms in which it is published. They are in the data directory, or in the
-// directory that the form's archive has.
+// The files of the data set in one of its published forms. They are in the data directory, or in the directory that the
+// form's archive contains.
 struct CifarForm {
   std::string directory;
   std::vector<std::string> train;
   std::string test;
 };
-// The one for C first, then the one for Python.
+// The binary form first, then the form for Python.
 const std::vector<CifarForm>& cifar_forms(Cifar kind);
 
-// Opens the files, whose images are numbered through in this order. label_width: 1 is the last label alone, which is
-// the fine one. Code::kNotFound; kData: a file has no images or a wrong size, or a label is out of range, as in a
-// file of another kind.
+// Opens the files. Their images are numbered consecutively in this order. label_width 1: only the last label, which is
+// the fine one. Code::kNotFound; kData: a file has no images or a wrong size, or a label is out of range, as in another
+// kind of file.
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width = 1, const Log& log = Log::silent());
 

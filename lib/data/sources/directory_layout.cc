@@ -17,7 +17,7 @@
 namespace dtrain::data {
 namespace {
 
-// What a name may say that a directory is; the validation set is the first of those after kTraining that is there.
+// The role that a directory's name indicates. The validation set is the first of the roles after kTraining that exists.
 enum class Part { kTraining, kValidation, kDevelopment, kEvaluation, kTest };
 
 // The words of a name, in lower case: "seg_Train", "TrainImages2017" -> {"seg", "train"}, {"train", "images"}.
@@ -54,8 +54,8 @@ bool has_word(std::string_view name, std::initializer_list<std::string_view> wan
                              [&](const std::string& word) { return std::ranges::find(wanted, word) != wanted.end(); });
 }
 
-// Takes out what describes images rather than being some: beside "images", directories called annotations, masks and so
-// on.
+// Removes and returns the directories that describe images instead of containing them: those called annotations, masks
+// and so on, if there is a directory "images".
 std::vector<std::string> take_descriptions(std::vector<std::string>& names) {
   const auto has_images = [](const std::string& name) {
     return has_word(name, {"image", "images", "img", "imgs", "jpegimages", "photos", "pictures"});
@@ -75,11 +75,11 @@ std::string in(const std::string& directory, const std::string& name) {
   return (std::filesystem::path(directory) / name).string();
 }
 
-// A directory with images, and the class directories that it may have.
+// A directory with images, and the class directories that it may contain.
 struct Candidate {
-  std::string name;         // in the directory that is looked at
-  std::string path;         // of the directory, or of the only one in it, if that has the class directories
-  bool has_images = false;  // of its own
+  std::string name;         // relative to the inspected directory
+  std::string path;         // path of the directory, or of its only subdirectory if that contains the class directories
+  bool has_images = false;  // it contains images directly
   std::vector<std::string> classes, without_images;
   std::optional<Part> part;
 
@@ -102,7 +102,8 @@ Result<Candidate> candidate_of(const std::string& directory, const std::string& 
   }
 }
 
-// One directory of the same name in each may be a habit of those who made the set: "images" in every class.
+// A single subdirectory of the same name in each, such as "images" in every class, does not count: it may be a naming
+// habit.
 bool are_equal(const Candidate& a, const Candidate& b) {
   return &a != &b && a.may_be_part() && b.may_be_part() && a.classes.size() > 1 && a.classes == b.classes;
 }
@@ -112,8 +113,9 @@ bool shares_classes(const Candidate& candidate, const Candidate& training) {
       candidate.classes, [&](const std::string& name) { return std::ranges::binary_search(training.classes, name); });
 }
 
-// Whether the names say so and nothing speaks against it: the training data have classes, and every other directory is
-// called as another part is and has images without classes (perhaps in one directory), or some of these classes.
+// True if the names indicate parts and the contents do not contradict them: the training data have classes, and every
+// other directory is named as another part and has either images without classes (perhaps in one subdirectory) or some
+// of these classes.
 bool are_named_parts(const std::vector<Candidate>& candidates) {
   const auto is_training = [](const Candidate& candidate) { return candidate.part == Part::kTraining; };
   const auto training = std::ranges::find_if(candidates, is_training);

@@ -1,4 +1,4 @@
-// Which directories of a directory are classes, and which are parts of a data set: training, validation.
+// Decides which subdirectories of a directory are classes, and which are parts of a data set: training, validation.
 #pragma once
 
 #include <string>
@@ -9,20 +9,22 @@
 namespace dtrain::data {
 
 struct DirectoryLayout {
-  std::string training, validation = {};   // directories of class directories; no validation: ""
+  std::string training, validation = {};   // directories that contain class directories; `validation` is empty if there
+                                           // is none
   std::vector<std::string> classes = {};   // the class directories in `training`
-  std::vector<std::string> left_out = {};  // names of directories beside them that are not used
+  std::vector<std::string> left_out = {};  // names of sibling directories that are not used
   std::vector<std::string> warnings = {};
 };
-// Directories of `directory` are parts of a data set rather than classes if they have no images of their own and the
-// same directories in them, or if one is called as training data are and has class directories, and the others are
-// called as validation data are. Their names then tell which is which: training before the rest, and of val, valid,
-// validation, dev, eval and test the first one; in any case, with a year or another word beside it (train2017,
-// seg_test). Directories without an image are left out, and beside one called images those called annotations or masks.
-// A single directory is looked into. Otherwise the directories are classes.
+// Subdirectories of `directory` are parts of a data set rather than classes in two cases: if they have no images of
+// their own and contain subdirectories of the same names; or if one has a usual name for training data and contains
+// class directories, and the others have usual names for validation data. The names then decide the roles: training
+// comes first, and the validation set is the first that exists of val, valid, validation, dev, eval and test. Letter
+// case and further words, such as a year, do not matter (train2017, seg_test). Directories without an image are left
+// out; so are directories called annotations or masks next to one called images. If there is a single subdirectory, its
+// contents are used instead. In all other cases the subdirectories are classes.
 //
-// Code::kUsage: they are parts, but their names do not tell of what; kNotFound: there are no directories of images;
-// kData: they have other files only.
+// Code::kUsage: the subdirectories are parts, but their names do not show which; kNotFound: there are no directories of
+// images; kData: they contain only other files.
 Result<DirectoryLayout> directory_layout(const std::string& directory);
 
 }  // namespace dtrain::data

@@ -13,7 +13,7 @@ class DirectoryImages : public ImageSource {
  public:
   DirectoryImages(std::string root, int channels) : root_(std::move(root)), channels_(channels) {}
 
-  // Returns what else is in the directory.
+  // Adds the images of a class. Returns the other files in its directory.
   Result<OtherFiles> add_class(const std::string& name) {
     const std::string directory = (fs::path(root_) / name).string();
     const auto label = static_cast<uint32_t>(classes_.size());

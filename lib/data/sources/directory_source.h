@@ -12,17 +12,17 @@
 
 namespace dtrain::data {
 
-// The most images of a set.
+// The maximum number of images in a set.
 constexpr int64_t kDirectoryFilesMax = int64_t{1} << 24;
 
 struct DirectorySource {
   std::shared_ptr<const ImageSource> images;
-  std::vector<int64_t> by_class;  // how many images each class has, which may be none
+  std::vector<int64_t> by_class;  // number of images of each class; may be 0
   OtherFiles others;
 };
-// The images in the directories `classes` of `root`, at any depth: the first directory's have the label 0, and so on.
-// In a directory they are in the order of list_images. A class may have no directory. Code::kNotFound: there is no such
-// root; kData: no images at all, or too many.
+// The images in the subdirectories `classes` of `root`, at any depth: those of the first have the label 0, and so on.
+// Within a directory they are in the order of list_images. A class may have no directory. Code::kNotFound: `root` does
+// not exist; kData: there are no images at all, or too many.
 Result<DirectorySource> open_directory(const std::string& root, const std::vector<std::string>& classes, int channels);
 
 }  // namespace dtrain::data

@@ -9,8 +9,7 @@ namespace {
 
 using Content = std::vector<uint8_t>;
 
-// Appends up to `bytes` bytes of the file to `content`; fewer at its end. Takes no memory for what the file does not
-// have.
+// Appends up to `bytes` bytes of the file to `content`; fewer at its end. Allocates memory only for bytes that exist.
 Result<> append(GzipFile& file, uint64_t bytes, Content& content) {
   constexpr uint64_t kStep = 1 << 20;
   while (bytes > 0) {
@@ -64,7 +63,7 @@ class IdxSource : public ImageSource {
   int rows_, columns_;
 };
 
-// The number of data bytes behind the header of a file of images.
+// The number of data bytes after the header of a file of images.
 Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
   if (header.size() < kImagesHeader || big_u32(header, 0) != kImagesMagic) {
     return fail(Code::kData, "{}: not an idx file of images (magic 0x00000803)", path);
@@ -84,7 +83,7 @@ Result<uint64_t> label_bytes(const std::string& path, Bytes header) {
   return uint64_t{big_u32(header, 4)};
 }
 
-// Reads a whole idx file. Takes no more memory than its header announces.
+// Reads a whole idx file. Uses no more memory than its header announces.
 Result<Content> read_idx(const std::string& path, size_t header_bytes,
                          Result<uint64_t> (*data_bytes)(const std::string& path, Bytes header)) {
   DT_TRY(GzipFile file, GzipFile::open(path));

@@ -14,21 +14,21 @@ namespace dtrain::data {
 // The largest size of an uncompressed file that is read. MNIST's largest has 47 million bytes, EMNIST's 638 million.
 constexpr uint64_t kIdxBytesMax = uint64_t{1} << 30;
 
-// Whether a file of images is called as such files are: with "images-idx3-ubyte" or "images.idx3-ubyte" in its name.
+// True if the name is a usual one for a file of images: it contains "images-idx3-ubyte" or "images.idx3-ubyte".
 bool is_idx_images(std::string_view name);
 
-// What the headers and the labels say.
+// Facts from the headers and the labels.
 struct IdxFacts {
   int64_t images = 0, rows = 0, columns = 0;
   std::vector<uint8_t> labels;
 };
-// Reads the header of the images and the whole file of the labels, if one is named. Fails as open_idx, but reads no
-// pixels.
+// Reads the header of the images and the whole file of labels, if one is named. Fails in the same cases as open_idx,
+// but reads no pixels.
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
 
-// Reads both files into memory, and takes no more memory than their headers announce. Without a file of labels (""),
-// all labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than
-// kIdxBytesMax, or the counts differ.
+// Reads both files into memory, and uses no more memory than their headers announce. Without a file of labels (""), all
+// labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than kIdxBytesMax,
+// or the counts differ.
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
 
 }  // namespace dtrain::data

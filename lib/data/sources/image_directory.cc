@@ -38,8 +38,8 @@ std::string name_of(const std::string& extension) {
   return extension.empty() ? "without extension" : printable(extension);
 }
 
-// What the first bytes say: an image, a text, which does not count, or something else, which is called by its
-// extension.
+// The kind of a file, judged by its first bytes: an image; a text, which is not counted; or something else, which is
+// named by its extension.
 std::string kind_by_content(const fs::path& path, const std::string& extension) {
   std::array<char, 256> bytes{};
   std::ifstream file(path, std::ios::binary);
@@ -64,7 +64,7 @@ std::string kind_of(const fs::directory_entry& entry) {
   return kind_by_content(entry.path(), extension);
 }
 
-// Visits the entries of a directory until `is_found` is true of one.
+// Visits the entries of a directory until `is_found` returns true.
 template <class IsFound>
 bool any_in(const std::string& directory, const IsFound& is_found) {
   std::error_code error;
@@ -81,7 +81,7 @@ bool leads_above(const fs::directory_entry& entry) {
   return is_in(from, target);
 }
 
-// Links to directories are followed to this depth: one may lead back.
+// Links to directories are followed up to this depth, because one may lead back.
 constexpr int kDepthMax = 32;
 
 bool has_image(const std::string& directory, int depth) {

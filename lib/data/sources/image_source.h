@@ -14,16 +14,16 @@
 
 namespace dtrain::data {
 
-// What one thread needs to read images, and the image that it read last; reused for one image after another.
+// The memory that one thread needs to read images, and the image that it read last; reused for one image after another.
 class ReadScratch : public images::OpenImage {
  public:
   std::vector<uint8_t> record;       // memory for a source
-  std::string file;                  // likewise
-  std::vector<float> labels;         // of a source that reads from another one
+  std::string file;                  // memory for a source
+  std::vector<float> labels;         // used by a source that reads from another source
   images::Stages* stages = nullptr;  // if not null, the times of `header` and `decode` are added there
 
-  // A source calls one of these for each image.
-  // Reads the header of an image's file, whose bytes must stay unchanged until the next image. Code::kData as
+  // A source calls either open() or open_pixels() for each image. open() reads the header of an image file, whose bytes
+  // must stay unchanged until the next image. Code::kData in the same cases as images::ImageDecoder::open.
   // images::ImageDecoder::open.
   Result<> open(Bytes encoded, int channels);
   // Returns an image that the source fills.
@@ -32,7 +32,7 @@ class ReadScratch : public images::OpenImage {
   [[nodiscard]] images::ImageSize size() const override { return size_; }
   [[nodiscard]] int channels() const override { return channels_; }
   Result<images::ImagePart> pixels(const images::Window& wanted) override;
-  // The whole image.
+  // Decodes the whole image.
   Result<const images::Image*> decode();
 
  private:
@@ -48,14 +48,14 @@ class ImageSource {
  public:
   virtual ~ImageSource() = default;
   [[nodiscard]] virtual int64_t size() const = 0;
-  [[nodiscard]] virtual int channels() const = 0;                 // of every image
-  [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every image
-  // Reads image `index`, which `scratch` then is, and its labels, label_width() of them. The image itself is
-  // decoded when its pixels are asked for. Code::kData with file, place and reason.
+  [[nodiscard]] virtual int channels() const = 0;                 // channels of every image
+  [[nodiscard]] virtual size_t label_width() const { return 1; }  // number of labels of every image
+  // Reads image `index` into `scratch`, and its labels, label_width() of them. The image is decoded only when its
+  // pixels are needed. Code::kData with file, place and reason.
   virtual Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const = 0;
   // The size of an image where it is stored; 0 if it is not known.
   [[nodiscard]] virtual int64_t stored_bytes(int64_t /*index*/) const { return 0; }
-  // These images will be read soon, in this order: the source may have the system read them ahead.
+  // Announces that these images will be read soon, in this order: the source may have the system read them ahead.
   virtual void will_read(std::span<const int64_t> /*images*/) const {}
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const = 0;

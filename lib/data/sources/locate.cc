@@ -58,8 +58,8 @@ tl::unexpected<Error> missing(const std::string& directory, const std::vector<st
               directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, kWaysToGetData);
 }
 
-// The beginnings of the names of idx sets in the directory: "" of MNIST's own train-images-idx3-ubyte,
-// "emnist-letters-" of one of EMNIST's.
+// The prefixes of idx sets in the directory: "" for MNIST's own train-images-idx3-ubyte, "emnist-letters-" for one of
+// EMNIST's.
 std::vector<std::string> idx_sets(const std::string& directory) {
   std::set<std::string> sets;
   std::error_code ignored;
@@ -71,7 +71,7 @@ std::vector<std::string> idx_sets(const std::string& directory) {
   return {sets.begin(), sets.end()};
 }
 
-// The file of images of one of these sets; empty if none is there.
+// The file of images of this set; empty if none of the parts exists.
 std::string find_idx_images(const std::string& directory, const std::string& set,
                             std::initializer_list<const char*> parts) {
   for (const std::string part : parts) {
@@ -83,7 +83,7 @@ std::string find_idx_images(const std::string& directory, const std::string& set
   return {};
 }
 
-// The file of labels of a file of images, whose name may differ in the separator and in .gz.
+// The file of labels that belongs to a file of images; their names may differ in the separator and in .gz.
 std::string labels_beside(const std::string& images) {
   const size_t at = images.rfind("images");
   const std::string begin = images.substr(0, at);
@@ -145,7 +145,7 @@ Result<Located> locate_records(const DataFiles& files, const std::string& type) 
   return located;
 }
 
-// A form whose first file is in `directory`.
+// A form of CIFAR whose first file is in `directory`.
 struct FoundCifar {
   const CifarForm& files;
   std::string directory;
@@ -200,8 +200,8 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   return locate_records(files, type);
 }
 
-// The type by the names of the files: idx, records, cifar10, cifar100 or directory. A class directory may be anything,
-// so it comes last.
+// The type that the file names indicate: idx, records, cifar10, cifar100 or directory. Any directory could be a class
+// directory, so that type comes last.
 Result<std::string> type_by_names(const std::string& directory) {
   std::vector<std::string> found;
   if (!idx_sets(directory).empty()) found.emplace_back("idx");
@@ -238,7 +238,7 @@ Result<std::string> type_by_names(const std::string& directory) {
 
 enum class Form { kRecords, kIdx, kCifar, kDirectory };
 
-// A file of CIFAR: a binary one, or one that Python has written.
+// True for a file of CIFAR: a binary one or a pickled one.
 bool is_cifar_file(const std::string& path) {
   if (path.ends_with(".bin")) return true;
   if (!is_file(path)) return false;
@@ -247,7 +247,7 @@ bool is_cifar_file(const std::string& path) {
   return file_kind({begin.data(), begin.size()}) == "a pickled Python object";
 }
 
-// The form that a user's names for a set seem to have.
+// The form that the names given for a set appear to have.
 Form form_of(const std::vector<std::string>& paths) {
   const bool is_one = paths.size() == 1;
   if (is_one && is_idx_images(fs::path(paths[0]).filename().string())) return Form::kIdx;
@@ -255,7 +255,7 @@ Form form_of(const std::vector<std::string>& paths) {
   return is_one && has_directories(paths[0]) && !list_record_files(paths[0]) ? Form::kDirectory : Form::kRecords;
 }
 
-// Whether images of a data set of this type may be in files of this form.
+// True if a data set of this type may consist of files of this form.
 bool may_have(const std::string& type, Form form) {
   switch (form) {
     case Form::kIdx: return type == "idx" || type == "mnist";
@@ -276,7 +276,7 @@ std::string_view name_of(Form form) {
   return "a directory of class directories";
 }
 
-// What the user may name for a data set of this type.
+// Describes the files that the user may name for a data set of this type.
 std::string_view forms_of(const std::string& type) {
   if (type == "idx") return "an idx file, which has 'images-idx3-ubyte' in its name";
   if (type == "records") return "record files";
@@ -286,7 +286,8 @@ std::string_view forms_of(const std::string& type) {
                             : "record files, CIFAR's own files or a directory of class directories";
 }
 
-// The form in which names are read: the one that they seem to have, unless the given type says otherwise.
+// The form in which the named files are read: the one that their names indicate, unless the given type decides
+// otherwise.
 Result<Form> form_to_read(const DataFiles& files, const char* flag, const std::string& name,
                           const std::vector<std::string>& paths) {
   const Form form = form_of(paths);
@@ -312,7 +313,7 @@ struct NamedSet {
   const std::string& name;
   const std::string& index;
 };
-// The files that the names stand for; none without a name.
+// The files that the names refer to; none if no name is given.
 Result<SetFiles> named_files(const DataFiles& files, const NamedSet& set) {
   SetFiles named;
   if (set.name.empty()) return named;

@@ -1,4 +1,4 @@
-// Which files the data flags of a job stand for. Only names are looked at here; recognize.h looks at contents.
+// Finds the files that the data flags of a job name. Only names are examined here; recognize.h examines contents.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace dtrain::data {
 
-// The flags that name the data. An empty value was not given.
+// The flags that name the data. A flag that was not given is empty.
 struct DataFiles {
   std::string data_dir;
   std::string data_type;             // a name of find_data_type; empty: recognized from the files
-  bool type_given = false;           // the user chose data_type: named files of another form are refused
-  std::string data_train, data_val;  // record files, separated by ';', a directory of them or of class directories, an
-                                     // idx file or CIFAR's own files; relative to data_dir
+  bool type_given = false;           // the user chose data_type: named files of a different form are refused
+  std::string data_train, data_val;  // record files, separated by ';', a directory of record files or class
+                                     // directories, an idx file or CIFAR's own files; relative to data_dir
   std::string data_train_idx, data_val_idx;
 };
 
 // The files of a training or validation set: one of these forms.
 struct SetFiles {
-  std::string records, index;             // as list_record_files takes them; the index of a single file
+  std::string records, index;             // as list_record_files accepts them; `index` is for a single file
   std::string images, labels;             // idx files
-  std::vector<std::string> cifar;         // CIFAR's binary files or batches for Python
+  std::vector<std::string> cifar;         // CIFAR's binary files or pickled batches
   std::string directory;                  // a directory with one subdirectory of images per class,
   std::vector<std::string> classes = {};  // and these directories
 
@@ -33,17 +33,17 @@ struct SetFiles {
 };
 struct Located {
   SetFiles train, validation;
-  std::vector<std::string> left_out = {};  // directories beside class directories that are not used
-  std::vector<std::string> warnings = {};  // about directories whose names speak against how they are used
+  std::vector<std::string> left_out = {};  // unused directories next to class directories
+  std::vector<std::string> warnings = {};  // about directories whose names contradict how they are used
 };
 
 // Finds the files of both sets by their names. Code::kNotFound names the files that are missing, or what the directory
-// holds; kUsage: no data was named, the directory holds two data sets, or the files that the user named are not of a
-// form that the given data type may have.
+// holds; kUsage: no data was named, the directory holds two data sets, or the form of the files that the user named
+// does not suit the given data type.
 Result<Located> locate(const DataFiles& files);
 
-// Code::kUsage if the training data are no record files, and --path-imglist LABEL_LIST is given: it finds labels by the
-// ids of records. Without a list any files will do.
+// Code::kUsage if --path-imglist LABEL_LIST is given and the training data are not record files: the list finds labels
+// by record id. Any files are accepted without a list.
 Result<> check_label_list_fits(const std::string& label_list, const SetFiles& training);
 
 // The record files of a set; empty if it consists of other files. Code::kUsage: an index for several files.

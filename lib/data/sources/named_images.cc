@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kImageBytesMax = uint64_t{1} << 29;  // as in a record
+constexpr uint64_t kImageBytesMax = uint64_t{1} << 29;  // the same limit as for a record
 
 class ImageFiles : public ImageSource {
  public:
@@ -100,7 +100,7 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
   return open_cifar(kind, {name}, 1, log);
 }
 
-// A file that is missing or too large is a broken image. A fault of the disk is not.
+// A file that is missing or too large counts as a broken image; a disk fault does not.
 Result<> read_image_file(const std::string& path, std::string& bytes) {
   const auto file = RetryingFile::open(path, Log::silent());
   if (!file) {
@@ -132,7 +132,7 @@ Result<> read_image(const std::string& path, int channels, ReadScratch& scratch)
 Result<std::shared_ptr<const ImageSource>> open_images(const std::vector<std::string>& names, int channels,
                                                        const Log& log) {
   auto joined = std::make_shared<JoinedImages>(channels);
-  std::vector<std::string> files;  // image files that follow each other
+  std::vector<std::string> files;  // successive image files
   const auto add_files = [&] {
     if (!files.empty()) joined->add(std::make_shared<ImageFiles>(std::exchange(files, {}), channels));
   };

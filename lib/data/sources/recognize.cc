@@ -23,12 +23,12 @@ const std::vector<DataType>& data_types() {
   return kTypes;
 }
 
-// Whether the images are so small that networks take them as a whole.
+// True if the images are so small that networks use them without cropping.
 bool is_whole(const Survey& survey) {
   return survey.image && std::ranges::max(*survey.image) <= kWholeImageMax;
 }
 
-// A data set without a name of its own.
+// A data set without a known name.
 Recognized unnamed(const std::string& form, const std::string& where, const Survey& survey) {
   DataType type{form, survey.classes().value_or(0), is_whole(survey) ? *survey.image : Shape()};
   return {std::move(type), fmt::format("{} has {}", where, survey.text()), survey.channels()};

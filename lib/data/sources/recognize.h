@@ -13,11 +13,11 @@
 
 namespace dtrain::data {
 
-// What the name of a data set alone tells.
+// What is known from the name of a data set alone.
 struct DataType {
   std::string name;
-  int64_t classes;  // 0: the data set's own
-  Shape image;      // [c, h, w]; empty: the data set's own
+  int64_t classes;  // 0: decided by the data set
+  Shape image;      // [c, h, w]; empty: decided by the data set
 };
 // mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, directory. nullopt for other
 // names.
@@ -27,21 +27,21 @@ std::string data_type_names();
 
 struct Recognized {
   DataType type;
-  std::string seen;  // where and what, for messages: "data/train.rec has 10 labels from 0 to 9 and images of 48 x 48"
-  int64_t channels = 0;  // of a set without a name of its own: 1 if all images are gray, 3 if some are not; 0: unknown
+  std::string seen;      // a description for messages: "data/train.rec has 10 labels from 0 to 9 and images of 48 x 48"
+  int64_t channels = 0;  // of a set without a known name: 1 if all images are gray, 3 if some are not; 0: unknown
 };
-// Looks into the files that `files` names. An idx set is mnist if it has its 60000 and 10000 images of 28 x 28.
-// Records are cifar10 or cifar100 if their images have 32 x 32 pixels and all 10 or 100 labels are there, and
-// imagenet if they are in train.rec and val.rec and have 1000 labels. All other sets have the name of their form. Their
-// classes are known if the labels in the training set are 0, 1, ... without a gap, and the shape of their images if all
-// images are equally large and at most kWholeImageMax pixels high and wide.
+// Examines the files that `files` names. An idx set is mnist if it has 60000 and 10000 images of 28 x 28. Records are
+// cifar10 or cifar100 if their images have 32 x 32 pixels and all 10 or 100 labels occur, and imagenet if they are in
+// train.rec and val.rec and have 1000 labels. All other sets are named after their form. Their classes are known if the
+// labels in the training set are 0, 1, ... without a gap, and the shape of their images if all images have the same
+// size and are at most kWholeImageMax pixels high and wide.
 //
-// Code::kNotFound: there is no data set; kUsage: there are several; kData: a file is broken or of another kind.
-// The images of idx files do not need their file of labels if `needs_labels` is false.
+// Code::kNotFound: there is no data set; kUsage: there are several; kData: a file is broken or of another kind. If
+// `needs_labels` is false, idx images do not need their file of labels.
 Result<Recognized> recognize(const DataFiles& files, bool needs_labels = true);
 constexpr int64_t kWholeImageMax = 128;
 
-// Which of CIFAR's data sets its binary files belong to. Code::kData: to neither.
+// The CIFAR data set that these binary files belong to. Code::kData: they belong to neither.
 Result<Cifar> recognize_cifar(const std::vector<std::string>& paths);
 
 }  // namespace dtrain::data

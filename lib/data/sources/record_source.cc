@@ -45,7 +45,7 @@ class RecordSource : public ImageSource {
     return place.end - place.offset;
   }
 
-  // In the order of the files, and as one piece where records follow each other.
+  // Announces the records in file order, and adjacent records as one piece.
   void will_read(std::span<const int64_t> images) const override {
     std::vector<Place> places;
     places.reserve(images.size());
@@ -88,7 +88,7 @@ class RecordSource : public ImageSource {
     return scratch.open(record.image, channels_);
   }
 
-  // A list that lacks a record is the wrong list, not a broken record.
+  // If the list lacks a record, the list is wrong; the record does not count as broken.
   [[nodiscard]] Result<> take_from_list(uint64_t id, std::span<float> labels) const {
     const std::span<const float> found = list_->find(id);
     if (found.empty()) {
@@ -103,7 +103,7 @@ class RecordSource : public ImageSource {
   size_t label_width_;
   std::shared_ptr<const LabelList> list_;
   std::vector<RecordFile> files_;
-  std::vector<int64_t> end_;  // by file: the number of records up to its end
+  std::vector<int64_t> end_;  // indexed by file: the number of records up to its end
   std::vector<Place> places_;
 };
 
@@ -129,8 +129,8 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
 
 namespace {
 
-// Directories, pipes and the like. A link that leads nowhere is none of them: opening it is to be an error, because its
-// records would be missing.
+// True for directories, pipes and the like. False for a dangling link: opening it must be an error, because its records
+// would be missing.
 bool is_other_than_file(const std::filesystem::directory_entry& entry) {
   std::error_code unknown;
   const std::filesystem::file_status status = entry.status(unknown);

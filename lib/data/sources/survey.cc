@@ -18,9 +18,9 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
-constexpr int64_t kPlaces = 1024;                     // of a larger file
-constexpr int64_t kImagesPerFile = 64;                // that are decoded for their size
-constexpr int64_t kClasses = 8, kImagesPerClass = 8;  // of class directories, likewise
+constexpr int64_t kPlaces = 1024;                     // places that are read in a larger file
+constexpr int64_t kImagesPerFile = 64;                // images that are decoded to get their size
+constexpr int64_t kClasses = 8, kImagesPerClass = 8;  // the same for class directories
 
 // `count` numbers spread evenly over [0, n).
 std::vector<int64_t> spread(int64_t n, int64_t count) {

@@ -27,7 +27,7 @@ size_t hosts_of_lsf(const Environment& environment) {
   return hosts.size();
 }
 
-// How many processes mpirun or srun has started together with this one.
+// The number of processes that mpirun or srun has started, including this one.
 int64_t count_siblings(const Environment& environment) {
   int64_t most = 1;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {

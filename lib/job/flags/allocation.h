@@ -19,8 +19,8 @@ struct Allocation {
 // The allocation of several hosts in which this process runs, if there is one.
 std::optional<Allocation> allocation_of(const Environment& environment);
 
-// A launcher for which nothing says where to start the processes takes the allocation in which it runs; returns a note
-// on that for the user, or "". Code::kUsage: this is one of several processes that mpirun or srun started, each of
+// If the flags do not say where to start the processes, uses the allocation in which this process runs. Returns a note
+// about that for the user, or "". Code::kUsage: this is one of several processes that mpirun or srun started, each of
 // which would start the whole job.
 Result<std::string> take_allocation(const Environment& environment, Flags& flags);
 

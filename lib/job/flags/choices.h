@@ -28,7 +28,7 @@ struct Resize {
 };
 
 enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
-// How lbsgd comes to the rate for its large batch; kLars: a rate for each array.
+// How lbsgd reaches the learning rate for its large batch; kLars: a rate for each array.
 enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
 
 }  // namespace dtrain::job

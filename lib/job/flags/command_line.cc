@@ -21,7 +21,7 @@ struct KnownFlag {
   size_t flag;
   bool boolean;
 };
-using KnownFlags = std::map<std::string, KnownFlag, std::less<>>;  // by spelling
+using KnownFlags = std::map<std::string, KnownFlag, std::less<>>;  // indexed by spelling
 
 // CLI11 takes the last word of its list first.
 WordList reversed(WordList words) {
@@ -38,15 +38,16 @@ bool is_flag(const KnownFlags& known, const std::string& word) {
   return word.starts_with("--") || known.contains(word) || (is_short(word) && known.contains(word.substr(0, 2)));
 }
 
-// "True" as "1". A word that means no boolean stays as it is, to be refused.
+// Returns "1" for "True", for example. A word that does not mean a boolean is returned unchanged, to be refused later.
 std::string plain_boolean(const std::string& word) {
   const std::optional<bool> meant = boolean_of(word);
   return meant ? format_value(*meant) : word;
 }
 
-// Settles what CLI11 would read otherwise than people expect, so that after each known flag comes its value as a word
-// of its own. CLI11 takes any word as the value of a flag, also another flag; the next word as the value of "--lr=";
-// "=2" as that of "-n=2"; and "etwork" as that of "-network". "--list True" is not a boolean and a positional.
+// Rewrites the arguments so that each known flag is followed by its value as a separate word, because CLI11 would read
+// some forms differently from what people expect. CLI11 takes any word as the value of a flag, even another flag; it
+// takes the next word as the value of "--lr="; "=2" as that of "-n=2"; and "etwork" as that of "-network". It would
+// read "--list True" as a boolean and a positional.
 Result<WordList> settled(const KnownFlags& known, const WordList& arguments) {
   WordList words;
   for (auto word = arguments.begin(); word != arguments.end(); word++) {
@@ -105,7 +106,7 @@ std::string lines_of(const std::string& names, const std::string& help, HelpLayo
   return text + "\n";
 }
 
-// CLI11's own lines are not broken at the width of a terminal.
+// CLI11's own layout does not wrap lines at the width of a terminal.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(HelpLayout layout) : layout_(layout) {}
@@ -171,7 +172,7 @@ Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const
 }
 
 size_t count_command_words(const std::vector<WordList>& commands, const WordList& arguments) {
-  // The value of a flag may be called like a sub-command. Version 2.4 of CLI11 reads "data.get" as "data get".
+  // The value of a flag may equal the name of a sub-command. Version 2.4 of CLI11 reads "data.get" as "data get".
   WordList leading;
   for (const std::string& word : arguments) {
     if (leading.size() == 2 || word.starts_with('-') || word.find('.') != std::string::npos) break;
@@ -180,7 +181,7 @@ size_t count_command_words(const std::vector<WordList>& commands, const WordList
   if (leading.empty()) return 0;
   CLI::App app;
   app.set_help_flag();
-  app.prefix_command();  // what follows a word that is no sub-command is not read
+  app.prefix_command();  // words after the first one that is not a sub-command are not read
   app.require_subcommand(0, 1);
   std::map<std::string, CLI::App*> parents;
   for (const WordList& command : commands) {

@@ -31,15 +31,14 @@ struct CommandLine {
 // Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". Text after "=" is the value,
 // even if it is empty. The word after a boolean flag is its value only if it means a boolean (boolean_of); the value is
 // then "1" or "0". "-network" is not read as "-n etwork": it is probably "--network" with a dash missing. The words
-// after
-// "--" are extras, and so is "--" itself.
+// after "--" are extras, and so is "--" itself.
 //
 // Code::kUsage: the value of a flag is missing, because the flag is the last argument or another flag follows it; or a
 // dash is missing.
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments);
 
-// How many of the first arguments name a sub-command. Of {"bench", "kv", "--json"} these are 2 if {"bench", "kv"} is
-// among `commands`; only 1 if "bench" is followed by no word that completes the name of a sub-command.
+// The number of leading arguments that name a sub-command. For {"bench", "kv", "--json"} it is 2 if {"bench", "kv"} is
+// among `commands`, but 1 if "bench" is not followed by a word that completes the name of a sub-command.
 size_t count_command_words(const std::vector<std::vector<std::string>>& commands,
                            const std::vector<std::string>& arguments);
 

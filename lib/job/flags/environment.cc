@@ -9,7 +9,7 @@ namespace dtrain::job {
 
 namespace {
 
-// Settings from variables whose value is not in the flag's own form: the flag's name and its setting.
+// Settings from variables whose values need conversion: the flag's name and its setting.
 std::vector<std::pair<std::string, Setting>> derived(const Environment& environment) {
   std::vector<std::pair<std::string, Setting>> settings;
   const auto host = environment("DMLC_PS_ROOT_URI"), port = environment("DMLC_PS_ROOT_PORT");
@@ -54,7 +54,7 @@ void note_role(const Flags& flags, const Environment& environment, std::vector<s
   }
 }
 
-// The variables "NAME=value" that set flags, of which no stronger source gives the value.
+// The variables, as "NAME=value", that determine the value of a flag because no stronger source sets it.
 std::vector<std::string> variables_in_use(const Flags& flags, const Environment& environment) {
   std::vector<std::string> used;
   for (const Setting& setting : environment_settings(training_flags(), environment)) {

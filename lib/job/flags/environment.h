@@ -15,8 +15,8 @@ namespace dtrain::job {
 // The flags that the environment sets.
 std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment);
 
-// Adds to an error about the flags which environment variables set some of them: a variable that is left from another
-// job changes what a command does, and the user does not see it in the command.
+// Appends to an error about the flags which of them were set by environment variables. A variable left over from
+// another job changes what a command does, and the user does not see it in the command.
 Error with_variables(Error error, const Flags& flags, const Environment& environment);
 
 // The rank that a tracker has given to this worker or server: DMLC_WORKER_ID or DMLC_SERVER_ID. The local tracker sets
@@ -26,8 +26,8 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
 // DTRAIN_HOST_ROLES: the number of servers and workers that share this host, set by a launcher. 0 if it is not set.
 Result<int64_t> environment_host_roles(const Environment& environment);
 
-// A sentence for each variable that is set but has no effect in this version of dtrain, and for those that make
-// something else of this command than its flags say. Variables outlive the job for which they were set.
+// One sentence for each variable that is set but has no effect in this version of dtrain, and for each that changes the
+// meaning of this command. Variables may outlive the job for which they were set.
 std::vector<std::string> environment_notes(const Flags& flags, const Environment& environment);
 
 }  // namespace dtrain::job

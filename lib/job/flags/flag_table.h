@@ -126,7 +126,7 @@ Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<
 // Whether a value with this placeholder in --help is a path: a file, a directory, a prefix of files, or a model, which
 // is one of these.
 bool is_path(std::string_view placeholder);
-// "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that stands for no path; may be
+// "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that means "no path"; may be
 // empty.
 Error empty_path(std::string_view spelling, std::string_view placeholder, std::string_view none);
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"

@@ -136,7 +136,7 @@ Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
   return {};
 }
 
-// The word may be training data that a user gave without a flag, or a script that a launcher of MXNet would have run.
+// Explains a positional argument: it may be training data given without a flag, or a script for an MXNet launcher.
 Error no_positionals(const std::string& first) {
   std::error_code none;
   const bool is_script = first.ends_with(".py") || first.ends_with(".sh");

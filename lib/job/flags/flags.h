@@ -33,23 +33,23 @@ struct SchemeFlags {
   int64_t reduce_threads = 4;
   bool deterministic = false;
   int64_t staleness = 0;                      // SSP's bound, in steps
-  std::chrono::milliseconds ssp_warn{30000};  // longer waits for slower workers are logged
+  std::chrono::milliseconds ssp_warn{30000};  // waits for slower workers that take longer than this are logged
   Ungrouped ungrouped = Ungrouped::kError;
   GspWeight gsp_weight = {};
   std::optional<int64_t> group_staleness = {};  // GSP's bound between groups, in rounds; nullopt: no bound
-  int64_t regroup_every = 0;                    // GSP regroups workers of similar speed every so many epochs; 0: never
+  int64_t regroup_every = 0;                    // GSP regroups workers of similar speed every N epochs; 0: never
   int64_t backup = 0;                           // number of workers that a round of BSP does not wait for
   bool data_allocator = false;                  // shares come from LaunchFlags::data_sharding_file
   bool allow_gaps = false;                      // the shares may leave records out
-  int64_t resplit_every = 0;                    // shares rotate between ranks every so many epochs; 0: never
+  int64_t resplit_every = 0;                    // shares rotate between ranks every N epochs; 0: never
 };
 
 struct NetworkFlags {
   std::string network = "resnet";    // or LABEL:HASH of a symbol file (resolve/network_file.h)
   std::string file;                  // the path of that file; not part of the JobSpec
   int64_t num_layers = 0;            // 0: given by the network's name or family
-  int64_t num_classes = 0;           // 0: that of the data set
-  std::vector<int64_t> image_shape;  // [c, h, w]; empty: that of the data set
+  int64_t num_classes = 0;           // 0: taken from the data set
+  std::vector<int64_t> image_shape;  // [c, h, w]; empty: taken from the data set
   double bn_momentum = 0.9;
   int64_t widen_factor = 1;
   int64_t num_group = 32;
@@ -68,9 +68,9 @@ struct AugmentFlags {
   int64_t num_examples = 0;  // 0: all records in the files
   bool shuffle = true;
   int64_t shuffle_chunk = 0;     // MiB of consecutive records that are shuffled together; 0: the whole share
-  std::vector<double> rgb_mean;  // per channel; empty: that of the data set
+  std::vector<double> rgb_mean;  // per channel; empty: taken from the data set
   std::vector<double> rgb_std;   // per channel; empty: 1
-  std::optional<double> scale;   // nullopt: that of the data set
+  std::optional<double> scale;   // nullopt: taken from the data set
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
@@ -89,7 +89,7 @@ struct AugmentFlags {
   int64_t max_random_h = 0, max_random_s = 0, max_random_l = 0;
   double brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
   double max_random_contrast = 0, max_random_illumination = 0;
-  // Bundles of the above. resolve() expands them into the members above.
+  // Flags that set several others. resolve() expands them into the members above.
   int64_t aug_level = 0;  // 0: off
   bool imagenet_augmentation = false;
   bool benchmark = false;   // synthetic data
@@ -110,8 +110,8 @@ struct OptimizerFlags {
   double lr_factor_epoch = 0;  // 0: none
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
-  int64_t macrobatch_size = 0;  // samples, whose gradients lbsgd adds up; 0: of one update
-  double warmup_epochs = 5;     // of lbsgd
+  int64_t macrobatch_size = 0;  // effective batch size of lbsgd, in samples; 0: that of one update
+  double warmup_epochs = 5;     // length of lbsgd's warm-up
   WarmupStrategy warmup_strategy = WarmupStrategy::kLinear;
   OnNan on_nan = OnNan::kFail;
 };
@@ -133,13 +133,13 @@ struct JobFlags {
   std::vector<std::string> loss;              // "ce", "nll"
   std::optional<uint64_t> seed;               // nullopt: drawn by the scheduler
   int64_t eval_batches_interval = 0;          // steps of an epoch after which all workers validate; 0: only at its end
-  std::optional<int64_t> time_batches_after;  // time the batches after so many; nullopt: off
+  std::optional<int64_t> time_batches_after;  // time the batches after the first N; nullopt: off
 };
 
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.
 struct LaunchFlags {
   std::string launcher = "local";  // once resolved, "ssh" if there is a host file and the flag was not given
-  // SGE's parallel environment; the URL of YARN's resource manager; of print: "slurm,sge". Empty: none was given.
+  // SGE's parallel environment, YARN's resource manager URL, or print's systems ("slurm,sge"). Empty: none was given.
   std::string launcher_argument;
   // Whether servers and workers run on other hosts than the launcher.
   [[nodiscard]] bool on_other_hosts() const { return launcher != "local"; }
@@ -161,7 +161,7 @@ struct LaunchFlags {
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;                                                  // file to write; empty: none
-  int64_t trace_steps = 0;   // steps of which every process writes a timeline; 0: none
+  int64_t trace_steps = 0;   // number of steps for which every process writes a timeline; 0: none
   std::string metrics_addr;  // HOST:PORT; empty: not served
   std::string config, preset;
   std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
@@ -173,21 +173,22 @@ struct LaunchFlags {
   std::string cache_dir;   // caches facts about this host's devices; empty: no cache
   int64_t verbose = 0;
   int64_t threads = 0;        // compute threads of this process; 0: its share of the host's cores
-  bool has_launcher = false;  // kLauncherVariable (scheduler_lines.h): what the scheduler prints is read by a launcher
+  bool has_launcher = false;  // kLauncherVariable (scheduler_lines.h) is set: a launcher reads what the scheduler
+                              // prints
   int64_t host_roles = 0;     // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
   std::chrono::milliseconds stop_timeout{
-      0};  // of a launcher, from TERM to KILL; 0: as the job's steps and checkpoints need
+      0};  // grace period of a launcher between TERM and KILL; 0: derived from the job's steps and checkpoints
 };
 
-// What a batch system, YARN or Kubernetes is asked for. Empty and 0: the system's own default.
+// What to ask a batch system, YARN or Kubernetes for. Empty and 0: the system's own default.
 struct BatchFlags {
   std::string queue, job_name;
   int64_t nodes = 0;                             // 0: as many as there are workers or servers, whichever is more
-  std::chrono::milliseconds time_limit{0};       // of the whole job
-  int64_t worker_cores = 0, server_cores = 0;    // of each process
-  int64_t worker_memory = 0, server_memory = 0;  // bytes, of each process
+  std::chrono::milliseconds time_limit{0};       // time limit of the whole job
+  int64_t worker_cores = 0, server_cores = 0;    // cores for each process
+  int64_t worker_memory = 0, server_memory = 0;  // bytes for each process
   std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
-  std::string image;                             // of containers
+  std::string image;                             // container image
   std::string volume;                            // Kubernetes: "CLAIM:PATH"
 };
 
@@ -213,9 +214,9 @@ struct DeviceFlags {
 // Data flags that may differ between processes.
 struct DataFlags {
   std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
-  std::string path_imglist;                                                  // labels by record id; empty: the records'
-  int64_t data_threads = 0;                                                  // 0: a share of LaunchFlags::threads
-  bool data_threads_auto = false;                                            // found while the run trains
+  std::string path_imglist;        // file of labels by record id; empty: the records' own
+  int64_t data_threads = 0;        // 0: a share of LaunchFlags::threads
+  bool data_threads_auto = false;  // the number is chosen while the run trains
   int64_t prefetch_buffer = 4;
   std::string mean_img;  // empty: none
   int64_t max_bad_records = 100;
@@ -284,10 +285,10 @@ std::string help_text();
 // The flags that differ from their defaults, as "name=value, name=value", for the log line "start with arguments ...".
 std::string describe(const Flags& flags);
 
-// The store that the job uses.
-// How many updates lbsgd adds up: the fewest with at least --macrobatch-size samples.
+// The number of updates that lbsgd accumulates: the smallest that covers --macrobatch-size samples.
 int64_t accumulated_updates(const JobFlags& flags);
-// Whether the optimizer needs the norms of whole arrays, so that servers, which hold slices, cannot update by it.
+// True if the optimizer needs the norms of whole arrays. Servers hold only slices, so they cannot run such an
+// optimizer.
 bool uses_norms(const OptimizerFlags& flags);
 Store store_of(const JobFlags& flags);
 

@@ -14,7 +14,7 @@ namespace dtrain::job {
 namespace {
 
 constexpr double kBelowOne = 0.9999999;
-// A rule divides by a root plus its epsilon, which must not be 0.
+// Optimizers divide by a root plus epsilon, which must not be 0.
 constexpr double kEpsilonMin = 1e-30, kEpsilonMax = 1;
 constexpr double kParameterMax = 1e6;
 

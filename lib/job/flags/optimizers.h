@@ -18,16 +18,16 @@ struct OptimizerParameter {
 struct OptimizerKind {
   std::string name;
   bool takes_momentum = false;
-  std::optional<double> learning_rate = {};  // the default of --lr; nullopt: that of the network's script
+  std::optional<double> learning_rate = {};  // the default of --lr; nullopt: the one in the network's script
   std::vector<OptimizerParameter> parameters = {};
-  bool uses_norms = false;  // of whole arrays, whatever other flags say
+  bool uses_norms = false;  // it needs the norms of whole arrays, regardless of other flags
 };
 const std::vector<OptimizerKind>& optimizer_kinds();
 std::vector<std::string> optimizer_kind_names();
 
 // The text before the parentheses.
 std::string_view optimizer_name(std::string_view text);
-// The kind of a text that check_optimizer_text accepts.
+// The optimizer that `text` names. `text` must be valid for check_optimizer_text.
 const OptimizerKind& optimizer_kind(std::string_view text);
 // Code::kUsage for an unknown name or parameter, and for a value that is no number or out of range.
 Result<> check_optimizer_text(std::string_view text);

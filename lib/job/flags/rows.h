@@ -42,7 +42,7 @@ Binding<Flags> word_of(Part Flags::*part, std::vector<std::string> Part::*member
               }};
 }
 
-// One edge stands for square images in color: "224" for "3,224,224".
+// A single edge means square color images: "224" is short for "3,224,224".
 template <class Options>
 Binding<Options> image_shape(Binding<Options> binding) {
   binding.set = [plain = binding.set](Options& options, std::string_view text) {

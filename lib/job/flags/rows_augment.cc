@@ -1,4 +1,4 @@
-// The flags of augmentation: what is done to an image before it becomes an array of numbers.
+// The flags of augmentation: what is done to an image before it becomes an array of floats.
 #include "job/flags/flags.h"
 #include "job/flags/rows.h"
 

@@ -1,4 +1,4 @@
-// The flags by which a job asks a batch system, YARN or Kubernetes for hosts.
+// The flags with which a job asks a batch system, YARN or Kubernetes for hosts.
 #include "job/flags/flags.h"
 #include "job/flags/rows.h"
 
@@ -66,7 +66,7 @@ std::vector<Row> request_rows() {
   };
 }
 
-// What only some of the systems have.
+// Flags that only some of the systems support.
 std::vector<Row> system_rows() {
   return {
       {.name = "submit-option",

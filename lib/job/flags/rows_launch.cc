@@ -11,7 +11,7 @@ namespace dtrain::job {
 
 namespace {
 
-// An address of IPv6 may have brackets, as it needs them before a port.
+// An IPv6 address may be given in brackets, because it needs them when a port follows.
 Binding<Flags> address(Binding<Flags> binding) {
   binding.set = [plain = binding.set](Flags& flags, std::string_view text) {
     const bool has_brackets = text.size() > 2 && text.front() == '[' && text.back() == ']';

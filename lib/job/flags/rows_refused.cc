@@ -1,6 +1,6 @@
-// Flags that are refused by name: those of the programs that dtrain replaces which have no meaning here, and those of
-// later versions. Where a flag has a value that asks for nothing, usually its default, it is accepted at that value,
-// because scripts made for MXNet pass such flags.
+// Flags that are refused by name: flags of the programs that dtrain replaces that have no meaning here, and flags of
+// later versions. If a flag has a value that asks for nothing, usually its default, that value is accepted, because
+// scripts made for MXNet pass such flags.
 #include "job/flags/rows.h"
 
 #include "job/flags/flags.h"

@@ -1,5 +1,5 @@
 // The key-value stores, by their --kv-store names (docs/schemes.md, "Stores"). The name is parsed once, into a Store;
-// no lower room looks at the name.
+// lower-level libraries never see the name.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@ namespace {
 // The limit exists because toml++ recurses on nested values, and on keys such as a.b.c. Flags need no more than a list.
 constexpr size_t kDepthMax = 16;
 
-// Walks over a TOML text and counts open brackets outside of strings and comments. toml++ reports text that is not
-// TOML.
+// Walks over a TOML text and counts open brackets outside of strings and comments. It does not check the syntax; toml++
+// does.
 class Nesting {
  public:
   explicit Nesting(std::string_view text) : text_(text) {}

@@ -1,4 +1,4 @@
-// TOML files of flags (--config, presets). Each key is the name of a flag, and its value that of the flag.
+// TOML files of flags (--config, presets). Each key is the name of a flag; its value is the flag's value.
 #pragma once
 
 #include <string>

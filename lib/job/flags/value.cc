@@ -120,7 +120,7 @@ Result<> parse_value(std::string_view text, std::chrono::milliseconds& value) {
   return {};
 }
 
-// Reads a rule, and after a colon the parameter of power (at least 0) and floor (from 0 to 1).
+// Parses the name of a rule, followed by a colon and a parameter for power (at least 0) and floor (from 0 to 1).
 Result<> parse_value(std::string_view text, GspWeight& value) {
   using Rule = GspWeight::Rule;
   const size_t colon = std::min(text.find(':'), text.size());

@@ -1,4 +1,4 @@
-// Converts flag values to and from text. parse_value reads what format_value writes back as the same value.
+// Converts flag values to and from text. parse_value() recovers exactly the value that format_value() wrote.
 //
 // Values are integers, floating-point numbers, booleans (boolean_of), texts, lists separated by commas, times ("500
 // ms", "2s", "5m", "1h"; seconds if there is no unit), and enumerations by name. An error says what is wrong with the
@@ -168,7 +168,7 @@ inline std::optional<NumberRange> range_of(const std::chrono::milliseconds& valu
 inline std::optional<NumberRange> range_of(const Resize& value) {
   return value.edge == Resize::kFit ? std::nullopt : range_of(value.edge);
 }
-// All other types hold no numbers, or like uint64_t (seeds) are not limited to a range.
+// All other types either hold no numbers or, like uint64_t (seeds), have no range.
 template <class T>
 std::optional<NumberRange> range_of(const T&) {
   return std::nullopt;

@@ -1,5 +1,5 @@
-// What a worker's step loop needs from the rest of the job: it agrees with the other workers and learns when the job is
-// over.
+// What a worker's step loop needs from the rest of the job: agreement with the other workers, and news of the job's
+// end.
 #pragma once
 
 #include <cstdint>
@@ -40,15 +40,15 @@ class Coordinator {
   virtual void report(const WorkerProgress& progress) = 0;
 
  private:
-  // As all_gather, but the answers may be of other types than `own`, or of another number than workers().
+  // Like all_gather, but the answers may differ in type from `own`, and their number from workers().
   virtual Result<std::vector<Contribution>> gather(const std::string& name, Contribution own,
                                                    std::span<const uint32_t> stop_set_of) = 0;
 };
 
 // Limits of barriers between processes. Encoded messages are hardly larger than their strings and numbers.
 inline constexpr size_t kSumNumbersMax = 4096;
-inline constexpr size_t kContributionBytesMax = 4 << 20;  // of one worker
-inline constexpr size_t kGatherBytesMax = 32 << 20;       // of all workers together
+inline constexpr size_t kContributionBytesMax = 4 << 20;  // limit for one worker
+inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for all workers together
 
 template <class Message>
 Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Message own,

@@ -1,4 +1,4 @@
-// The stages of reading an image, of which one may limit how fast a worker trains. The numbers are part of the
+// The stages of reading an image. One of them may limit how fast a worker trains. The numeric values are part of the
 // protocol.
 #pragma once
 
@@ -22,7 +22,7 @@ inline constexpr std::array<DataStageName, 6> kDataStageNames = {{{"none", "read
 constexpr const DataStageName& name_of(DataStage stage) {
   return kDataStageNames[static_cast<size_t>(stage)];
 }
-// A number that another process sent, possibly one of a newer version.
+// Converts a number that another process sent; a newer version may send unknown numbers.
 constexpr DataStage data_stage(double number) {
   return number >= 0 && number < static_cast<double>(kDataStageNames.size()) ? static_cast<DataStage>(number)
                                                                              : DataStage::kNone;

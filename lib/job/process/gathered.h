@@ -1,4 +1,4 @@
-// What the workers of a job tell each other in an all-gather (Coordinator::all_gather): one struct for each purpose.
+// What the workers of a job send each other in an all-gather (Coordinator::all_gather): one struct for each purpose.
 // proto/scheduler.proto, `Contribution`, has the same messages.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace dtrain::job {
 
-// Some of a byte string that worker 0 sends to all; see role/worker/meeting.h. The others send an empty one.
+// A piece of a byte string that worker 0 sends to all; see role/worker/meeting.h. The others send an empty one.
 struct Chunk {
-  uint64_t size = 0;  // of the whole string
+  uint64_t size = 0;  // size of the whole string
   std::string bytes;
 };
 
@@ -20,7 +20,7 @@ struct Chunk {
 struct FileCount {
   uint64_t files = 0;
 };
-// Worker 0's; ignored from others.
+// Sent by worker 0; ignored from the others.
 struct IndexProgress {
   bool is_done = false;
   uint64_t offset = 0;  // bytes read of the record file
@@ -31,38 +31,38 @@ struct IndexProgress {
 struct DeviceCount {
   uint64_t devices = 0;
 };
-// How the others reach this worker. Written and checked by the collective that connects them (comm::Exchange).
+// How the other workers reach this one. Written and checked by the collective that connects them (comm::Exchange).
 struct Address {
   std::string bytes;
 };
 
 // ---- Training.
 
-// What a checkpoint holds of each worker.
+// The part of a checkpoint that belongs to each worker.
 struct WorkerState {
   uint64_t steps = 0;  // since the start of the run
   double loss_scale = 0;
-  int64_t good_steps = 0;           // in a row, of a dynamic loss scale
-  std::vector<double> metric_sums;  // of the current epoch
+  int64_t good_steps = 0;           // successive steps without overflow, for a dynamic loss scale
+  std::vector<double> metric_sums;  // sums over the current epoch
 };
-// Where training starts. Worker 0's; the others send an empty one.
+// Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
   int64_t epoch = 0, step = 0;
   uint64_t samples = 0, updates = 0;
-  double rate_factor = 1;  // of the schedule's learning rate
+  double rate_factor = 1;  // factor on the schedule's learning rate
   bool saves_within_epochs = false;
-  std::vector<WorkerState> workers;  // by rank; empty: none has made a step
+  std::vector<WorkerState> workers;  // indexed by rank; empty: no worker has made a step
 };
 // A worker has reached the end of an epoch, or was asked to stop.
 struct EpochEnd {
-  uint64_t steps = 0;  // of this worker since the start of the run
+  uint64_t steps = 0;  // steps of this worker since the start of the run
   bool stopping = false;
 };
-// For a checkpoint. The decision about checkpoints within an epoch is worker 0's, and ignored from others.
+// For a checkpoint. Only worker 0 decides about checkpoints within an epoch; the decisions of others are ignored.
 struct CheckpointState {
   WorkerState worker;
   bool is_due = false;
-  uint64_t next_meeting = 0;  // in steps of each worker
+  uint64_t next_meeting = 0;  // counted in steps of each worker
 };
 struct Speed {
   double samples_per_s = 0;

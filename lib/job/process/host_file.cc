@@ -24,7 +24,7 @@ bool is_name(std::string_view text) {
 }
 
 bool is_v6(std::string_view text) {
-  constexpr std::string_view kPlain = "0123456789abcdefABCDEF:.%";  // "%" and the name of an interface may follow
+  constexpr std::string_view kPlain = "0123456789abcdefABCDEF:.%";  // "%" and an interface name may follow the address
   const std::string_view address = text.substr(0, text.find('%'));
   return address.find(':') != std::string_view::npos && address.find_first_not_of(kPlain) == std::string_view::npos &&
          (address.size() == text.size() || is_name(text.substr(address.size() + 1)));
@@ -68,7 +68,7 @@ Result<> parse_host(std::string_view text, HostLine& line) {
   if (rest.empty()) return {};
   if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", printable(rest));
   DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
-  // Horovod's hosts have a number of processes here.
+  // In Horovod's host files, the number after the colon is a number of processes.
   constexpr int64_t kUsualSshPort = 22;
   if (line.ssh_port >= kUsualSshPort) return {};
   return fail(
@@ -165,7 +165,7 @@ class Places {
 
   const HostFile& file_;
   HostOrder order_;
-  std::vector<int64_t> used_;  // by line
+  std::vector<int64_t> used_;  // indexed by line
   size_t begin_ = 0;           // the line to try first
   std::deque<size_t> turns_;   // the lines for the role, the next one first; full lines leave when their turn comes
 };
@@ -191,7 +191,7 @@ HostKey host_of(const HostLine& line) {
 }
 
 struct Shared {
-  std::vector<int64_t> gpus;    // of all lines of the host, each once
+  std::vector<int64_t> gpus;    // the GPUs of all lines of the host, without repetitions
   std::vector<size_t> workers;  // ranks
 };
 

@@ -57,7 +57,7 @@ struct ProcessSlot {
   SshAddress ssh = {};
 };
 struct HostAssignment {
-  std::vector<ProcessSlot> servers = {}, workers = {};  // by rank
+  std::vector<ProcessSlot> servers = {}, workers = {};  // indexed by rank
 };
 
 struct AssignmentOptions {

@@ -1,10 +1,10 @@
-// --inject: faults and slowdowns for tests, parsed. The transport carries out drop, dup and delay; the step loop
-// step-ms and kill; the indexing of record files index-ms.
+// Parses --inject: faults and slowdowns for tests. The transport carries out drop, dup and delay; the step loop carries
+// out step-ms and kill; the indexing of record files carries out index-ms.
 //
 //   drop=P  dup=P  delay=A..Bms  step-ms=MS  index-ms=MS, each with an optional @ROLE:RANK; seed=N;
 //   kill=ROLE:RANK@step:N
 //
-// Rules are separated by commas. In the process that it names, a rule with @ROLE:RANK replaces the rule without.
+// Rules are separated by commas. A rule with @ROLE:RANK overrides, in the process that it names, the rule without.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct InjectDelay {
 // The faults of one process.
 struct Faults {
   double drop = 0, dup = 0;              // probability for each message that it sends, 0 to 1
-  InjectDelay delay = {};                // of each message that it sends
+  InjectDelay delay = {};                // delay of each message that it sends
   double step_ms = 0;                    // workers only: every step takes at least this long
   double index_ms = 0;                   // workers only: indexing a record file takes at least this long
   std::optional<uint64_t> kill_at = {};  // the process kills itself with SIGKILL at this step
@@ -43,7 +43,7 @@ struct Inject {
   std::vector<Rule<double>> drop, dup, step_ms, index_ms;
   std::vector<Rule<InjectDelay>> delay;
   std::vector<Rule<uint64_t>> kill;  // `where` is always set
-  std::optional<uint64_t> seed;      // of all random draws; nullopt: 0
+  std::optional<uint64_t> seed;      // seed of all random draws; nullopt: 0
 
   [[nodiscard]] bool empty() const { return *this == Inject{}; }
   // True if there are rules about messages. They apply only to messages to servers.

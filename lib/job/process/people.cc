@@ -12,7 +12,7 @@
 namespace dtrain::job {
 namespace {
 
-// The lines of MXNet's scripts, and those about how a process was set up, begin so.
+// The lines of MXNet's scripts, and those about how a process was set up, begin with these words.
 constexpr std::array<std::string_view, 11> kForFiles = {
     "Epoch[",
     "Update[",
@@ -71,7 +71,7 @@ std::string epoch_line(const EpochSummary& end) {
     text += fmt::format("  validation {}{}  validation loss {}", accuracy_text(end.validation->accuracy),
                         end.validation->is_best ? " (best)" : "", loss_text(end.validation->loss));
   }
-  constexpr int kRateDigits = 8;  // without an exponent, which some readers of logs do not know
+  constexpr int kRateDigits = 8;  // plain decimals, because some log parsers do not accept an exponent
   return text + fmt::format("  rate {}  {}", decimal_text(end.rate, kRateDigits), time_text(end.seconds));
 }
 

@@ -1,5 +1,5 @@
-// What a person at a terminal sees of a job's log: one line for each epoch, and what is said besides MXNet's lines,
-// which are in the log files.
+// What a person at a terminal sees of a job's log: one line for each epoch, and all messages except those in MXNet's
+// format, which go only to the log files.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace dtrain::job {
 // Whether stderr is for people: it is a terminal, and --log-format does not ask for MXNet's lines.
 bool is_screen_for_people(bool log_format_is_given);
 
-// Whether the text begins with an epoch and then this part: "epoch 3/30  loss ...", "epoch 3/30  step ...".
+// True if the text begins with an epoch followed by this part: "epoch 3/30  loss ...", "epoch 3/30  step ...".
 bool begins_with_epoch(std::string_view text, std::string_view next_part);
 
-// Nullopt if a line with this text, which is no warning or error, is for the log files only.
+// How to show a log line that is neither a warning nor an error. Nullopt if it is for the log files only.
 std::optional<Fit> fit_for_people(std::string_view text);
 
 // An epoch that has ended, as one worker sees it.

@@ -1,5 +1,5 @@
 // How a process reads its environment, and the variables of the processes that a launcher starts: those of --env,
-// --env-server, --env-worker and --env-file, and those that it forwards to other hosts by itself.
+// --env-server, --env-worker and --env-file, and those that the launcher forwards to other hosts automatically.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ Result<Variable> parse_variable(std::string_view text);
 Result<std::vector<std::string>> process_environment(const LaunchFlags& flags, Role role,
                                                      const Environment& environment);
 
-// The variables, of those that are forwarded to other hosts automatically, that are set in this process: "NAME=value".
+// The variables that are set in this process and are forwarded to other hosts automatically: "NAME=value".
 std::vector<std::string> forwarded_environment(const Environment& environment);
 
 }  // namespace dtrain::job

@@ -58,7 +58,7 @@ std::optional<Quality> parse_quality(const std::string& value) {
   return loss && accuracy ? std::optional<Quality>({*loss, *accuracy}) : std::nullopt;
 }
 
-// Nullopt if the word is not as worker_word writes it, such as "workers=2".
+// Nullopt if the word, such as "workers=2", does not have the format of worker_word.
 std::optional<WorkerProgress> parse_worker(const std::string& name, const std::string& value) {
   const std::optional<double> rank = number_of(name.substr(kWorker.size()));
   std::vector<std::optional<double>> parts;
@@ -85,7 +85,7 @@ std::string data_wait_text(double share, DataStage stage) {
                      limits ? fmt::format(" (the limit: {})", name_of(stage).activity) : "");
 }
 
-// Empty where nobody waits.
+// Empty if no worker waits.
 std::string waiting_text(const Progress& progress) {
   constexpr double kShown = 0.005;  // less is 0 %
   if (progress.samples_per_s <= 0 || std::max(progress.wait_data, progress.wait_network) < kShown) return "";

@@ -6,7 +6,7 @@
 namespace dtrain::job {
 namespace {
 
-constexpr double kMemorySeconds = 60;  // of steps: how long the mean time of a step remembers
+constexpr double kMemorySeconds = 60;  // time constant of the mean step time
 
 double seconds_between(TimeLeft::Time begin, TimeLeft::Time end) {
   return std::chrono::duration<double>(end - begin).count();

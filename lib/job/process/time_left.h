@@ -10,13 +10,13 @@ namespace dtrain::job {
 // Steps are those of all workers together.
 struct JobPace {
   int64_t steps = 0;           // made since the run began
-  int64_t steps_of_epoch = 1;  // at least 1
-  int64_t epochs = 0;          // of the whole job
-  double steps_per_s = 0;      // at present, without the time between steps; 0: not known yet
+  int64_t steps_of_epoch = 1;  // steps in an epoch; at least 1
+  int64_t epochs = 0;          // epochs of the whole job
+  double steps_per_s = 0;      // current rate, without the time between steps; 0: not known yet
 };
 
-// Measures two things: what a step takes, as an exponential mean, because the newest report is of half a second; and
-// the time between the steps, for validation and checkpoints, on the average of the epochs that have ended. While no
+// Measures two things: the time of a step, as an exponential mean, because the newest report covers only half a second;
+// and the time between the steps, for validation and checkpoints, averaged over the epochs that have ended. While no
 // step is made the estimate counts down. Not thread-safe.
 class TimeLeft {
  public:
@@ -30,11 +30,11 @@ class TimeLeft {
   [[nodiscard]] double estimate(const JobPace& pace, Time now) const;
 
   Time began_, last_;        // the first and the last report
-  int64_t first_steps_ = 0;  // of the first report
-  int64_t last_steps_ = 0;   // of the last report
+  int64_t first_steps_ = 0;  // steps at the first report
+  int64_t last_steps_ = 0;   // steps at the last report
   double in_steps_s_ = 0;    // time since began_ that was spent in steps
-  double recent_s_ = 0;      // the same, and ...
-  double recent_steps_ = 0;  // ... the steps, both with a weight that fades
+  double recent_s_ = 0;      // time spent in steps, with a weight that fades
+  double recent_steps_ = 0;  // number of steps, with the same weight
   std::optional<double> left_s_;
 };
 

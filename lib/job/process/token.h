@@ -14,11 +14,12 @@ struct LaunchFlags;
 // 32 hexadecimal digits from the system's random number generator.
 std::string make_token();
 
-// The token of this process: that of --token-file on the command line, else DTRAIN_TOKEN, else that of a token-file in
-// --config or --preset, else empty. Code::kNotFound if the file does not exist, kUsage if the token is not usable.
+// The token of this process, from the first of these that is given: --token-file on the command line, DTRAIN_TOKEN,
+// token-file in --config or --preset. Empty if none is. Code::kNotFound if the file does not exist, kUsage if the token
+// is not usable.
 Result<std::string> token_of(const LaunchFlags& flags);
 
-// That others on this host can read the file, as text for a note; empty if they cannot, or no file is named.
+// A note that other users of this host can read the file; empty if they cannot, or no file is named.
 std::string token_file_note(const std::string& path);
 
 // Compares in a time that does not depend on where the tokens differ. It may reveal whether their lengths differ.
@@ -31,7 +32,8 @@ bool is_loopback(std::string_view address);
 // --insecure. Code::kDenied says how to give a token, and names --insecure.
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address);
 
-// The same for a worker that joins the scheduler at `address`, which would refuse it, or has itself refused to start.
+// The same check for a worker that joins the scheduler at `address`: the scheduler would refuse the worker, or has
+// itself refused to start.
 Result<> check_token_to_join(std::string_view token, bool insecure, std::string_view address);
 
 }  // namespace dtrain::job

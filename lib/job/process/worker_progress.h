@@ -1,4 +1,4 @@
-// What a worker tells of its progress, for those who watch the job.
+// A worker's report of its progress, for those who watch the job.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ struct Quality {
 
 struct WorkerProgress {
   uint64_t step = 0;
-  double samples_per_s = 0;    // of this worker
-  double wait_data_share = 0;  // of the time since the last report
+  double samples_per_s = 0;    // rate of this worker
+  double wait_data_share = 0;  // fraction of the time since the last report
   double wait_network_share = 0;
-  DataStage data_stage = DataStage::kNone;  // that limits it; kNone: data does not, or the stage is not known
+  DataStage data_stage = DataStage::kNone;  // the stage that limits the worker; kNone: data does not limit it, or the
+                                            // stage is not known
   double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
   std::optional<double> validated = {};     // how much of the validation under way is done, 0 to 1; nullopt: it trains
   std::optional<Quality> training = {};     // means over this worker's part of the epoch so far
-  std::optional<Quality> validation = {};   // of the last validation, by all workers
-  uint32_t rank = 0;                        // of the worker; known to those who watch
+  std::optional<Quality> validation = {};   // results of the last validation, by all workers
+  uint32_t rank = 0;                        // rank of the worker; only set for those who watch
 };
 
 }  // namespace dtrain::job

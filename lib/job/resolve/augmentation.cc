@@ -107,7 +107,7 @@ bool is_scaled(const AugmentFlags& augment) {
   return augment.min_random_scale != 1 || augment.max_random_scale != 1;
 }
 
-// Crops are chosen by area, as squares of a random size, or neither; two ways at once are refused.
+// Crops are chosen by area, as squares of a random size, or not at all; choosing both ways is refused.
 Result<> check_crops(const AugmentFlags& augment) {
   const int64_t min = augment.min_crop_size, max = augment.max_crop_size;
   const bool squares = min != -1 || max != -1;

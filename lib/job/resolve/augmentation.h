@@ -11,13 +11,12 @@ namespace dtrain::job {
 struct Flags;
 struct AugmentFlags;
 
-// Expands --aug-level and --use-imagenet-data-augmentation into the flags that they stand for. A flag keeps its own
-// value if it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation;
-// fails with Code::kUsage.
+// Expands --aug-level and --use-imagenet-data-augmentation into the flags that they set. A flag keeps its own value if
+// it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation; fails with
+// Code::kUsage.
 Result<> resolve_augmentation(Flags& flags);
 
-// Hints for the user about flags that have no effect. MXNet's scripts take them without a word, so dtrain takes them
-// too.
+// Hints for the user about flags that have no effect. MXNet's scripts accept them silently, so dtrain accepts them too.
 std::vector<std::string> augmentation_notes(const AugmentFlags& augment);
 
 // The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,

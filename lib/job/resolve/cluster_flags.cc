@@ -10,7 +10,7 @@ namespace {
 
 struct ForLaunchers {
   const char* flag;
-  std::vector<std::string> launchers;  // print, too
+  std::vector<std::string> launchers;  // the launchers that read the flag; print also does
 };
 
 std::vector<ForLaunchers> rules() {
@@ -28,7 +28,7 @@ std::vector<ForLaunchers> rules() {
           {"volume", {"kubernetes"}}};
 }
 
-// These choose the hosts themselves.
+// These launchers choose the hosts themselves.
 Result<> check_hosts(const LaunchFlags& launch) {
   if (launch.launcher != "sge" && launch.launcher != "yarn" && launch.launcher != "kubernetes" &&
       launch.launcher != "print")

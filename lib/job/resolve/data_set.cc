@@ -66,7 +66,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
-    if (network.starts_with(family)) return "cifar10";  // for all depths and versions
+    if (network.starts_with(family)) return "cifar10";  // the same for all depths and versions
   }
   const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
   const bool residual = network.starts_with("resnet") || network.starts_with("resnext");
@@ -80,7 +80,7 @@ std::vector<int64_t> image_of_network(std::string_view network, int64_t num_laye
 }
 
 double default_learning_rate(std::string_view network, int64_t num_layers) {
-  if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G trains it by a script of its own
+  if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G has a separate script for it
   return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
 }
 
@@ -98,7 +98,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
                 "the data set was not recognized: name it with --data-type, or give --num-classes and --image-shape");
   }
   AugmentFlags& augment = flags.augment;
-  // Other idx files are scaled as MNIST's, and other images as ImageNet's.
+  // Other idx files are scaled like MNIST, and other images like ImageNet.
   const DataSet& defaults = set != nullptr ? *set : *find_data_set(name == "idx" ? "mnist" : "imagenet");
   if (augment.data_type.empty()) augment.data_type = name;
   if (network.num_classes == 0) network.num_classes = defaults.classes;
@@ -117,7 +117,7 @@ std::string usual_image_text(const NetworkFlags& network) {
                      fmt::join(image_of_network(network.network, network.num_layers), ","));
 }
 
-// Sets what the flags leave open to what the files have.
+// Sets what the flags leave open to what was found in the files.
 Result<> apply_found(const FoundData& found, JobFlags& flags) {
   NetworkFlags& network = flags.network;
   if (network.num_classes == 0) network.num_classes = found.classes;
@@ -134,7 +134,7 @@ Result<> apply_found(const FoundData& found, JobFlags& flags) {
   return apply_data_set(found.name, flags);
 }
 
-// Files that only other processes have cannot be looked at. Their classes and their shape are then given by flags.
+// Files on other hosts cannot be inspected. Their classes and shape are then given by flags.
 bool needs_no_files(const Flags& flags) {
   return !flags.data.data_train.empty() && flags.job.network.num_classes > 0 && !flags.job.network.image_shape.empty();
 }
@@ -152,8 +152,8 @@ Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   const DataFlags& data = flags.data;
   NetworkFlags& network = flags.job.network;
   const std::string& name = flags.job.augment.data_type;
-  if (name.empty()) flags.sources.erase("data-type");  // "auto": the user does not choose what is found
-  const bool is_form = !name.empty() && find_data_set(name) == nullptr;  // the files tell the rest
+  if (name.empty()) flags.sources.erase("data-type");  // "auto": the user did not choose the data set that was found
+  const bool is_form = !name.empty() && find_data_set(name) == nullptr;  // the other values come from the files
   if (!name.empty() && !(is_form && (network.num_classes == 0 || network.image_shape.empty()))) {
     return apply_data_set(name, flags.job);
   }

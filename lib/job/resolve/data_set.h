@@ -28,8 +28,8 @@ struct DataSet {
 // Null if there is no such data set.
 const DataSet* find_data_set(std::string_view name);
 
-// The data set that a network was designed for, and the shape of its images. They describe synthetic data for which no
-// flag gives them. `network` is the value of --network; a `num_layers` above 0 overrides the depth in it.
+// The data set that a network was designed for, and the shape of its images. They are the defaults for synthetic data.
+// `network` is the value of --network; a `num_layers` above 0 overrides the depth in it.
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
 // The initial learning rate of MXNet's script for the network: the default of --lr.
@@ -47,24 +47,24 @@ struct AnySize {
   bool training = false, validation = false;
 };
 
-// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. Random crops
-// of a size of their own need no resize of training images. A process that does not see the data leaves both unset.
+// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. With random
+// crops of a random size, training images need no resize. A process that does not see the data leaves both unset.
 void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.
 struct FoundData {
-  std::string name;                  // of find_data_set, or the form of another data set: idx, records, directory
-  int64_t classes = 0;               // 0: the files do not tell
-  std::vector<int64_t> image_shape;  // [c, h, w]; empty: the files do not tell
+  std::string name;     // a name that find_data_set knows, or the form of another data set: idx, records, directory
+  int64_t classes = 0;  // 0: not known from the files
+  std::vector<int64_t> image_shape;  // [c, h, w]; empty: not known from the files
   std::string seen = {};             // what the files have, for messages
-  int64_t channels = 0;              // of the images: 1 if all of them are gray, 3 if some are not; 0: unknown
+  int64_t channels = 0;              // channels of the images: 1 if all of them are gray, 3 if some are not; 0: unknown
 };
 // Looks at the files that the flags name.
 using RecognizeDataSet = std::function<Result<FoundData>(const Flags& flags)>;
 
-// Like apply_data_set, for a process that has the data files: the data set is that of --data-type. Without the flag it
-// is, for synthetic data, that of the network, and otherwise the one that the files are found to be. Code::kUsage says
-// what the files have if they do not tell the number of classes or the shape.
+// Like apply_data_set, for a process that has the data files. The data set is that of --data-type. Without the flag it
+// is the network's for synthetic data, and otherwise the one that the files are recognized as. Code::kUsage: the files
+// do not determine the number of classes or the shape; the message says what they contain.
 Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize);
 
 }  // namespace dtrain::job

@@ -11,7 +11,7 @@ namespace dtrain::job {
 
 namespace {
 
-// Refuses flags that are given for an optimizer that does not use them. Those of a preset are left out.
+// Refuses flags that are given for an optimizer that does not use them. Flags that come from a preset are ignored.
 Result<> drop_unused(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   const std::string_view name = optimizer_name(optimizer.optimizer);

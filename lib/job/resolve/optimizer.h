@@ -8,12 +8,12 @@ namespace dtrain::job {
 
 struct Flags;
 
-// Code::kUsage for flags that are given for an optimizer that does not use them. Sets those that it does not use and
-// that are not given to the values that have no effect, so that equal jobs have equal JobSpecs.
+// Code::kUsage for flags that are given but that the optimizer does not use. Other flags that it does not use are set
+// to the values that have no effect, so that equal jobs have equal JobSpecs.
 Result<> resolve_optimizer(Flags& flags);
 
-// Code::kUsage if the optimizer needs the norms of whole arrays and this job's update is not made where whole arrays
-// are: on the workers.
+// Code::kUsage if the optimizer needs the norms of whole arrays but this job does not run it on the workers, where
+// whole arrays are.
 Result<> check_norms(const Flags& flags, const Store& store);
 
 }  // namespace dtrain::job

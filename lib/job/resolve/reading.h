@@ -1,4 +1,4 @@
-// Flags that say how data is read beside, or instead of, training.
+// Flags that say how data is read, and flags that replace training with a test of reading.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace dtrain::job {
 
 struct Flags;
 
-// --test-io, --synthetic-on and --data-nthreads auto. With --test-io the job has one epoch. Code::kUsage: a flag that
-// would have no effect beside another one.
+// Resolves --test-io, --synthetic-on and --data-nthreads auto. With --test-io the job has one epoch. Code::kUsage: a
+// flag would have no effect because of another one.
 Result<> resolve_reading(Flags& flags);
 
-// Flags about the files and the order of records that have no effect beside others: a sentence for each.
+// One sentence for each flag about files or the order of records that has no effect because of other flags.
 std::vector<std::string> reading_notes(const Flags& flags);
 
 }  // namespace dtrain::job

@@ -332,14 +332,14 @@ Result<> check_overwrite(const Flags& flags) {
   return {};
 }
 
-// With --pretrained-model, --load-epoch is that model's, and training begins at epoch 0.
+// With --pretrained-model, --load-epoch is an epoch of that model, and training begins at epoch 0.
 Result<> resolve_fine_tuning(Flags& flags) {
   LoopFlags& loop = flags.loop;
   NetworkFlags& network = flags.job.network;
   if (loop.pretrained_model.empty()) {
     if (flags.source("layer-before-fullc") <= Source::kEnvironment || network.layer_before_fullc.empty()) return {};
     if (flags.source("layer-before-fullc") == Source::kResumed) return {};
-    if (network.layer_before_fullc == "flatten0") {  // the default of MXNet's fine-tune.py, which asks for nothing
+    if (network.layer_before_fullc == "flatten0") {  // the default of MXNet's fine-tune.py, which changes nothing
       network.layer_before_fullc.clear();
       return {};
     }
@@ -360,7 +360,7 @@ Result<> resolve_loop(Flags& flags) {
   if (loop.retrain && !loop.load_epoch && loop.resume.empty()) loop.resume = "auto";
   for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
     while (directory->size() > 1 && directory->ends_with('/'))
-      directory->pop_back();  // because names of files are appended to it
+      directory->pop_back();  // because file names are appended to it
   }
   if (flags.launch.overwrite) DT_TRY_VOID(check_overwrite(flags));
   if (loop.load_epoch && !loop.resume.empty()) {

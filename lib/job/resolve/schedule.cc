@@ -12,7 +12,7 @@ namespace dtrain::job {
 
 namespace {
 
-// Of --lr-step-epochs and --lr-factor-epoch, the one from the stronger source wins.
+// If both --lr-step-epochs and --lr-factor-epoch are given, the one from the stronger source wins.
 Result<> choose_companion(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   if (optimizer.lr_step_epochs.empty() || optimizer.lr_factor_epoch == 0) return {};
@@ -29,15 +29,14 @@ Result<> choose_companion(Flags& flags) {
   return {};
 }
 
-// The flags that only schedules in steps have do not count beside poly and cosine, unless their source is at least as
-// strong.
+// Flags that only step schedules use are ignored with poly and cosine, unless their source is at least as strong.
 Result<> drop_steps(Flags& flags, std::string_view because, Source source) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   for (const char* name : {"lr-factor", "lr-step-epochs", "lr-factor-epoch"}) {
     const bool is_power = name == std::string_view("lr-step-epochs") && optimizer.lr_power > 0;
     const bool is_constant = name == std::string_view("lr-factor") && optimizer.lr_factor.value_or(1) >= 1;
     if (is_power || is_constant || !flags.given(name) || flags.source(name) < source) continue;
-    if (flags.source(name) == Source::kResumed) continue;  // what a run has never contradicts itself
+    if (flags.source(name) == Source::kResumed) continue;  // the stored flags of a run never contradict each other
     return fail(Code::kUsage, "{} and --{} exclude each other: give one of them", because, name);
   }
   optimizer.lr_factor = 1;

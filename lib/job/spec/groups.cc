@@ -71,7 +71,7 @@ class GroupsReader {
 
   Result<std::vector<int64_t>> read(Ungrouped ungrouped) {
     const std::vector<WordLine> lines = word_lines(file_.text);
-    // Workers with a number come first. A host alone then stands for one of its other workers.
+    // Workers with a number come first. A host without a number then means one of its other workers.
     for (const bool by_number : {true, false}) {
       for (size_t group = 0; group < lines.size(); group++) {
         const Result<> taken = take_line(lines[group].words, static_cast<int64_t>(group), by_number);
@@ -147,8 +147,8 @@ class GroupsReader {
 
   const GroupsFile& file_;
   const std::vector<WorkerPlace>& workers_;
-  std::vector<std::optional<int64_t>> group_;                 // by rank
-  std::map<std::string_view, std::vector<size_t>> ranks_of_;  // by host and by address
+  std::vector<std::optional<int64_t>> group_;                 // indexed by rank
+  std::map<std::string_view, std::vector<size_t>> ranks_of_;  // indexed by host and by address
 };
 
 }  // namespace

@@ -26,16 +26,16 @@ struct GroupsFile {
   std::string text;
 };
 
-// Returns the group of each worker, by rank; the first line is group 0. `workers` is ordered by rank. With
+// Returns the group of each worker, indexed by rank; the first line is group 0. `workers` is ordered by rank. With
 // Ungrouped::kOwn, each worker that the file does not name gets a group of its own, numbered after those of the lines
-// in order of rank. Code::kUsage names the line and the word: a worker that does not exist or is named twice, or a host
-// that is named more often than it has workers. With Ungrouped::kError, also a worker in no group.
+// in order of rank. Code::kUsage, naming the line and the word: a worker does not exist or is named twice, or a host is
+// named more often than it has workers. With Ungrouped::kError, a worker in no group is also an error.
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped);
 
-// The text from which parse_groups returns the same groups for the same workers. `groups` is ordered by rank; each
-// number from 0 to the largest must occur. Workers are named by host, or host:place if the host has several; by rank if
-// all are on one host.
+// The inverse of parse_groups: from this text it returns the same groups for the same workers. `groups` is ordered by
+// rank; each number from 0 to the largest must occur. Workers are named by host, or host:place if the host has several;
+// by rank if all are on one host.
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers);
 // True if every word could name a worker. Used so that a file of another kind is not overwritten.
 bool looks_like_groups(std::string_view text);

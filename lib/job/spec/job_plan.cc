@@ -26,7 +26,7 @@ sync::Policy policy_of(const JobSpec& spec, Scheme scheme) {
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
 }
 
-// `plan` has all but the result.
+// `plan` is complete except for the result of this function.
 std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
   const sync::Policy& policy = plan.policy;
   std::map<sync::Group, uint64_t> sizes;

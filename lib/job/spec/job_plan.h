@@ -1,5 +1,5 @@
-// What follows from a JobSpec: who waits for whom, who has the same weights, who stops together, when an epoch ends. It
-// is derived here and nowhere else: each process makes one JobPlan from its JobSpec and passes it to all its parts.
+// What follows from a JobSpec: which workers wait for each other, have the same weights, and stop together, and when an
+// epoch ends. It is derived only here: each process makes one JobPlan from its JobSpec and passes it to all its parts.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct EpochRule {
   bool ends_after_fixed_steps = true;
   // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
   bool same_weights = true;
-  uint64_t samples = 0;             // in an epoch, of all workers; this and the next two must be set
-  uint64_t samples_per_step = 0;    // of all workers, one step each
-  uint64_t samples_per_update = 0;  // of the workers whose gradients are summed with this worker's
+  uint64_t samples = 0;             // samples in an epoch, over all workers; this and the next two must be set
+  uint64_t samples_per_step = 0;    // samples of one step of all workers
+  uint64_t samples_per_update = 0;  // samples of one step of the workers whose gradients are summed with this worker's
 
   // A worker's steps in the first `epochs` epochs; an average if not ends_after_fixed_steps.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {
@@ -40,7 +40,7 @@ struct JobPlan {
   // True if all workers begin every step with the same weights: they form one group (BSP, or GSP with a single one),
   // without backup workers or regrouping.
   bool same_weights = true;
-  // By worker, the number of its stop set (Ready in sync/membership.h). Empty: all workers are in one set.
+  // The number of each worker's stop set (Ready in sync/membership.h). Empty: all workers are in one set.
   std::vector<uint32_t> stop_set_of;
   // True if the servers only sum gradients and leave the update of the weights to the workers.
   bool servers_only_sum = false;
@@ -50,7 +50,7 @@ struct JobPlan {
   // The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
   // Learning-rate schedules count in this unit.
   uint64_t samples_per_epoch = 0;
-  std::vector<EpochRule> epoch_of;  // by worker
+  std::vector<EpochRule> epoch_of;  // one for each worker
 };
 
 // The groups of a GSP job must be filled in already. Needs neither shares nor batches: without them only the members
@@ -65,8 +65,8 @@ inline std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
   return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
 }
 
-// Code::kUsage if these groups, by worker, do not permit what the flags of their GSP job ask for: --deterministic with
-// several groups, whose updates are applied in order of arrival.
+// Code::kUsage if these groups, one number for each worker, contradict the flags of their GSP job: --deterministic does
+// not permit several groups, whose updates are applied in order of arrival.
 Result<> check_groups(const JobFlags& flags, const std::vector<int64_t>& groups);
 
 }  // namespace dtrain::job

@@ -23,14 +23,14 @@ struct Interval {
 struct JobSpec {
   JobFlags flags;
   bool mean_image = false;  // --mean-img was given; the path itself may differ between processes
-  bool label_list = false;  // likewise for --path-imglist; the workers compare the lists when the job starts
+  bool label_list = false;  // the same for --path-imglist; the workers compare the lists when the job starts
 
   // Filled in by the scheduler when all processes have joined; until then the text says "auto". A process that joins
   // compares the text without them: requested().
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
-  std::vector<int64_t> groups = {};              // the group of each worker, by rank; only for GSP
-  std::vector<Interval> shares = {};             // the records of each worker, by rank
-  std::vector<int64_t> batches = {};             // how many batches one pass over the share takes, by rank
+  std::vector<int64_t> groups = {};              // the group of each worker, indexed by rank; only for GSP
+  std::vector<Interval> shares = {};             // the records of each worker, indexed by rank
+  std::vector<int64_t> batches = {};             // number of batches in one pass over the share, indexed by rank
   std::string placement = {};                    // the text form of kvstore/wire/placement.h
 
   // Only stored in the file in the run directory; not part of text(), hash() and differences().

@@ -23,15 +23,16 @@ bool contains(const Names& names, std::string_view name) {
 // Flags that concern a single start of a run.
 const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch",         "dry-run", "config",
                            "preset",  "check",     "inject", "verbose", "allow-mixed-builds", "test-io"};
-// Flags that concern a single process, or that must be given again: the directory to copy, environment variables, whose
-// values may be secrets, and the permission to run without a token, which no stranger's run directory may give.
+// Flags that concern a single process, or that must be given again: the directory to copy; environment variables,
+// because their values may be secrets; and the permission to run without a token, which must not come from someone
+// else's run directory.
 const Names kOfOneProcess = {"role",       "scheduler", "rank",         "token-file", "env",     "env-server",
                              "env-worker", "env-file",  "sync-dst-dir", "exclude",    "insecure"};
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
                       "data-dir",     kNetworkFile,        "path-imglist"};
-// Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is the path of a file
-// is one.
+// Lists of paths, separated by ';', that are relative to --data-dir if it is given. A text that is itself an existing
+// path counts as one path.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
 const Row* row_of(std::string_view flag) {

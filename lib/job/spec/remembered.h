@@ -1,6 +1,5 @@
-// Flags of the process that a run stores beside its JobSpec, so that `dtrain --resume DIR` needs no other flags: the
-// location of the data, the devices, how often to save. Processes do not compare them when they join.
-//
+// Process flags that a run stores next to its JobSpec, so that `dtrain --resume DIR` needs no other flags: the location
+// of the data, the devices, how often to save. Processes do not compare them when they join.
 // Relative paths are stored as they were given, together with the working directory. A run that is resumed in that
 // directory gets the same command line; one that is resumed elsewhere gets absolute paths.
 #pragma once
@@ -29,7 +28,7 @@ struct Remembered {
 // The key of the path of the symbol file that --network names. It is stored like a flag of the process.
 inline constexpr std::string_view kNetworkFile = "network-file";
 
-// --keep of the run. A run of a version that did not store it keeps all checkpoints: 0.
+// --keep of the run; 0 (keep all checkpoints) if the run's version did not store it.
 int64_t checkpoints_kept(const Remembered& run);
 
 // The flags of training, and kNetworkFile.
@@ -39,18 +38,18 @@ const std::vector<Row>& rows_that_may_be_stored();
 // (--dry-run) or one process (--rank), or that may hold a secret (--env).
 bool is_remembered(std::string_view flag);
 
-// What a run did whose file lacks this flag. Only for flags that older versions did not store, or whose default has
-// changed since: a run stores them even if they were not given, so that their absence tells that an older version wrote
-// the file. Nullopt: a run that lacks the flag has its default. Whoever adds a flag of the job, or changes the default
-// of one that is remembered, adds the old meaning here.
+// The value that a flag had in a run whose file lacks it. Only for flags that older versions did not store, or whose
+// default has changed since. Runs store them even if they were not given, so their absence shows that an older version
+// wrote the file. Nullopt: the flag had its default. A change that adds a flag of the job, or changes the default of a
+// remembered one, must add the old meaning here.
 std::optional<std::string> former_value(std::string_view flag);
 
 // Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.
 Remembered remember(const Flags& flags, const std::string& directory);
 
 // Sets the stored flags, with source kResumed. `directory` is the current directory. `given` names the flags that are
-// applied after this; stored flags that contradict them (--gpus and --cpus) are left out. Code::kUsage: a value that
-// the flag does not accept.
+// applied after this; stored flags that contradict them (--gpus and --cpus) are left out. Code::kUsage: the flag does
+// not accept the stored value.
 Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
                 Flags& flags);
 

@@ -21,10 +21,10 @@ constexpr std::array kFixed = {"network",   "num-layers", "num-classes", "image-
 constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",         "path-imglist",
                                   "mean-img", "model-prefix", "save-model-prefix"};
 
-// Flags that make a job of one process one of several.
+// Flags that turn a job of one process into a job of several.
 constexpr std::array kOfSeveral = {"num-workers", "launcher", "role"};
 
-// The first few directories in `parent` that hold runs, by name.
+// The first few directories in `parent` that hold runs, in order of name.
 std::vector<std::string> runs_in(const std::string& parent) {
   constexpr size_t kShown = 5;
   std::vector<std::string> runs;
@@ -72,10 +72,10 @@ Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::s
   for (const Row& row : training_flags().rows()) {
     if (row.scope == Scope::kJob) flags.sources[row.name] = Source::kResumed;
   }
-  // A store without servers says nothing about how many another one has.
+  // A run whose store had no servers does not determine the number of servers of another store.
   if (run.flags.num_servers == 0) flags.sources.erase("num-servers");
   if (run.flags.num_servers == 0 && run.flags.num_workers == 1) {
-    // A job of one process has no numbers of processes, and if it becomes one of several, its store says nothing.
+    // A job of one process stores no process counts. If it becomes a job of several, its store does not matter either.
     flags.sources.erase("num-workers");
     const bool becomes_several = std::ranges::find_first_of(given, kOfSeveral) != given.end();
     if (becomes_several) flags.sources.erase("kv-store");
