@@ -1,5 +1,5 @@
 // The agent is the launcher's part on another host. It starts the processes that the launcher asks for, reports what
-// happens to them, and ends all of them when the launcher ends, however that happens. See docs/protocol.md, "Failure".
+// happens to them, and ends all of them when the launcher ends, for whatever reason. See docs/protocol.md, "Failure".
 //
 // Messages (message.h), after the agent's greeting:
 //

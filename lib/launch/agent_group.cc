@@ -20,9 +20,9 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr uint64_t kRefusalsShown = 20;                   // the first ones; of further ones, one a second
-constexpr size_t kLinesKept = 20;                         // the first ones name the cause
-constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // for a cluster to end a job
+constexpr uint64_t kRefusalsShown = 20;                   // this number of refusals is shown; then at most one a second
+constexpr size_t kLinesKept = 20;                         // the first lines usually name the cause
+constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // the time that a cluster may need to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
 
 Result<net::ListeningSockets> listen_on(const net::Listen& listen) {
@@ -115,7 +115,7 @@ Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options
   return group;
 }
 
-// A connection that has not said whose agent it is.
+// A connection that has not yet said which agent it belongs to.
 class AgentGroup::NewAgent : public net::Caller {
  public:
   NewAgent(AgentGroup& group, UniqueFd connection) : group_(group), connection_(std::move(connection)) {
@@ -128,7 +128,7 @@ class AgentGroup::NewAgent : public net::Caller {
       const ssize_t got = ::recv(connection_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
       if (got <= 0) break;
-      // What follows the line stays in the connection.
+      // The text after the line stays in the connection.
       const std::string_view text(seen.data(), static_cast<size_t>(got));
       const size_t end = std::min(text.find('\n'), text.size());
       line_ += text.substr(0, end);
@@ -184,7 +184,7 @@ AgentGroup::~AgentGroup() {
     std::vector<HostEvent> rest;
     std::vector<pollfd> watched;
     watch(watched);
-    // The end of the command closes its streams, except if something else holds them.
+    // The command's streams close when it ends, unless another process holds them open.
     poll_until(watched, std::min(*gone_by_, Clock::now() + std::chrono::milliseconds(100)));
     take(rest);
   }
@@ -202,7 +202,7 @@ Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
   return fail(Code::kInternal, "{} cannot run on {}, which only starts agents", command.name(), options_.tool);
 }
 
-// Agents that have called get signals through their connections. Without all of them, nothing has begun to train.
+// Agents that have called get signals through their connections. Until all of them have called, training has not begun.
 void AgentGroup::signal(int number) {
   if (number == SIGTERM && runs_ && !complete()) ::kill(command_.pid, SIGTERM);
 }
@@ -280,7 +280,7 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
     events.emplace_back(HostMessage{line});
   };
   proc::read_lines(command_.err, err_, proc::kReadsPerTurn, sink);
-  // What a command prints while it follows a job is no reason why it has failed.
+  // Output that a command prints while it follows a job does not explain a failure.
   const auto progress = [&](const std::string& line) { events.emplace_back(HostMessage{line}); };
   proc::read_lines(command_.out, out_, proc::kReadsPerTurn,
                    options_.follows_job ? proc::LineSplitter::Sink(progress) : sink);

@@ -1,8 +1,8 @@
-// The agents of a job that one command starts on all its hosts: mpirun, srun, qsub. Each agent calls back to an address
-// of this host (call_back.h) and is given to the link of its host, so that each host is served by a RemoteHost.
+// The agents of a job when a single command starts them on all hosts: mpirun, srun, qsub. Each agent calls back to an
+// address of this host (call_back.h) and is assigned to the link of its host, so that a RemoteHost serves each host.
 //
 // To the supervisor the group is one more host, on which nothing is started: it accepts the agents' connections, and
-// passes on what the command says.
+// forwards the command's output.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,16 @@ namespace dtrain::launch {
 
 struct AgentGroupOptions {
   std::string tool;  // "mpirun": for messages
-  // The command that starts an agent on every host, which calls back at `address` ("10.0.0.1:4000"). Its environment
-  // gets the agents' key.
+  // Returns the command that starts an agent on every host; the agents call back to `address` ("10.0.0.1:4000"). The
+  // agents' key is added to the command's environment.
   std::function<Command(const std::string& address)> command;
   net::Listen listen;              // where the agents' connections are accepted
-  std::string address;             // of this host, for the agents
+  std::string address;             // address of this host that the agents connect to
   std::vector<std::string> hosts;  // names, in the order of the links
   bool follows_job = false;        // see AgentStarter
   bool only_announces = false;     // see AgentStarter
-  size_t needed = 0;               // the job uses this many of them, the first ones; agents of the others end at once
+  size_t needed = 0;  // number of hosts that the job uses, the first ones of `hosts`; agents on the others end
+                      // immediately
 };
 
 class AgentGroup : public Host {
@@ -42,14 +43,15 @@ class AgentGroup : public Host {
   // Gives the command a few seconds, counted from close(), to end by itself.
   ~AgentGroup() override;
 
-  // The link to the agent of a host, to be asked for once. It stays valid without the group.
+  // The link to the agent of a host. May be called once for each host. The link remains valid after the group is
+  // destroyed.
   [[nodiscard]] std::unique_ptr<AgentLink> link(size_t host) const;
 
   [[nodiscard]] std::string_view name() const override { return options_.tool; }
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override;
   void kill() override;
-  void set_stop_time(std::chrono::milliseconds /*time*/) override {}  // the hosts of its agents have been told
+  void set_stop_time(std::chrono::milliseconds /*time*/) override {}  // the agents receive it through their own links
   void close() override;
   void watch(std::vector<pollfd>& watched) const override;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override;
@@ -57,15 +59,15 @@ class AgentGroup : public Host {
   [[nodiscard]] bool has_news() const override { return has_news_; }
   [[nodiscard]] bool shares_run_dir() const override { return true; }
 
-  // What the group and the link of a host share.
+  // The state that the group and the link of a host share.
   struct Contact {
     UniqueFd connection;
     bool is_taken = false;                // an agent has called
-    bool is_given_up = false;             // nobody waits for the agent any more
+    bool is_given_up = false;             // no longer waiting for the agent
     std::optional<std::string> why_none;  // set when no agent will call: see AgentLink::ended
     std::string tool;
-    size_t hosts = 0;                // of the group
-    std::shared_ptr<size_t> called;  // agents of the group that have called so far
+    size_t hosts = 0;                // number of hosts in the group
+    std::shared_ptr<size_t> called;  // number of agents in the group that have called so far
   };
 
  private:
@@ -82,19 +84,19 @@ class AgentGroup : public Host {
 
   AgentGroupOptions options_;
   uint16_t port_;
-  std::optional<net::Acceptor> acceptor_;  // while agents are waited for
-  uint64_t refused_ = 0;                   // strangers so far
-  net::OncePerSecond refusals_;            // of the further ones
+  std::optional<net::Acceptor> acceptor_;  // set while agents are expected
+  uint64_t refused_ = 0;                   // number of refused connections so far
+  net::OncePerSecond refusals_;            // limits the reports of further refusals
   std::vector<HostEvent> messages_;        // for the next take()
   std::string key_;
   proc::Process command_;
   bool runs_ = false;
   proc::LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
-  std::vector<std::shared_ptr<Contact>> contacts_;  // by host
-  std::vector<bool> taken_;                         // by host: whether an agent has called
+  std::vector<std::shared_ptr<Contact>> contacts_;  // one for each host
+  std::vector<bool> taken_;                         // indexed by host: true if an agent has called
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
-  // The last take() has changed a contact, which its link, asked before, has not seen.
+  // The last take() has changed a contact whose link may have been asked earlier and so has not seen the change.
   bool has_news_ = false;
   std::optional<Clock::time_point> gone_by_;  // set by close()
 };

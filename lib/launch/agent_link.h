@@ -1,5 +1,5 @@
 // The connection between the launcher and one agent (agent.h): a stream of lines in each direction. ssh_link.h makes
-// one for each host by ssh; with an AgentGroup (agent_group.h) one command starts all agents, and each calls back.
+// one for each host with ssh; with an AgentGroup (agent_group.h) one command starts all agents, and each calls back.
 //
 // All calls come from one thread, and none blocks except the destructor.
 #pragma once
@@ -25,23 +25,25 @@ class AgentLink {
 
   // Bytes that cannot be sent now are kept until the connection takes them.
   virtual void send(std::string_view bytes) = 0;
-  // Nothing more will be sent. This tells the agent to end its processes.
+  // Announces that nothing more will be sent. The agent then ends its processes.
   virtual void close() = 0;
-  // Ends an attempt to connect. Only before the agent's first line, when it has started nothing yet.
+  // Abandons an attempt to connect. Only before the agent's first line, while it has started nothing.
   virtual void give_up() = 0;
 
-  // False while others are connecting and it has to wait for them; can_begin() says that read() will now begin.
+  // has_begun() is false while the link waits for other links that are connecting; can_begin() says that read() will
+  // now begin.
   [[nodiscard]] virtual bool has_begun() const { return true; }
   [[nodiscard]] virtual bool can_begin() const { return false; }
 
   virtual void watch(std::vector<pollfd>& watched) const = 0;
-  // Delivers the lines that have arrived. `message`: lines of the agent, or of a shell before it. `words`: what the
-  // program that carries the connection says about it.
+  // Delivers the lines that have arrived. `message` receives lines of the agent, or of a shell before it; `words`
+  // receives messages of the program that carries the connection.
   virtual void read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& words) = 0;
-  // Before the agent's first line: what is missing, as the end of such a sentence.
+  // Before the agent's first line: what is missing, as the middle of a sentence between the host's name and "within 60
+  // s".
   [[nodiscard]] virtual std::string missing() const = 0;
-  // After the end of the connection: why there is none, as the end of a sentence that begins with the host's name
-  // ("has no executable '/a/dtrain'"). All lines have been delivered then.
+  // After the connection has ended: the reason, as the end of a sentence that begins with the host's name ("has no
+  // executable '/a/dtrain'"). All lines have been delivered by then.
   virtual std::optional<std::string> ended() = 0;
 };
 

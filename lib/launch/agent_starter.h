@@ -11,17 +11,17 @@ namespace dtrain::launch {
 
 struct AgentCommand {
   std::vector<std::string> hosts;      // names, one agent each
-  std::string launcher;                // address of this host, for the hosts
-  std::string directory;               // on the hosts
-  std::vector<std::string> arguments;  // of the agent; the first one is the executable
-  std::vector<std::string> variables;  // names of variables of this process that the agents need
+  std::string launcher;                // address of this host that the hosts connect to
+  std::string directory;               // working directory on the hosts
+  std::vector<std::string> arguments;  // command line of the agent; the first word is the executable
+  std::vector<std::string> variables;  // names of this process's variables that the agents need
 };
 
 struct AgentStarter {
   std::string tool;  // "mpirun": for messages
-  // The hosts on which the command starts an agent in any case, because it cannot be told which ones the job needs.
+  // The hosts on which the command always starts an agent, because it cannot be told which of them the job needs.
   std::vector<std::string> allocation = {};
-  // The command follows a job of the cluster, and must be told by TERM to end it, even if all agents have called.
+  // The command follows a job of the cluster. TERM must be sent to it to end that job, even if all agents have called.
   bool follows_job = false;
   // The command only says where to call back; agents that were started by other means call after it has ended.
   bool only_announces = false;

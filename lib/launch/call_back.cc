@@ -20,7 +20,7 @@ constexpr const char* kHello = "hello";
 constexpr uint64_t kMeetingMax = 1024;
 
 // The number of this process among those that one command started. Open MPI and MPICH come first, because a job of
-// Slurm or SGE may run them.
+// Slurm or SGE may run mpirun.
 int64_t number_here(const job::Environment& environment) {
   for (const auto& [name, first] : {std::pair("OMPI_COMM_WORLD_RANK", 0), std::pair("PMI_RANK", 0),
                                     std::pair("SLURM_PROCID", 0), std::pair("SGE_TASK_ID", 1)}) {
@@ -58,7 +58,7 @@ Result<Hello> parse_hello(std::string_view line) {
 Hello hello_of(const job::Environment& environment) {
   return {.key = environment(kAgentKey).value_or(""),
           .number = number_here(environment),
-          // With several Slurm daemons on one host, only this name tells them apart.
+          // With several Slurm daemons on one host, only this name distinguishes them.
           .host = environment("SLURMD_NODENAME").value_or(proc::this_host()),
           .addresses = net::own_address_texts()};
 }
@@ -69,10 +69,10 @@ Result<UniqueFd> call_back(const net::Endpoint& launcher, const Hello& hello) {
                 hello.host);
   }
   DT_TRY(UniqueFd connection, net::connect_to(launcher, kConnectTime), "calling the launcher from {}", hello.host);
-  const std::string line = to_line(hello);  // fits into the buffer of a new connection
+  const std::string line = to_line(hello);  // fits into the send buffer of a new connection
   if (::write(connection.get(), line.data(), line.size()) != std::ssize(line))
     return fail(Code::kStartup, "the launcher at {} closed the connection", to_text(launcher));
-  ::unsetenv(kAgentKey);  // not for the processes that the agent starts
+  ::unsetenv(kAgentKey);  // hides the key from the processes that the agent starts
   return connection;
 }
 

@@ -1,10 +1,10 @@
 // How an agent that was started by mpirun, srun or a batch system reaches its launcher: it connects to the launcher's
-// address and says who it is. The first line is
+// address and identifies itself. The first line is
 //
 //   hello KEY NUMBER NAME ADDRESS...
 //
 // KEY: the launcher's secret, from DTRAIN_AGENT_KEY. NUMBER: the agent's number within the command that started it, or
-// -1. NAME and ADDRESS: of its host. The messages of agent.h follow on the same connection.
+// -1. NAME and ADDRESS: those of its host. The messages of agent.h follow on the same connection.
 #pragma once
 
 #include <cstdint>
@@ -32,26 +32,26 @@ std::string to_line(const Hello& hello);  // ends with a newline
 // Code::kDenied for anything else.
 Result<Hello> parse_hello(std::string_view line);
 
-// Who this process is, by the variables of the command that started it.
+// The identity of this process, from the variables of the command that started it.
 Hello hello_of(const job::Environment& environment);
 
 // Connects to the launcher and says hello. Code::kStartup: it cannot be reached within 20 s, or the key is missing.
 Result<UniqueFd> call_back(const net::Endpoint& launcher, const Hello& hello);
 
 // Where a launcher leaves its address and its key for agents that it does not start itself: a file "HOST:PORT KEY" in a
-// directory that they share, which only its user can read.
+// shared directory, readable only by its user.
 struct Meeting {
   net::Endpoint launcher = {};
   std::string key = {};
 };
-// Code::kStartup: the file cannot be read, or is not such a file.
+// Code::kStartup: the file cannot be read or has the wrong format.
 Result<Meeting> read_meeting(const std::string& path);
 // The command that writes the file. It takes the key from the variable DTRAIN_AGENT_KEY.
 std::vector<std::string> meeting_command(const std::string& path, const std::string& launcher);
 
-// The index of the host, among those that a job needs, on which the agent runs: the one of its name, or else with one
-// of its addresses, or else the one of its number. `taken` says which hosts have an agent already. Nullopt: no host is
-// left.
+// The index, among the hosts that a job needs, of the host on which the agent runs. It is found by its name, or else by
+// one of its addresses, or else by its number, or else it is any free host. `taken` says which hosts have an agent
+// already. Nullopt: no host is left.
 std::optional<size_t> place_of(const Hello& hello, const std::vector<std::string>& hosts,
                                const std::vector<bool>& taken);
 

@@ -12,7 +12,7 @@ struct Command {
   std::string role = {};                      // "scheduler", "server", "worker"
   int rank = 0;                               // within its role
   std::string host = {};                      // shown in the prefix of its output
-  std::vector<std::string> arguments = {};    // the first one is the executable
+  std::vector<std::string> arguments = {};    // the first word is the executable
   std::vector<std::string> environment = {};  // "NAME=value", added to the variables of the host's environment
   size_t host_number = 0;                     // 0: this host; else an index into the job's hosts, counted from 1
 

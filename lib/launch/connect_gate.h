@@ -1,5 +1,6 @@
-// How many connections may be in the making at the same time. Each ssh that connects costs some tens of milliseconds of
-// this host's processors: if hundreds began at once, all would be slow, and some would exceed their time limits.
+// Limits the number of connections that are being established at the same time. Each connecting ssh costs some tens of
+// milliseconds of this host's processor time: if hundreds began at once, all would be slow, and some would exceed their
+// time limits.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ class ConnectGate {
 
   explicit ConnectGate(size_t at_once = kAtOnce) : room_(at_once) {}
   [[nodiscard]] bool has_room() const { return room_ > 0; }
-  void enter() { room_--; }  // only with room
+  void enter() { room_--; }  // only if there is room
   void leave() { room_++; }
 
  private:

@@ -8,7 +8,7 @@
 namespace dtrain::launch {
 namespace {
 
-// Takes a number and the blanks around it from the beginning of `text`.
+// Removes a number and the blanks around it from the beginning of `text` and returns the number.
 std::optional<int64_t> take_number(std::string_view& text) {
   const auto skip_blanks = [&text] { text.remove_prefix(std::min(text.find_first_not_of(' '), text.size())); };
   skip_blanks();

@@ -1,4 +1,4 @@
-// What the commands of host_copy.h print about how far they are.
+// Parses the progress that the commands of host_copy.h print.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace dtrain::launch {
 // "4096 bytes (4.1 kB, 4.0 KiB) copied, 1 s, 4.1 kB/s". Nothing for other lines.
 std::optional<int64_t> copied_bytes(const std::string& line);
 
-// How many bytes rsync_command() or tar_command() will copy, from what rsync_size_command() or tar_size_command()
-// printed. Nothing if it does not say so.
+// The number of bytes that rsync_command() or tar_command() will copy, from the output of rsync_size_command() or
+// tar_size_command(). Nullopt if the output does not contain it.
 std::optional<int64_t> bytes_to_copy(const proc::Finished& answer);
 
 }  // namespace dtrain::launch

@@ -18,15 +18,16 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// A command for each host.
+// One stage of the copying: a command for each host.
 struct Step {
-  std::string what;     // for the progress
-  std::string failure;  // the error's text, with places for the host and the words of the tool
-  // How many bytes it copies to each host, for the progress; empty if it cannot tell how many it has copied.
+  std::string what;     // shown with the progress
+  std::string failure;  // the error's text, with placeholders for the host and the tool's message
+  // The number of bytes to copy to each host, for the progress; empty if the command does not print how many it has
+  // copied.
   std::vector<std::optional<int64_t>> bytes = {};
 };
 
-// Counts what is done of a step, in bytes if the commands print them and else in hosts.
+// Counts the progress of a step, in bytes if the commands print them and otherwise in hosts.
 class StepProgress {
  public:
   StepProgress(const Step& step, size_t hosts, const ShowLive& show)
@@ -37,7 +38,7 @@ class StepProgress {
     update();
   }
 
-  // `line`: of a command's stdout. False if it does not say how many bytes are copied.
+  // `line`: a line of a command's stdout. False if it does not contain the number of copied bytes.
   bool line(size_t host, const std::string& line) {
     const std::optional<int64_t> copied = in_bytes() ? copied_bytes(line) : std::nullopt;
     if (copied) copied_[host] = std::min(*copied, bytes_[host].value_or(*copied));
@@ -52,7 +53,7 @@ class StepProgress {
 
  private:
   [[nodiscard]] bool in_bytes() const { return !bytes_.empty(); }
-  // 0 if it is not known for some host.
+  // 0 if the size is not known for every host.
   [[nodiscard]] int64_t total() const {
     if (!in_bytes()) return static_cast<int64_t>(hosts_);
     int64_t sum = 0;
@@ -80,7 +81,7 @@ struct Target {
   bool by_rsync = false;
 };
 
-// Why a copy failed: what it printed, or else how it ended.
+// The reason why a copy failed: what it printed, or otherwise how it ended.
 std::string complaint(const proc::Finished& copy) {
   if (!copy.errors.empty()) return proc::first_words(copy.errors);
   if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
@@ -143,7 +144,7 @@ class Copier {
     return {};
   }
 
-  // The rsync of this host.
+  // The state of rsync on this host.
   struct Rsync {
     bool is_here = false;
     bool prints_bytes = false;
@@ -179,7 +180,7 @@ class Copier {
     return {};
   }
 
-  // How many bytes are to be copied to each host. tar sends the same to all, so it is asked only once.
+  // The number of bytes to copy to each host. tar sends the same to all, so it is run only once.
   Result<std::vector<std::optional<int64_t>>> sizes(const std::vector<Target>& targets) {
     std::vector<std::vector<std::string>> commands;
     std::vector<size_t> command_of;
@@ -229,7 +230,7 @@ class Copier {
                 fmt::format(fmt::runtime(step.failure), targets[*failed].host->name, complaint(ended[*failed])));
   }
 
-  // Recorded as processes of the job, so that `dtrain kill` ends them too.
+  // The commands are recorded as processes of the job, so that `dtrain kill` ends them too.
   Result<std::vector<proc::Finished>> run_commands(const std::vector<std::vector<std::string>>& commands,
                                                    proc::RunAllOptions options) {
     DT_TRY(JobRecord record, JobRecord::create(job_.record_root, job_.name, job_.limits.kill_after));

@@ -9,8 +9,9 @@
 namespace dtrain::launch {
 
 // Does nothing for hosts without a `copy`. The program is sent only to hosts that do not have it yet. The files are
-// sent by rsync where the host has it, which sends only differences, and else by tar. Several hosts are served at a
-// time. The first failure ends the other copies: Code::kStartup, with the host and the words of ssh, tar or rsync.
+// sent with rsync if the host has it, which sends only differences, and otherwise with tar. Several hosts are served at
+// the same time. The first failure ends the other copies: Code::kStartup, with the host and the message of ssh, tar or
+// rsync.
 Result<> copy_to_hosts(const Job& job, Screen& screen, proc::SignalQueue& signals);
 
 }  // namespace dtrain::launch

@@ -29,13 +29,13 @@ void say_how_to_go_on(const Job& job, const JobHistory& history, Screen& screen)
   }
 }
 
-// Whether all that the process can report is that the launcher stopped it.
+// True if the process can only report that the launcher stopped it.
 bool stopped_on_request(const std::string& name, const JobHistory& history) {
   const auto end = std::ranges::find(history.ended, name, &Ended::name);
   return end != history.ended.end() && code_of(*end) == job::kExitPreempted;
 }
 
-// A process that was killed could not report an error, so this shows what the other processes noticed.
+// A killed process cannot report an error, so this shows what the other processes noticed.
 void report_killed(const Ended& ended, const std::string& what, const JobHistory& history, Screen& screen) {
   constexpr size_t kShown = 8;
   std::vector<std::string> seen;
@@ -54,7 +54,7 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
   for (const std::string& line : seen) screen.line(line);
 }
 
-// The other process that the first error of this one tells of: "error [data] worker 0 failed: ..." with `what` "
+// The other process that this one's first error is about. Example: "error [data] worker 0 failed: ..." with `what` "
 // failed: ".
 const JobHistory::Process* told_of(const JobHistory::Process& reporter, std::string_view what,
                                    const JobHistory& history) {
@@ -76,7 +76,7 @@ std::vector<Ended> judged(const JobHistory& history) {
   return ended;
 }
 
-// Returns the error that it printed.
+// Reports a failure and returns the error that it printed.
 std::string report_failure(const Ended& ended, const JobHistory& history, Screen& screen) {
   const auto process =
       std::ranges::find(history.processes, ended.name, [](const JobHistory::Process& p) { return p.command->name(); });
@@ -98,7 +98,7 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
     say(screen, what + " without printing anything");
     return what;
   }
-  // A process that hangs cannot say anything itself.
+  // A process that hangs cannot report anything itself.
   if (const JobHistory::Process* lost = told_of(*process, " was lost", history)) {
     say(screen, fmt::format("{} on {} was lost; {}, which {}, reports:", lost->command->name(), lost->command->host,
                             ended.name, describe(ended)));

@@ -1,4 +1,4 @@
-// Tells the user how a job ended. The cause is printed last, where the user looks first.
+// Reports to the user how a job ended. The cause is printed last, where the user looks first.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct JobHistory {
   std::optional<Error> start_error;  // an error of the launcher itself
   bool may_have_trained = true;      // false: it ended before training began, so there is nothing to resume
   bool killed_by_user = false;       // by a second interrupt
-  std::vector<Ended> ended;          // in the order of time
+  std::vector<Ended> ended;          // in chronological order
   std::vector<Process> processes;    // in the order in which they were started
 };
 

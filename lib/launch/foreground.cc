@@ -35,13 +35,12 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-// The signals that are passed on to the child. They are blocked in both processes from before the fork, so that none is
-// lost.
+// The signals that are passed on to the child. Both processes block them before the fork, so that none is lost.
 sigset_t passed_on() {
   return set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
 }
 
-// Passes signals on in a thread of its own, because the main thread may be blocked in a write to the terminal.
+// Passes signals on in a separate thread, because the main thread may be blocked in a write to the terminal.
 class SignalThread {
  public:
   explicit SignalThread(pid_t child) : child_(child), taken_(passed_on()) {
@@ -101,7 +100,7 @@ class SignalThread {
   std::thread thread_;
 };
 
-// Shows messages until the child has closed its end.
+// Shows messages until the child closes its end.
 void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
   proc::LineSplitter splitter(kMessageMax);
   const auto sink = [&](const std::string& message) {
@@ -141,7 +140,7 @@ Result<int> run_in_background(Console& console, const std::function<Result<int>(
   const sigset_t blocked = passed_on();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &blocked, &before);
-  ::signal(SIGPIPE, SIG_IGN);  // a pager that is quit does not end the job
+  ::signal(SIGPIPE, SIG_IGN);  // quitting a pager must not end the job
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return fail(Code::kStartup, "cannot start a process: {}", std::strerror(errno));

@@ -1,10 +1,10 @@
 // The foreground process of a launcher: the process that the user's shell started, and the only one that writes to the
 // terminal.
 //
-// The launcher's work is done by a child in a process group of its own, which the terminal cannot stop: Ctrl-S, Ctrl-Z
-// or a pager that is not read only hold up the display, and without a reader, or on a full disk, only the display is
-// lost. The child's output comes through a pipe (screen.h). If this process ends early, even by kill -9, the child
-// receives SIGHUP.
+// A child does the launcher's work in a separate process group, which the terminal cannot stop: Ctrl-S, Ctrl-Z or a
+// pager that does not read only delay the display, and without a reader, or on a full disk, only the display is lost.
+// The child's output comes through a pipe (screen.h). If this process ends early, even by kill -9, the child receives
+// SIGHUP.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 namespace dtrain::launch {
 
 // Runs `work` in the child, shows its output, passes INT, TERM, HUP, USR1 and USR2 on to it, and returns its exit code.
-// An Error of `work` is also shown. In the child those signals are blocked (signal_queue.h receives them). Signals that
-// were ignored before (HUP under nohup) stay ignored. The calling process must have a single thread.
+// An Error returned by `work` is also shown. In the child those signals are blocked (signal_queue.h receives them).
+// Signals that were ignored before (HUP under nohup) stay ignored. The calling process must have a single thread.
 Result<int> run_in_background(Console& console, const std::function<Result<int>(Screen&)>& work);
 
 }  // namespace dtrain::launch

@@ -1,5 +1,5 @@
-// The interface to a host on which processes of a job run: this host (local_host.h), or another one on which an
-// agent starts them (remote_host.h). The supervisor uses only this interface.
+// The interface to a host on which processes of a job run: this host (local_host.h), or another one, where an agent
+// starts them (remote_host.h). The supervisor uses only this interface.
 //
 // The caller gives each process a number that identifies it. All calls come from one thread, and none blocks.
 #pragma once
@@ -22,7 +22,7 @@ namespace dtrain::launch {
 
 using Clock = proc::Clock;
 
-// How long a host may take, after it was closed, to report that all its processes have ended.
+// The time that a host has after it was closed to report that all its processes have ended.
 inline constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 
 // A message of the host itself, such as a login banner or an error message of ssh or mpirun.
@@ -44,13 +44,13 @@ class Host {
 
   [[nodiscard]] virtual std::string_view name() const = 0;  // for messages
 
-  // Code::kStartup if the command cannot be executed and this is known at once; otherwise a HostLost event follows.
+  // Code::kStartup if it is known immediately that the command cannot be executed; otherwise a HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
-  virtual void signal(int number) = 0;  // to all processes of this host
+  virtual void signal(int number) = 0;  // sends the signal to all processes of this host
   virtual void kill() = 0;              // sends SIGKILL to all of them
-  // How long its processes have, between TERM and KILL, if the launcher or the host's agent dies.
+  // Sets the time between TERM and KILL that its processes have if the launcher or the host's agent dies.
   virtual void set_stop_time(std::chrono::milliseconds time) = 0;
-  // After this only the destructor may be called. Closing several hosts before destroying them lets them end at the
+  // Afterwards only the destructor may be called. Closing several hosts before destroying them lets them end at the
   // same time.
   virtual void close() = 0;
 
@@ -60,10 +60,10 @@ class Host {
   [[nodiscard]] virtual std::optional<Clock::time_point> wakes_at() const = 0;
   // Appends the events that have happened since the last call.
   virtual void take(std::vector<HostEvent>& events) = 0;
-  // Whether the last take() has changed what other hosts will report.
+  // True if the last take() has changed what other hosts will report.
   [[nodiscard]] virtual bool has_news() const { return false; }
 
-  // Whether the host has the launcher's run directory, so that files that its processes write are visible here. Known
+  // True if the host has the launcher's run directory, so that files that its processes write are visible here. Known
   // once a process runs.
   [[nodiscard]] virtual bool shares_run_dir() const = 0;
 };

@@ -11,27 +11,27 @@ namespace dtrain::launch {
 namespace {
 
 constexpr const char* kPrograms = ".dtrain";
-constexpr const char* kStateWord = "dtrain-copy";  // before each answer
+constexpr const char* kStateWord = "dtrain-copy";  // precedes each answer
 constexpr int kProgramsKept = 3;
 
 std::string programs_in(const std::string& directory) {
   return directory + "/" + kPrograms;
 }
 
-// The user's shell on the host may be of any kind, so it only starts sh. `script` is one line.
+// The user's shell on the host may be of any kind, so it only starts sh. `script` is a single line.
 std::vector<std::string> on_host(const HostCopy& copy, const std::string& script) {
   std::vector<std::string> words = copy.ssh;
   words.push_back("exec sh -c " + proc::shell_line({script}));
   return words;
 }
 
-// Replaces the link in one step: a process that starts at this moment finds the old program or the new one.
+// Replaces the link atomically: a process that starts at this moment finds either the old program or the new one.
 std::string make_current(const std::string& id) {
   return fmt::format("touch {0} && ln -s {0} .current-$$ && mv -fT .current-$$ current", proc::shell_line({id}));
 }
 
-// rsync's patterns for tar: a pattern that begins with '/' is for names in the top directory, any other one for names
-// in every directory; * does not match '/', but ** does.
+// Translates rsync's patterns for tar: a pattern that begins with '/' matches names in the top directory, any other one
+// names in every directory; * does not match '/', but ** does.
 void add_exclude(const std::string& pattern, std::vector<std::string>& words) {
   const bool anchored = pattern.starts_with('/');
   std::string name = anchored ? "." + pattern : pattern;
@@ -51,7 +51,7 @@ std::vector<std::string> tar_words(const HostCopy& copy, const std::vector<std::
 }
 
 // Pipes the output of `from` to `script` on the host. dd prints on stdout how many bytes have passed; ssh prints there
-// what the host does.
+// the output of the host.
 std::vector<std::string> pipe_to_host(const HostCopy& copy, const std::string& from, const std::string& script) {
   return {"bash", "-o", "pipefail", "-c",
           fmt::format("exec 3>&1; {} LC_ALL=C dd bs=64K status=progress 2>&3 3>&- | {} 3>&-", from,
@@ -85,7 +85,7 @@ std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id
       fmt::format("if cd {} 2>/dev/null && [ -x {}/bin/dtrain ]; then {} && {}program; fi; ",
                   proc::shell_line({programs_in(copy.directory)}), proc::shell_line({id}), make_current(id), word);
   script += fmt::format("if command -v rsync >/dev/null; then {}rsync; fi; {}architecture $(uname -m); ", word, word);
-  // `ls` makes the client of a network file system ask for the directory's present state.
+  // `ls` makes a network file system's client request the current state of the directory.
   script += fmt::format("if cd {} 2>/dev/null && ls >/dev/null; then {}directory $(stat -c '%i %.9Z' .); fi",
                         proc::shell_line({copy.directory}), word);
   return on_host(copy, script);
@@ -106,7 +106,7 @@ CopyState parse_copy_state(const std::vector<std::string>& lines) {
   return state;
 }
 
-// Inode and time of its last change: a copy can have the same modification time, but nobody can choose this one.
+// Inode and change time: a copy can have the same modification time, but no program can set the change time.
 std::string this_directory() {
   struct stat status {};
   if (::stat(".", &status) != 0) return "";
@@ -119,7 +119,7 @@ std::vector<std::string> program_command(const HostCopy& copy, const std::string
   script += "trap 'rm -rf \"$new\"' EXIT; mkdir \"$new\" || exit 1; ";
   script += "tar -xzf - --no-same-owner --strip-components=1 -C \"$new\" || exit 1; ";
   script += "\"$new\"/bin/dtrain --version >/dev/null || exit 1; ";
-  // It is there already if another host of the same file system was faster.
+  // The program is there already if another host with the same file system was faster.
   script += fmt::format("mv -T \"$new\" {0} 2>/dev/null || [ -x {0}/bin/dtrain ] || exit 1; {1} || exit 1; ", name,
                         make_current(id));
   script +=
@@ -141,18 +141,18 @@ std::vector<std::string> rsync_size_command(const HostCopy& copy) {
 
 std::vector<std::string> tar_command(const HostCopy& copy) {
   const std::string script = fmt::format("cd {} && exec tar -xf -", proc::shell_line({copy.directory}));
-  // Code 1 of tar: a file, such as a log, has changed while it was read.
+  // Exit code 1 of tar: a file, such as a log, has changed while it was read.
   return pipe_to_host(copy, fmt::format("{{ {} || [ $? -eq 1 ]; }} |", proc::shell_line(tar_words(copy, {}))), script);
 }
 
-// tar does not read the files if it writes to /dev/null.
+// tar skips reading the files if it writes to /dev/null.
 std::vector<std::string> tar_size_command(const HostCopy& copy) {
   std::vector<std::string> words = {"env", "LC_ALL=C"};
   for (const std::string& word : tar_words(copy, {"--file=/dev/null", "--totals"})) words.push_back(word);
   return words;
 }
 
-// The other commands have three levels of quotes, so they are described.
+// The other commands have three levels of quotes, so they are described instead of printed.
 std::string copy_text(const HostCopy& copy, const std::string& host) {
   return fmt::format(
       "(over ssh to {}, unless it is there already: this program with its libraries, to {}/)\n{}\n"

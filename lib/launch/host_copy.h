@@ -1,7 +1,6 @@
-// The commands by which --sync-dst-dir brings this program and the current directory to a host, which needs nothing but
-// ssh, a shell, tar and gzip. The program lies there in DIR/.dtrain/ID, and DIR/.dtrain/current is a link to the one
-// that was copied last; so a copy never changes files that a running job uses. ID identifies the package
-// (package/staged.h).
+// The commands with which --sync-dst-dir copies this program and the current directory to a host, which needs only ssh,
+// a shell, tar and gzip. The program is copied to DIR/.dtrain/ID, and the link DIR/.dtrain/current points to the latest
+// copy, so a copy never changes files that a running job uses. ID identifies the package (package/staged.h).
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@
 namespace dtrain::launch {
 
 struct HostCopy {
-  std::vector<std::string> ssh;      // "ssh ... HOST", to be followed by a command for the host
+  std::vector<std::string> ssh;      // "ssh ... HOST", to which a command for the host is appended
   std::vector<std::string> rsync;    // copies the current directory; see rsync_command()
   std::string directory;             // DIR
   std::vector<std::string> exclude;  // patterns of files that are not copied
@@ -25,34 +24,34 @@ HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
 // The path of the program in a directory to which it was copied.
 std::string copied_program(const std::string& directory);
 
-// What a host, or this host, says about a copy.
+// What a host, or this host, reports about a copy.
 struct CopyState {
   bool has_program = false;
   bool has_rsync = false;
   std::string architecture = {};  // "x86_64"
-  std::string directory = {};     // tells the directory from all others
+  std::string directory = {};     // distinguishes the directory from all others
 };
 
-// Prints the CopyState of the host. If it has the program, makes it the current one.
+// Prints the CopyState of the host. If the host has the program, makes it the current one.
 std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id);
-// Skips lines of any other form, such as a shell's banner.
+// Skips all other lines, such as a shell's banner.
 CopyState parse_copy_state(const std::vector<std::string>& lines);
 // CopyState::directory of this process's current directory; empty if it cannot be determined.
 std::string this_directory();
 
-// The commands that copy print on stdout, again and again with carriage returns, how many bytes they have copied
-// (copied_bytes() of copy_progress.h).
+// While they copy, these commands repeatedly print on stdout how many bytes they have copied, separated by carriage
+// returns (copied_bytes() in copy_progress.h).
 
-// Unpacks the archive on the host, starts the program once, and makes it the current one. The three newest programs
-// stay.
+// Unpacks the archive on the host, starts the program once as a test, and makes it the current one. Keeps the three
+// latest programs.
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
 
-// Copies what differs in the current directory. An rsync that is older than 3.1 cannot print how far it is.
+// Copies the files that differ in the current directory. An rsync older than 3.1 cannot print its progress.
 std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes = true);
-// Copies the current directory with tar, each time as a whole. For hosts without rsync.
+// Copies the whole current directory with tar. For hosts without rsync.
 std::vector<std::string> tar_command(const HostCopy& copy);
 
-// Copy nothing, but print how many bytes rsync_command() and tar_command() will copy (bytes_to_copy() of
+// These commands copy nothing, but print how many bytes rsync_command() and tar_command() will copy (bytes_to_copy() in
 // copy_progress.h).
 std::vector<std::string> rsync_size_command(const HostCopy& copy);
 std::vector<std::string> tar_size_command(const HostCopy& copy);

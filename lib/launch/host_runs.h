@@ -1,6 +1,6 @@
-// Runs commands on the hosts of a job and collects what they print, for a tool that asks the hosts something. A host
-// that cannot be reached is a result, not an error. As on any Host, everything that runs there ends when this object
-// does.
+// Runs commands on the hosts of a job and collects their output, for a tool that queries the hosts. A host that cannot
+// be reached is a result, not an error. As with any Host, everything that runs there ends when this object is
+// destroyed.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ namespace dtrain::launch {
 
 class HostRuns {
  public:
-  // `mark`: as for make_hosts (hosts.h). Code::kStartup: the tool that reaches the hosts cannot be executed here.
+  // `mark`: as for make_hosts (hosts.h). Code::kStartup: the tool that connects to the hosts cannot be executed here.
   static Result<std::unique_ptr<HostRuns>> create(const Job& job, const std::string& mark);
-  // Waits a few seconds at most until the hosts have ended what runs there, all at the same time.
+  // Waits at most a few seconds until all hosts have ended what runs there.
   ~HostRuns();
   HostRuns(const HostRuns&) = delete;
   HostRuns& operator=(const HostRuns&) = delete;
@@ -33,10 +33,10 @@ class HostRuns {
   using Enough = std::function<bool(const proc::Finished& so_far)>;
   Result<> wait(const std::vector<size_t>& runs, Clock::time_point until, const Enough& enough = nullptr);
 
-  // What the run has printed so far, and its status once it has ended (-1 before).
+  // The output of the run so far, and its status once it has ended (-1 before).
   [[nodiscard]] const proc::Finished& run(size_t number) const { return runs_.at(number).result; }
   [[nodiscard]] bool ended(size_t number) const { return runs_.at(number).ended; }
-  // Why a host is lost, by Command::host_number; nullopt: it is not.
+  // Why a host is lost, indexed by Command::host_number; nullopt: it is not lost.
   [[nodiscard]] const std::optional<Error>& lost(size_t host_number) const { return lost_.at(host_number); }
   [[nodiscard]] bool shares_run_dir(size_t host_number) const { return hosts_.at(host_number)->shares_run_dir(); }
 
@@ -52,8 +52,8 @@ class HostRuns {
   void take_events();
 
   proc::SignalQueue signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // as make_hosts returns them
-  std::vector<std::optional<Error>> lost_;    // by host
+  std::vector<std::unique_ptr<Host>> hosts_;  // in the order of make_hosts
+  std::vector<std::optional<Error>> lost_;    // one for each host
   std::vector<Run> runs_;
 };
 

@@ -12,12 +12,12 @@
 
 namespace dtrain::launch {
 
-// How many descriptors the launcher of the job may have open: the streams of its hosts and of its processes on this
-// one, and the logs of processes on hosts that do not share the run directory.
+// The number of descriptors that the launcher of the job may need: the streams of its hosts and of its local processes,
+// and the logs of processes on hosts that do not share the run directory.
 int64_t descriptors_of(const Job& job);
 
-// A file in the run directory, by which agents on other hosts detect whether they share that directory. Removed by the
-// destructor.
+// A file in the run directory with which agents on other hosts detect whether they share that directory. The destructor
+// removes it.
 class RunDirMark {
  public:
   static Result<RunDirMark> create(const Job& job);
@@ -31,8 +31,9 @@ class RunDirMark {
   std::string path_;
 };
 
-// Returns this host and then those of Job::other_hosts: the index is Command::host_number. The group that starts their
-// agents, if there is one, comes last. `mark`: path of the job's RunDirMark; not used if there are no other hosts.
+// Returns this host, followed by those of Job::other_hosts: the index is Command::host_number. The group that starts
+// their agents, if there is one, comes last. `mark`: path of the job's RunDirMark; not used if there are no other
+// hosts.
 Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark);
 
 }  // namespace dtrain::launch

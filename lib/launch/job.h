@@ -21,13 +21,14 @@ namespace dtrain::launch {
 struct Limits {
   using Duration = std::chrono::milliseconds;
   Duration start = std::chrono::seconds(300);            // until the scheduler reports its address (--start-timeout)
-  Duration greet = std::chrono::seconds(60);             // for a host to answer; ssh itself connects within 10 s
-  Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
-  Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: they try to reconnect
-  Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers to end after the last worker
+  Duration greet = std::chrono::seconds(60);             // time for a host to answer; ssh itself connects within 10 s
+  Duration settle = std::chrono::seconds(15);            // time for the others to end after one has failed
+  Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: the others try to
+                                                         // reconnect
+  Duration wind_down = std::chrono::seconds(30);         // time for scheduler and servers to end after the last worker
   Duration stop = kStopTime;                             // between TERM and KILL of a running job
-  bool adds_measured = true;  // three steps and three checkpoints are added to `stop`, as long as those of the job
-  Duration remind = std::chrono::seconds(10);      // between reminders of what a stopped job waits for
+  bool adds_measured = true;  // `stop` is extended by the measured time of three steps and three checkpoints of the job
+  Duration remind = std::chrono::seconds(10);      // between reminders of the processes that a stopped job waits for
   Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
 };
 
@@ -40,23 +41,23 @@ struct Job {
   std::function<std::string()> log_hint;        // printed before the error of a failed job: where to look; may be ""
   std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
   std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
-  std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; without it ssh reaches each one
-  std::string run_dir = {};  // created if there are hosts; output of processes on hosts that do not share it is
-                             // written to ROLE-RANK.log in it
+  std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; if not set, ssh connects to each host
+  std::string run_dir = {};  // created if there are other hosts; the output of processes on hosts that do not share it
+                             // is written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
   bool is_for_people = false;  // the launcher's screen (shown_lines.h)
-  // Prepares the package of this program, if there are hosts with a `copy`.
+  // Prepares the package of this program; used if there are hosts with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
-  std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
-  // This is a part of a job whose scheduler somebody else starts, at scheduler_address.
+  std::string scheduler_address = {};  // as far as known before the scheduler starts: "10.0.0.1:PORT"
+  // This is a part of a job whose scheduler is started elsewhere, at scheduler_address.
   bool joins_scheduler = false;
 };
 
 struct JobEnd {
-  int exit_code = 0;                               // of the job (job_code in outcome.h)
+  int exit_code = 0;                               // exit code of the job (job_code in outcome.h)
   std::string error;                               // the first error of the process that failed first; empty: none
-  std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
-  std::vector<std::string> findings = {};          // of the scheduler, as JSON objects (job/process/scheduler_lines.h)
+  std::map<std::string, uint64_t> peak_rss_bytes;  // indexed by process: "worker 3"
+  std::vector<std::string> findings = {};  // reported by the scheduler, as JSON objects (job/process/scheduler_lines.h)
 };
 
 }  // namespace dtrain::launch

@@ -1,7 +1,7 @@
 // Records the processes of a job for `dtrain ps` and `dtrain kill`, in files `processes-HOST-PID` in
 // $XDG_STATE_HOME/dtrain/JOB/, by default ~/.local/state/dtrain/JOB/. (A runtime directory would be removed when the
-// user logs out while the job runs on.) HOST is in the name because hosts may share a home directory. PID is that of
-// the launcher or agent, of which a job may have several on one host.
+// user logs out while the job is still running.) HOST is in the name because hosts may share a home directory. PID is
+// that of the launcher or agent; a job may have several on one host.
 //
 // Each line is one process: "role rank pid start". `start` is the process's start time in clock ticks since boot (field
 // 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused. A line
@@ -26,7 +26,7 @@ namespace dtrain::launch {
 // $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; /tmp/dtrain-UID for a user without a writable home directory.
 std::string record_root(const job::Environment& environment);
 
-// The first word of the line that says how long the job's processes have to stop.
+// The first word of the line with the time that the job's processes have to stop.
 inline constexpr const char* kStopTimeWord = "stop-time";
 
 // True if `file`, a file name without directory, is a record of this host.
@@ -34,10 +34,9 @@ bool is_own_record(const std::string& file);
 
 class JobRecord {
  public:
-  // Makes ROOT/JOB, accessible only to this user. Fails if ROOT exists and belongs to another user or is accessible to
-  // others, because whoever can write there could choose which processes `dtrain kill` ends. Removes records that were
-  // left behind when this host went down.
-  // With an empty `job` nothing is recorded.
+  // Creates ROOT/JOB, accessible only to this user. Fails if ROOT exists and belongs to another user or is accessible
+  // to others, because anyone who can write there could choose which processes `dtrain kill` ends. Removes records left
+  // behind when this host went down. With an empty `job` nothing is recorded.
   static Result<JobRecord> create(const std::string& root, const std::string& job,
                                   std::chrono::milliseconds stop_time = kStopTime);
   JobRecord(JobRecord&& other) noexcept
@@ -45,9 +44,10 @@ class JobRecord {
   JobRecord& operator=(JobRecord&&) = delete;
   ~JobRecord();  // removes the file, and the job's directory if it is empty then
 
-  // The file is made with the first process, because a record without one looks like that of an ended job.
+  // The file is created with the first process, because a record without processes looks like that of a job that has
+  // ended.
   Result<> add(const std::string& role, int rank, pid_t pid);
-  // If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not harmed.
+  // If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not affected.
   void set_stop_time(std::chrono::milliseconds time);
 
   [[nodiscard]] std::string file() const;  // empty if nothing is recorded

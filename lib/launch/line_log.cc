@@ -18,7 +18,7 @@ Result<> LineLog::append(std::string_view line) {
     return {};
   }
   const int error = errno;
-  file_.close();  // opened again for the next line, because the file may have been removed to make room
+  file_.close();  // opened again for the next line, because a user may have removed the file to make room
   if (missing_++ > 0) return {};
   return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(error));
 }

@@ -1,4 +1,5 @@
-// A file to which the launcher appends what a process on another host prints. A full disk costs lines, not the job.
+// A file to which the launcher appends the output of a process on another host. If the disk is full, lines are lost,
+// but the job continues.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ class LineLog {
 
   [[nodiscard]] bool is_set() const { return !path_.empty(); }
 
-  // Appends the line, which has no newline. If that fails, the line is left out; only the first failure in a row is
-  // returned. The first line after a failure is preceded by one that says how many lines are missing.
+  // Appends the line, which has no newline. If that fails, the line is dropped; of successive failures only the first
+  // one is returned. Before the first line after a failure, a line reports how many lines are missing.
   Result<> append(std::string_view line);
 
  private:
@@ -27,8 +28,8 @@ class LineLog {
 
   std::string path_;
   UniqueFd file_;
-  uint64_t missing_ = 0;        // lines that could not be written since one could
-  bool has_part_line_ = false;  // the file ends within a line
+  uint64_t missing_ = 0;        // number of lines dropped since the last successful write
+  bool has_part_line_ = false;  // the last line of the file is incomplete
 };
 
 }  // namespace dtrain::launch

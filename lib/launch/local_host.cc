@@ -10,7 +10,7 @@ Result<std::unique_ptr<LocalHost>> LocalHost::create(const LocalHostOptions& opt
   return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(children)));
 }
 
-// A process that is not recorded could not be found by `dtrain kill`, so it is not left running.
+// `dtrain kill` cannot find a process that is not recorded, so such a process is not left running.
 Result<> LocalHost::start(size_t process, const Command& command) {
   return children_->start(process, command.program(),
                           [&](pid_t pid) { return record_.add(command.role, command.rank, pid); });

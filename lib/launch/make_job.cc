@@ -15,19 +15,20 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-// What all commands of a job share. A value, because the job keeps it until the scheduler has reported its address.
+// What all commands of a job have in common. A value, because the job keeps it until the scheduler has reported its
+// address.
 struct Common {
   std::string executable, run_dir, host;
-  std::vector<std::string> arguments;    // the user's, without those that are only for the launcher
-  std::vector<std::string> environment;  // of all processes, after the variables that the user gave
+  std::vector<std::string> arguments;    // the user's arguments, without those that are only for the launcher
+  std::vector<std::string> environment;  // variables of all processes, after those that the user gave
   Variables variables;
   std::optional<job::HostAssignment> assignment;
   std::vector<job::SshAddress> other_hosts;  // other hosts; empty: all processes run on this one
-  // By rank: the Command::host_number of each server and worker. Empty without other hosts.
+  // Indexed by rank: the Command::host_number of each server and worker. Empty without other hosts.
   std::vector<size_t> host_of_server, host_of_worker;
-  std::vector<int64_t> processes_on;  // by Command::host_number
+  std::vector<int64_t> processes_on;  // indexed by Command::host_number
   std::string remote_executable;
-  std::string address;   // of the scheduler; empty: it determines its own
+  std::string address;   // address of the scheduler; empty: it determines its own
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
   std::optional<int> only_rank;
   bool port_given = false;
@@ -41,20 +42,20 @@ bool names_own_address(const job::Flags& flags) {
   return interface || !launch.advertise.empty() || !launch.bind.empty();
 }
 
-// The scheduler alone listens at the address of --metrics-addr. The others listen on a port that is free on their host,
-// beyond loopback if the scheduler does.
+// Only the scheduler listens at the address of --metrics-addr. The other processes listen on a free port of their host,
+// on loopback only if the scheduler does.
 std::string metrics_address_of_others(const std::string& scheduler) {
   if (scheduler.empty()) return "";
   const bool is_port = scheduler.find_first_not_of("0123456789") == std::string::npos;
   return is_port || job::is_loopback(scheduler) ? "127.0.0.1:0" : "0.0.0.0:0";
 }
 
-// The address in one word, which differs for different addresses.
+// Encodes the address in one text; different addresses give different texts.
 std::string key_of(const job::SshAddress& address) {
   return fmt::format("{}@{} {}", address.user, address.host, address.port);
 }
 
-// Fills in the hosts and what runs on them.
+// Fills in the hosts and the processes that run on them.
 void place_processes(const job::HostAssignment& assignment, Common& common) {
   common.other_hosts = distinct_hosts(assignment);
   std::map<std::string, size_t> numbers;
@@ -169,7 +170,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
   return command;
 }
 
-// Servers come before workers, so that workers wait less for their servers.
+// Servers come before workers, so that workers spend less time waiting for their servers.
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
   commands.reserve(static_cast<size_t>(workers) + static_cast<size_t>(servers));
@@ -185,7 +186,7 @@ std::vector<Command> others(const Common& common, int workers, int servers, cons
 
 std::vector<OtherHost> other_hosts_of(const Common& common, const JobSetting& setting) {
   const job::LaunchFlags& launch = setting.flags.launch;
-  std::vector<std::string> for_agent;  // dtrain may need it to start
+  std::vector<std::string> for_agent;  // dtrain may need this variable to start
   for (const std::string& entry : setting.variables.forwarded) {
     if (entry.starts_with("LD_LIBRARY_PATH=")) for_agent.push_back(entry);
   }
@@ -222,7 +223,7 @@ Limits limits_of(const job::Flags& flags, bool by_group) {
   return limits;
 }
 
-// Names of the variables that the agents of a group need; ssh sends them to its standard input.
+// Names of the variables that the agents of a group need; with ssh, variables are sent to its standard input.
 std::vector<std::string> names_for_agents(const Variables& variables) {
   std::vector<std::string> names = {kAgentKey};
   for (const std::string& entry : variables.forwarded) {
@@ -260,7 +261,7 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
           .needed = others.size()};
 }
 
-// The option that must be repeated to resume the job.
+// The option that must be given again to resume the job.
 std::string copied_again(const job::LaunchFlags& launch) {
   return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + proc::shell_line({launch.sync_dst_dir});
 }

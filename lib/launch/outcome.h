@@ -1,5 +1,5 @@
-// Evaluates how a job ended: what its processes said, which of several failures was the cause, and the exit code of the
-// job.
+// Evaluates how a job ended: the messages of its processes, which of several failures was the cause, and the job's exit
+// code.
 #pragma once
 
 #include <deque>
@@ -30,8 +30,8 @@ struct Ended {
   int code = 0;            // exit code; meaningless if a signal ended it
   int signal = 0;          // the signal that ended it; 0 if it exited
   bool stopped = false;    // the launcher had sent it TERM or KILL before it ended
-  bool lost = false;       // its host was lost, so it is unknown how it ended
-  bool passes_on = false;  // its error says that another process failed: "worker 0 failed: ..."
+  bool lost = false;       // its host was lost, so how it ended is unknown
+  bool passes_on = false;  // its error reports that another process failed: "worker 0 failed: ..."
 };
 
 // The exit code for `ended`: its own if it exited. After a signal: 1 for a crash (SEGV, ABRT, ...); 75 if the
@@ -47,13 +47,13 @@ bool was_killed(const Ended& ended);
 std::string describe(const Ended& ended);
 
 // Returns the index of the failure that caused the others, or nullopt if all processes ended with 0. `ended` must be in
-// the order of time. Losing a peer is a consequence, and so is stopping on request. The order of preference is: a
+// chronological order. Losing a peer is a consequence, and so is stopping on request. The order of preference is: a
 // process that failed for a reason of its own; one that passes on such a reason; one that was killed by a signal that
 // the launcher did not send, or lost with its host; one that lost a peer; one that the launcher had to kill; one that
 // was stopped; one that lost a peer while the job was being stopped. Among equals, the earliest.
 std::optional<size_t> root_cause(const std::vector<Ended>& ended);
 
-// 0 only if every process ended with 0, else the code of the root cause.
+// 0 only if every process ended with 0; otherwise the code of the root cause.
 int job_code(const std::vector<Ended>& ended);
 
 }  // namespace dtrain::launch

@@ -52,7 +52,7 @@ int64_t seconds_since(uint64_t start) {
       0, static_cast<int64_t>(now - static_cast<double>(start) / static_cast<double>(::sysconf(_SC_CLK_TCK))));
 }
 
-// Code::kStartup if another user could have written a record there and so choose which of this user's processes are
+// Code::kStartup if another user could have written a record there and so chosen which of this user's processes are
 // ended.
 Result<> check_root(const std::string& root) {
   struct stat status {};

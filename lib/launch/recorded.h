@@ -22,30 +22,30 @@ struct RecordedProcess {
   pid_t pid = 0;
   uint64_t start = 0;                               // start time, as in the record
   std::string host;                                 // the host's own name
-  int64_t seconds = 0;                              // since its start
-  std::chrono::milliseconds stop_time = kStopTime;  // of its job, from TERM to KILL; not part of plain()
+  int64_t seconds = 0;                              // time since its start
+  std::chrono::milliseconds stop_time = kStopTime;  // the job's time between TERM and KILL; not part of plain()
 };
 
-// Returns the processes of all of this user's jobs that still run: the pid exists, has the start time in the record,
-// and belongs to this user. `root`: record_root(). Code::kStartup if other users can access it.
+// Returns the processes of all of this user's jobs that are still running: the pid exists, has the start time in the
+// record, and belongs to this user. `root`: record_root(). Code::kStartup if other users can access it.
 Result<std::vector<RecordedProcess>> recorded_processes(const std::string& root);
 
-// Called every 10 s while processes have not ended yet, with the time left until they are killed.
+// Called every 10 s while some processes have not ended yet, with the time left until they are killed.
 using OnWait = std::function<void(const std::vector<RecordedProcess>& left, std::chrono::seconds until_kill)>;
 
-// Sends TERM and, after `kill_after`, KILL. Returns the processes that still run after that, because the kernel does
-// not let them end.
+// Sends TERM and, after `kill_after`, KILL. Returns the processes that are still running after that, because they are
+// stuck in the kernel.
 std::vector<RecordedProcess> end_processes(std::vector<RecordedProcess> processes, std::chrono::milliseconds kill_after,
                                            const OnWait& on_wait = {});
 
 // table: a table with a heading. plain: one line per process in the form that parse_plain reads.
 std::string table(const std::vector<RecordedProcess>& processes);
 std::string plain(const std::vector<RecordedProcess>& processes);
-// Skips lines of any other form, such as a shell's banner.
+// Skips all other lines, such as a shell's banner.
 std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines);
 
-// Runs `arguments`, starting with the executable, on all hosts by ssh at the same time, for at most `limit`. Returns
-// one Finished per host.
+// Runs `arguments`, which begin with the executable, on all hosts at the same time through ssh, for at most `limit`.
+// Returns one Finished per host.
 Result<std::vector<proc::Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
                                               const std::vector<std::string>& arguments, std::chrono::seconds limit);
 // Explains why a host gave no answer.

@@ -19,7 +19,7 @@ Code code_of(const std::string& word) {
   return known ? static_cast<Code>(code) : Code::kInternal;
 }
 
-// The same moment for all hosts, so that hundreds of them wake the launcher once.
+// All hosts use the same moment, so that hundreds of them wake the launcher only once.
 Clock::time_point next_alive() {
   const Clock::duration now = Clock::now().time_since_epoch();
   return Clock::time_point((now / kAliveInterval + 1) * Clock::duration(kAliveInterval));

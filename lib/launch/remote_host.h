@@ -1,6 +1,6 @@
 // Processes on another host. An agent there (agent.h) starts and watches them; a link (agent_link.h) carries the
-// requests and the answers. There is one connection per host for all its processes, because sshd refuses many at once
-// (MaxStartups).
+// requests and the answers. All processes of a host share one connection, because sshd refuses many connections at the
+// same time (MaxStartups).
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 namespace dtrain::launch {
 
 struct RemoteHostOptions {
-  std::string name;                      // of the host, for messages
+  std::string name;                      // name of the host, for messages
   std::string job;                       // the job's name in the agent's record; used as a file name
   std::chrono::milliseconds kill_after;  // between TERM and KILL after the connection has broken
   std::chrono::milliseconds greet;       // time limit for the agent's greeting
@@ -24,8 +24,8 @@ struct RemoteHostOptions {
 
 class RemoteHost : public Host {
  public:
-  // `link`: begins to connect. Failures come as HostLost events: Code::kStartup with the link's reason, or because the
-  // executable or the directory is missing; kDenied for another build.
+  // `link` begins to connect. Failures are reported as HostLost events: Code::kStartup with the link's reason, or
+  // because the executable or the directory is missing; kDenied for another build.
   RemoteHost(RemoteHostOptions options, std::unique_ptr<AgentLink> link);
 
   [[nodiscard]] std::string_view name() const override { return options_.name; }
@@ -62,8 +62,8 @@ class RemoteHost : public Host {
   std::unique_ptr<AgentLink> link_;
   State state_ = State::kConnecting;
   bool has_begun_ = false;           // the link has begun to connect
-  Clock::time_point wake_;           // the limit for the greeting; afterwards, when to send the next `alive`
-  std::string held_;                 // requests that wait for the greeting
+  Clock::time_point wake_;           // the limit for the greeting; afterwards, the time of the next `alive`
+  std::string held_;                 // requests that are kept until the greeting arrives
   std::vector<size_t> waiting_;      // the processes that these requests start
   std::vector<size_t> never_began_;  // requested, and stopped before the agent's greeting
   std::deque<std::string> last_words_;

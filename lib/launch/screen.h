@@ -1,6 +1,6 @@
 // The launcher's output, on its way to the process that writes it to the terminal (foreground.h). The job never waits
 // for the terminal: what the reader does not accept is queued. If the queue is full, its oldest lines are dropped and
-// replaced by a line that says how many.
+// replaced by a line that says how many were dropped.
 #pragma once
 
 #include <poll.h>
@@ -40,7 +40,7 @@ class Screen {
   enum class Kind { kLine, kLive, kFinish };
   struct Entry {
     Kind kind;
-    std::string text;  // of kLive: a message
+    std::string text;  // for kLive: an encoded message
     Fit fit = Fit::kAsIs;
   };
 

@@ -12,7 +12,7 @@ void ShownLines::started(const Command& command) {
   if (command.role == "worker") hosts_[static_cast<uint32_t>(command.rank)] = command.host;
 }
 
-// Whether its ordinary lines are shown.
+// True if the ordinary lines of this process are shown.
 bool ShownLines::speaks_for_job(const Command& command) const {
   // A part of a job may have no worker, or none with rank 0.
   if (command.role == "scheduler" || hosts_.empty()) return true;

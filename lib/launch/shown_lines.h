@@ -1,4 +1,4 @@
-// Which of the lines that the processes of a job print appear on the launcher's screen, and how.
+// Decides which lines of a job's processes appear on the launcher's screen, and in what form.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ struct ShownLine {
   Fit fit = Fit::kAsIs;
 };
 
-// The lines of the scheduler and of the first worker that is started here. Of the others those that are no ordinary
-// line of their log: warnings, errors, crashes. `is_for_people`: without time and node, and without what is for log
-// files only (job/process/people.h).
+// Shows all lines of the scheduler and of the first worker that is started here; of the other processes only warnings,
+// errors and crash messages. `is_for_people`: lines appear without time and node, and lines that are only for log files
+// are left out (job/process/people.h).
 class ShownLines {
  public:
   explicit ShownLines(bool is_for_people) : is_for_people_(is_for_people) {}
 
   void started(const Command& command);
-  // How a line of this process appears; nullopt: it does not.
+  // The form in which a line of this process is shown; nullopt: it is not shown.
   [[nodiscard]] std::optional<ShownLine> shown(const Command& command, const std::string& line) const;
-  // Where a worker runs; empty if it was not started here.
+  // The host of a worker; empty if the worker was not started here.
   [[nodiscard]] std::string host_of_worker(uint32_t rank) const;
 
  private:
   [[nodiscard]] bool speaks_for_job(const Command& command) const;
 
   bool is_for_people_;
-  std::map<uint32_t, std::string> hosts_;  // of the workers
+  std::map<uint32_t, std::string> hosts_;  // the workers' hosts, indexed by rank
 };
 
 }  // namespace dtrain::launch

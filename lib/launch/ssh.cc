@@ -4,9 +4,9 @@
 
 namespace dtrain::launch {
 
-// A host that is off answers within seconds or never; a dead connection is noticed after 15 s. No terminal is
-// allocated. The user's shared connections (ControlMaster) are neither made nor used: a master outlives the launcher
-// and holds its streams open, and a dead one would take the job down with it.
+// A host that is switched off is detected within seconds; a dead connection after 15 s. No terminal is allocated. The
+// user's shared connections (ControlMaster) are neither created nor used: a master outlives the launcher and holds its
+// streams open, and a dead one would take the job down with it.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
   std::vector<std::string> words = {"ssh"};
   for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",

@@ -13,15 +13,15 @@ namespace dtrain::launch {
 
 // One host on which processes are to run.
 struct OtherHost {
-  std::string name;                     // as in the host file, for messages and prefixes
-  std::vector<std::string> ssh = {};    // command that runs a shell there, which reads from stdin
+  std::string name;                     // as in the host file; used in messages and prefixes
+  std::vector<std::string> ssh = {};    // command that runs a shell there; the shell reads from stdin
   std::string executable = {};          // path there
   std::string directory = {};           // working directory there
   std::vector<std::string> agent = {};  // variables that dtrain needs to start: "LD_LIBRARY_PATH=..."
-  std::optional<HostCopy> copy = {};    // what is to be copied there first
+  std::optional<HostCopy> copy = {};    // the files to copy there first
 };
 
-// "ssh ...", without the host. The host's address as rsync needs it is to follow.
+// "ssh ...", without the host. In rsync's form, the host's address follows.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address);
 // "ssh ... HOST COMMAND". The user's shell on the host runs COMMAND.
 std::vector<std::string> ssh_command(const job::SshAddress& address, const std::string& command);

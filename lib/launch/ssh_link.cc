@@ -69,7 +69,7 @@ void SshLink::give_up() {
   if (ssh_.pid > 0 && !status_) ::kill(ssh_.pid, SIGTERM);
 }
 
-// What ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
+// Data that ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
 void SshLink::flush() {
   while (!outbox_.empty() && ssh_.in.open()) {
     const ssize_t put = ::write(ssh_.in.get(), outbox_.data(), outbox_.size());

@@ -1,5 +1,5 @@
-// A connection to an agent through ssh, which starts it. The command line of ssh only names the host and a shell. The
-// script that the shell runs, and all variables, tokens and commands of the job, are sent to its standard input.
+// A connection to an agent through ssh, which starts it. The command line of ssh contains only the host and a shell.
+// The script that the shell runs, and all variables, tokens and commands of the job, are sent to its standard input.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace dtrain::launch {
 
 class SshLink : public AgentLink {
  public:
-  // Begins to connect if the gate has room, or else in a later read(). Code::kStartup if ssh cannot be executed.
+  // Begins to connect if the gate has room, otherwise in a later read(). Code::kStartup if ssh cannot be executed.
   static Result<std::unique_ptr<AgentLink>> create(OtherHost host, std::shared_ptr<ConnectGate> gate);
   ~SshLink() override;
 
@@ -30,8 +30,8 @@ class SshLink : public AgentLink {
 
  private:
   enum class Phase {
-    kWaiting,     // for room in the gate
-    kConnecting,  // until the agent's first line
+    kWaiting,     // waits for room in the gate
+    kConnecting,  // waits for the agent's first line
     kConnected,
     kOver,  // ssh has ended, or was not started
   };
@@ -47,7 +47,7 @@ class SshLink : public AgentLink {
   Phase phase_ = Phase::kWaiting;
   std::string why_not_begun_;
   proc::Process ssh_;
-  std::optional<int> status_;  // once ssh has ended
+  std::optional<int> status_;  // set once ssh has ended
   proc::LineSplitter out_, err_;
   std::string outbox_;                        // bytes to write to ssh
   std::optional<Clock::time_point> gone_by_;  // set by close()

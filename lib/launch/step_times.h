@@ -1,4 +1,4 @@
-// How long the steps of a running job take: a job that is stopped gets time to end its step.
+// How long the steps of a running job take, so that a stopped job gets enough time to finish its step.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@ class StepTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The scheduler has reported that the job is at this step.
+  // Called when the scheduler has reported that the job is at this step.
   void at(int64_t step, Clock::time_point now) {
     if (since_ && step == step_) return;
     if (since_) longest_ = std::max(longest_, now - *since_);
     step_ = step;
     since_ = now;
   }
-  // The longest step so far. The one in progress counts too, but not for ever: a job that hangs makes no step that
-  // anybody should wait for.
+  // The longest step so far. The current step counts too, but only up to a limit: there is no point in waiting for a
+  // job that hangs.
   [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
     if (!since_) return longest_;
     const Clock::duration most = longest_ > Clock::duration(0) ? kTimesLongest * longest_ : kFirstStepMax;

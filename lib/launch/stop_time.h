@@ -1,15 +1,16 @@
-// How long processes that are asked to stop have until they are killed.
+// The time that processes have between the request to stop and being killed.
 #pragma once
 
 #include <chrono>
 
 namespace dtrain::launch {
 
-// For the processes of a running job, from TERM to KILL: enough for a step of a large network, and for a checkpoint on
-// a slow disk. The supervisor adds what the job's steps and checkpoints have been measured to take; --stop-timeout
-// replaces all of it.
+// The time between TERM and KILL for the processes of a running job: enough for a step of a large network, and for a
+// checkpoint on a slow disk. The supervisor adds the measured time of the job's steps and checkpoints; --stop-timeout
+// replaces the total.
 inline constexpr std::chrono::seconds kStopTime{120};
-// For the processes of a host to end after SIGKILL: one that is stuck in the kernel can survive it.
+// The time that the processes of a host have to end after SIGKILL: a process that is stuck in the kernel can survive
+// it.
 inline constexpr std::chrono::seconds kReapAfterKill{5};
 
 }  // namespace dtrain::launch

@@ -32,17 +32,17 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kFindingsMax = 1000;  // a scheduler finds a few at most
+constexpr size_t kFindingsMax = 1000;  // a scheduler reports a few at most
 
 struct Member {
   Command command;
   FirstError first_error;
   bool running = true;
-  LineLog log;  // what the process prints, if it cannot write a log on this host itself
+  LineLog log;  // the process's output, if it cannot write a log on this host itself
 };
 
 enum class JobPhase {
-  kStarting,  // until the scheduler has reported its address
+  kStarting,  // waits for the scheduler to report its address
   kRunning,
   kSettling,  // one process has failed, or all workers are done; the others end by themselves
   kStopping,  // TERM was sent
@@ -90,22 +90,23 @@ class Supervisor {
   void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text), Fit::kWords); }
   [[nodiscard]] std::string running_names() const;
   [[nodiscard]] bool workers_done() const { return workers_running_ == 0; }
-  // Whether the job may be training, so that its processes need time to end. Only the scheduler's output tells it.
+  // True if the job may be training, so that its processes need time to end. Only the scheduler's output shows it.
   [[nodiscard]] bool may_train() const { return progress_ || (job_.joins_scheduler && others_started_); }
 
   const Job& job_;
   Screen& screen_;
   proc::SignalQueue& signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::host_number; see make_hosts
-  std::vector<bool> ready_;                   // by host: there may be something to take
-  bool all_ready_ = true;                     // on all of them
-  std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
-  std::vector<std::vector<size_t>> members_on_;  // by Command::host_number
+  std::vector<std::unique_ptr<Host>> hosts_;  // indexed by Command::host_number; see make_hosts
+  std::vector<bool> ready_;                   // indexed by host: there may be events to take
+  bool all_ready_ = true;                     // there may be events on all hosts
+  std::deque<Member> members_;  // the scheduler first; a deque, because references to members must remain valid while
+                                // others are added
+  std::vector<std::vector<size_t>> members_on_;  // indexed by Command::host_number
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
-  std::vector<Ended> ended_;  // in the order of time
+  std::vector<Ended> ended_;  // in chronological order
   std::map<std::string, uint64_t> peak_rss_bytes_;
-  std::vector<std::string> findings_;  // of the scheduler
+  std::vector<std::string> findings_;  // reported by the scheduler
   std::optional<Error> start_error_;   // an error of the launcher itself
   JobPhase phase_ = JobPhase::kStarting;
   std::optional<Clock::time_point> deadline_;
@@ -114,7 +115,7 @@ class Supervisor {
   StepTimes step_times_;
   bool has_lost_lines_ = false;
   bool killed_by_user_ = false;
-  Limits::Duration told_time_to_stop_ = job_.limits.stop;  // to the hosts
+  Limits::Duration told_time_to_stop_ = job_.limits.stop;  // the value that was last sent to the hosts
   std::optional<Clock::time_point> reminder_;
 };
 
@@ -141,7 +142,7 @@ Result<JobEnd> Supervisor::run() {
   all_ready_ = true;
   take_events();
   for (Member& member : members_) {
-    if (member.running) on_end(member, ended_by(member, SIGKILL));  // the status that it will have if it ends at all
+    if (member.running) on_end(member, ended_by(member, SIGKILL));  // the status that it will have if it ever ends
   }
   for (const auto& host : hosts_) host->close();
   hosts_.clear();
@@ -165,7 +166,7 @@ Result<> Supervisor::launch(const Command& command) {
 void Supervisor::launch_others(const std::string& address) {
   others_started_ = true;
   phase_ = JobPhase::kRunning;
-  deadline_.reset();  // from here on the scheduler enforces --start-timeout
+  deadline_.reset();  // from now on the scheduler enforces --start-timeout
   for (const Command& command : job_.others(address)) {
     if (Result<> started = launch(command); !started) {
       start_failed(std::move(started.error()).with(fmt::format("starting {} of job '{}'", command.name(), job_.name)));
@@ -184,7 +185,7 @@ void Supervisor::wait_for_events() {
   screen_.watch(watched);
   std::optional<Clock::time_point> wake = deadline_;
   if (reminder_ && (!wake || *reminder_ < *wake)) wake = reminder_;
-  std::vector<size_t> first_of;  // by host: the number of its first descriptor
+  std::vector<size_t> first_of;  // indexed by host: the number of its first descriptor
   std::vector<std::optional<Clock::time_point>> wakes;
   for (const auto& host : hosts_) {
     first_of.push_back(watched.size());
@@ -203,7 +204,7 @@ void Supervisor::wait_for_events() {
   screen_.flush();
 }
 
-// Of hundreds of hosts, few have something to tell each time.
+// Takes the events of ready hosts only: of hundreds of hosts, few have an event at a time.
 void Supervisor::take_events() {
   const bool all = std::exchange(all_ready_, false);
   for (size_t host_number = 0; host_number < hosts_.size(); host_number++) {
@@ -246,11 +247,11 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   }
   const Result<> kept = member.log.append(line);
   if (kept || has_lost_lines_) return;
-  has_lost_lines_ = true;  // said once, because a full disk hits the logs of all processes
+  has_lost_lines_ = true;  // said once, because a full disk affects the logs of all processes
   say(fmt::format("{}; the job goes on, but logs of other hosts may lack lines", kept.error().message));
 }
 
-// Returns true if the line was meant for the launcher.
+// True if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(job::kAddressLine)) {
     if (phase_ == JobPhase::kStarting) launch_others(line.substr(job::kAddressLine.size()));
@@ -272,7 +273,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
 
 void Supervisor::on_signal(int signal) {
   switch (signal) {
-    case SIGCHLD: return;  // take_events() follows anyway
+    case SIGCHLD: return;  // take_events() follows in any case
     case SIGUSR2:
       for (const auto& host : hosts_) host->signal(SIGUSR2);
       return;
@@ -294,18 +295,18 @@ void Supervisor::on_signal(int signal) {
   reminder_ = Clock::now() + job_.limits.remind;
 }
 
-// A process may have just begun a step when TERM arrives, and may have to wait in it for others that have begun it too;
-// or worker 0 has just begun a checkpoint. The next one may take longer than those before.
+// When TERM arrives, a process may have just begun a step, in which it may have to wait for others that have begun it
+// too; or worker 0 may have just begun a checkpoint. Each may take longer than the earlier ones.
 Limits::Duration Supervisor::time_to_stop() const {
   constexpr int kTimes = 3;
-  constexpr double kCheckpointMax_s = 86'400;  // a peer has sent the number
+  constexpr double kCheckpointMax_s = 86'400;  // limits a number that another process has sent
   if (!job_.limits.adds_measured) return job_.limits.stop;
   const std::chrono::duration<double> checkpoint(progress_ ? std::min(progress_->checkpoint_s, kCheckpointMax_s) : 0);
   const std::chrono::duration<double> measured = kTimes * (step_times_.longest(Clock::now()) + checkpoint);
   return job_.limits.stop + std::chrono::duration_cast<Limits::Duration>(measured);
 }
 
-// The hosts need it in case that this process dies. Small changes are not worth a message to each of them.
+// The hosts need the time in case this process dies. Small changes are not worth a message to each of them.
 void Supervisor::tell_time_to_stop() {
   const Limits::Duration time = time_to_stop();
   if (time <= told_time_to_stop_ + told_time_to_stop_ / 10) return;
@@ -346,7 +347,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   }
 }
 
-// Before the job runs, a lost host is a failed start. Later it is a failure of the processes that ran there.
+// Before the job runs, a lost host is a failed start. Later, the processes on it have failed.
 void Supervisor::on_lost(size_t host_number, const Error& error) {
   if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
   for (const size_t number : members_on_[host_number]) {
@@ -435,7 +436,7 @@ Result<JobEnd> supervise(const Job& job, Screen& screen) {
   DT_TRY_VOID(job::check_open_files(descriptors_of(job), "the launcher"));
   proc::SignalQueue signals;
   DT_TRY_VOID(copy_to_hosts(job, screen, signals));
-  std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host
+  std::optional<RunDirMark> mark;  // created after the copying, which could copy it to every host
   if (!job.other_hosts.empty()) {
     DT_TRY(RunDirMark made, RunDirMark::create(job));
     mark.emplace(std::move(made));

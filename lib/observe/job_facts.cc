@@ -23,9 +23,10 @@ using telemetry::Metric;
 
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
-constexpr double kGrowthSecondsMin = 3;  // growth over less is not shown: heartbeats come every 2 s
+constexpr double kGrowthSecondsMin = 3;  // growth over a shorter time is not shown: heartbeats come every 2 s
 constexpr std::string_view kHttps = "https://";
-// The metrics of a process that the page shows. All of them would be many: a hundred workers have values by peer.
+// The metrics of a process that the page shows. All metrics would be too many: with a hundred workers, some have a
+// value for each peer.
 constexpr std::array kShown = {Metric::kStep,
                                Metric::kSamplesPerS,
                                Metric::kGpuBusyShare,
@@ -34,7 +35,7 @@ constexpr std::array kShown = {Metric::kStep,
                                Metric::kUpdates,
                                Metric::kParkedPulls,
                                Metric::kStaleness};
-// Those of which it shows the growth.
+// The metrics whose growth the page shows.
 constexpr std::array kCounters = {Metric::kPhaseSeconds, Metric::kServerBusySeconds};
 
 double value_or_nan(const telemetry::Snapshot& snapshot, Metric metric) {
@@ -46,8 +47,8 @@ json finite_or_null(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-// The share of each phase in a worker's time since `before` (null: since its start), by name. Null if nothing was
-// measured.
+// The share of each phase in a worker's time since `before` (null: since its start), indexed by name. Null if nothing
+// was measured.
 json phase_shares(const Source& now, const Source* before) {
   std::map<std::string, double> shares;
   double all = 0;
@@ -71,7 +72,7 @@ json phase_shares(const Source& now, const Source* before) {
   return object;
 }
 
-// How many of a server's threads were busy on average; null if not known.
+// The average number of busy threads of a server; null if not known.
 json busy_threads(const Source& now, const Source* before, double seconds) {
   const std::optional<double> busy = telemetry::value_of(now.snapshot, Metric::kServerBusySeconds);
   if (!busy || before == nullptr) return nullptr;
@@ -164,7 +165,7 @@ CurvePoint point_of(const JobState& state) {
   return point;
 }
 
-// The value of "NAME=" in a line of such words; empty if it has none.
+// The value of "NAME=" in a line of NAME=VALUE words; empty if it has none.
 std::string word_of(const std::string& line, const std::string& name) {
   const size_t at = line.find(" " + name + "=");
   if (at == std::string::npos) return "";
@@ -172,8 +173,8 @@ std::string word_of(const std::string& line, const std::string& name) {
   return line.substr(begin, line.find(' ', begin) - begin);
 }
 
-// "worker 2 on node1 (10.0.0.3)" of a line "join role=worker rank=2 host=node1 addr=10.0.0.3". A line that lacks words
-// stays as it is.
+// Converts a line "join role=worker rank=2 host=node1 addr=10.0.0.3" to "worker 2 on node1 (10.0.0.3)". A line that
+// lacks one of these words is returned unchanged.
 std::string process_in_words(const std::string& line) {
   const std::string role = word_of(line, "role"), rank = word_of(line, "rank"), host = word_of(line, "host"),
                     address = word_of(line, "addr"), silent_ms = word_of(line, "silent_ms");
@@ -185,8 +186,8 @@ std::string process_in_words(const std::string& line) {
   return fmt::format("{} {}, silent for {:.1f} s", role, rank, static_cast<double>(ms) / 1e3);
 }
 
-// "epoch 1 of 20: Validation-accuracy=0.9" of "Epoch[0] Validation-accuracy=0.9", because MXNet's log counts epochs
-// from 0 and people count from 1. Other texts stay as they are.
+// Converts "Epoch[0] Validation-accuracy=0.9" to "epoch 1 of 20: Validation-accuracy=0.9", because MXNet's log counts
+// epochs from 0 and people count from 1. Other texts are returned unchanged.
 std::string with_epoch_from_1(const std::string& text, int64_t epochs) {
   constexpr std::string_view kBegin = "Epoch[", kEnd = "]";
   int64_t epoch = 0;
@@ -198,7 +199,7 @@ std::string with_epoch_from_1(const std::string& text, int64_t epochs) {
                      rest.substr(kEnd.size()));
 }
 
-// Cuts off how the text begins. False if it begins in another way.
+// Removes this beginning from the text. False if the text begins differently.
 bool take_beginning(std::string& text, std::string_view beginning) {
   if (!text.starts_with(beginning)) return false;
   text.erase(0, beginning.size());
@@ -268,7 +269,7 @@ std::pair<const Source*, double> JobFacts::earlier(const Source& source) const {
   return {nullptr, 0};
 }
 
-// When there are too many points, every second one is dropped, and from then on half as many are added.
+// When there are too many points, every second one is dropped, and from then on points are added half as often.
 void JobFacts::add_point(const JobState& state) {
   points_.push_back(point_of(state));
   added_.points++;

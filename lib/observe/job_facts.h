@@ -1,5 +1,5 @@
-// What is known of a running job, for those who watch it: the newest state of its processes, curves, events and the
-// last log lines. Everything is bounded, however long the job runs.
+// What is known about a running job, for those who watch it: the latest state of its processes, curves, events and the
+// last log lines. Memory is bounded, however long the job runs.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace dtrain::observe {
 
-// What does not change.
+// The facts that do not change.
 struct JobIdentity {
-  std::string name;          // that of the run directory
+  std::string name;          // the name of the run directory
   std::string network = {};  // for people: "lenet"
   std::string scheme = {};   // "dist_sync"
-  uint32_t workers = 1;      // that the job should have
+  uint32_t workers = 1;      // the number of workers that the job should have
   uint32_t servers = 0;
 };
 
@@ -32,30 +32,30 @@ struct ProcessState {
   Source source;
   std::string wait = {};               // the oldest open wait, empty if there is none
   double wait_s = 0;                   // its age
-  double heard_s = 0;                  // time since the process was heard of
-  bool is_lost = false;                // it ended without a word
-  std::optional<uint64_t> steps = {};  // of a worker: those that it has made itself, since the run began
+  double heard_s = 0;                  // time since the last message from the process
+  bool is_lost = false;                // it ended without notice
+  std::optional<uint64_t> steps = {};  // for a worker: its own steps since the run began
 };
 
 struct JobState {
   double seconds = 0;  // since the job began
   int64_t step = 0, steps = 0;
-  int64_t epoch = 0, epochs = 0;  // the current one, from 1, and their number; 0: not known
+  int64_t epoch = 0, epochs = 0;  // the current epoch, counted from 1, and their total; 0: not known
   double samples_per_s = 0;
   double eta_s = -1;                         // negative: not known
   std::vector<ProcessState> processes = {};  // workers by rank, then servers by rank, then the scheduler
 };
 
-// A moment of the curves. Values that are not known are NaN.
+// A point in time on the curves. Unknown values are NaN.
 struct CurvePoint {
   double seconds = 0;
   int64_t step = 0;
   double loss = 0, accuracy = 0, validation = 0, learning_rate = 0, samples_per_s = 0;
-  std::vector<double> by_worker = {};  // samples per second; of the first kCurveWorkersMax workers
+  std::vector<double> by_worker = {};  // samples per second of the first kCurveWorkersMax workers
 };
 inline constexpr size_t kCurvePointsMax = 600;
-// The page shows where the time of about the last so many seconds went. A phase with a smaller share than this one
-// belongs to "other", so that what the page draws and what it says are the same.
+// The page shows how the workers spent about the last kRecentSeconds. A phase with a smaller share than kShareMin is
+// counted as "other", so that the drawing and the text agree.
 inline constexpr double kRecentSeconds = 15, kShareMin = 0.01;
 inline constexpr size_t kCurveWorkersMax = 8;
 
@@ -72,11 +72,11 @@ class JobFacts {
  public:
   explicit JobFacts(JobIdentity identity) : identity_(std::move(identity)) {}
 
-  // About once a second.
+  // Called about once a second.
   void update(JobState state);
-  // Lines that tell of an event (docs/formats.md, "Log lines") become one.
+  // Lines that report an event (docs/formats.md, "Log lines") become a JobEvent.
   void add_log(const std::vector<LogLine>& lines);
-  // Lines that were there before the job began, of the run that it resumes: they are shown, but their events are old.
+  // Lines from before the job began, of the run that it resumes: they are shown, but their events are not new.
   void add_earlier_log(const std::vector<LogLine>& lines);
   // The job is over.
   void end(bool is_success, const std::string& how);
@@ -88,30 +88,30 @@ class JobFacts {
   [[nodiscard]] std::string targets() const;
   [[nodiscard]] const std::string& name() const { return identity_.name; }
 
-  // For one client of the page: first all that is kept, as the event "history", then what is new, as "update". The data
-  // are an object, which page/page.html reads: "state" is the newest one, with the metrics that the page shows, the
-  // shares of each worker's phases and how busy each server is (both null if not known), and with the newest values as
-  // "now", because "points" may leave the newest point out; "points" has the members of CurvePoint in their order,
-  // "events" those of JobEvent, "log" those of LogLine; only a history has "job", the identity. The facts must outlive
+  // For one client of the page: sends first all that is kept, as the event "history", then what is new, as "update".
+  // The data are an object, which page/page.html reads. "state" is the latest one, with the metrics that the page
+  // shows, the shares of each worker's phases and how busy each server is (both null if not known), and with the latest
+  // values as "now", because "points" may omit the newest point. "points" has the members of CurvePoint in their order,
+  // "events" those of JobEvent, "log" those of LogLine. Only a history has "job", the identity. The facts must outlive
   // the stream.
   [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
-  // For tests: as the first event's data.
+  // For tests: the same text as the first event's data.
   [[nodiscard]] std::string history() const;
 
  private:
   class Follower;
-  // What a client has seen: the number of everything that was ever added.
+  // What a client has seen: how many items of each kind had been added.
   struct Seen {
     uint64_t states = 0, points = 0, events = 0, lines = 0;
   };
-  // Of one state: the counters of which the page shows the growth.
+  // The counters of one state whose growth the page shows.
   struct Counters {
     double seconds = 0;
     std::vector<Source> sources;
   };
   [[nodiscard]] std::string text(Seen& seen, bool all) const;
   void keep_counters() DT_REQUIRES(mutex_);
-  // Those of the process about kRecentSeconds ago, and the time since then; {nullptr, 0} if it is new.
+  // The counters of the process about kRecentSeconds ago, and the time since then; {nullptr, 0} if the process is new.
   [[nodiscard]] std::pair<const Source*, double> earlier(const Source& source) const DT_REQUIRES(mutex_);
   void add_point(const JobState& state) DT_REQUIRES(mutex_);
   void add_line(const LogLine& line) DT_REQUIRES(mutex_);
@@ -120,18 +120,18 @@ class JobFacts {
   const JobIdentity identity_;
   mutable Mutex mutex_;
   JobState state_ DT_GUARDED_BY(mutex_);
-  std::deque<Counters> recent_ DT_GUARDED_BY(mutex_);  // of the last kRecentSeconds, oldest first
+  std::deque<Counters> recent_ DT_GUARDED_BY(mutex_);  // states of the last kRecentSeconds, oldest first
   std::deque<CurvePoint> points_ DT_GUARDED_BY(mutex_);
   size_t updates_per_point_ DT_GUARDED_BY(mutex_) = 1;
   std::deque<JobEvent> events_ DT_GUARDED_BY(mutex_);
   std::deque<LogLine> lines_ DT_GUARDED_BY(mutex_);
   Seen added_ DT_GUARDED_BY(mutex_);
-  std::string ended_ DT_GUARDED_BY(mutex_);  // how the job ended; empty: it runs
+  std::string ended_ DT_GUARDED_BY(mutex_);  // how the job ended; empty: it is running
   bool is_success_ DT_GUARDED_BY(mutex_) = false;
 };
 
-// The kind of event that a log line tells of ("checkpoint"), and its text without time, node and the words that the
-// kind repeats; an empty kind if it tells of none. Each line that begins with "warning: " tells of one.
+// The kind of event that a log line reports ("checkpoint"), and its text without the time, the node and the words that
+// the kind repeats; an empty kind if it reports none. Each line that begins with "warning: " reports one.
 JobEvent event_of(const std::string& log_line);
 
 }  // namespace dtrain::observe

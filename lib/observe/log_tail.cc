@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBytesMax = 64 << 10;
 
-// "worker-0.log": "worker 0"; "scheduler-0.log", of which there is one: "scheduler".
+// "worker 0" for "worker-0.log"; "scheduler" for "scheduler-0.log", because a job has only one scheduler.
 std::string process_of(const std::string& stem) {
   const size_t dash = stem.rfind('-');
   if (dash == std::string::npos) return stem;

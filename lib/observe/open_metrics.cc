@@ -27,7 +27,7 @@ std::string number(double value) {
   return fmt::format("{}", value);
 }
 
-// Appends the families of the text, metric by metric.
+// Appends the metric families to the text, one after another.
 class Writer {
  public:
   Writer(const std::string& job, MetricsForm form) : job_(escaped(job)), form_(form) {}

@@ -10,7 +10,7 @@ namespace {
 using telemetry::Metric;
 using telemetry::Snapshot;
 
-// How much the values of one process have grown.
+// How much the values of one process have increased.
 class Growth {
  public:
   Growth(const Source* before, const Source& now) : before_(before), now_(now) {}
@@ -19,10 +19,10 @@ class Growth {
     return value(now_.snapshot, metric, label) - (before_ == nullptr ? 0 : value(before_->snapshot, metric, label));
   }
   [[nodiscard]] double newest(Metric metric) const { return value(now_.snapshot, metric, ""); }
-  [[nodiscard]] double of_all(Metric metric) const {  // labels
+  [[nodiscard]] double of_all(Metric metric) const {  // sum over all labels
     return sum(now_.snapshot, metric) - (before_ == nullptr ? 0 : sum(before_->snapshot, metric));
   }
-  [[nodiscard]] double count(Metric metric) const {  // of a histogram
+  [[nodiscard]] double count(Metric metric) const {  // number of observations of a histogram
     return observed(now_.snapshot, metric) - (before_ == nullptr ? 0 : observed(before_->snapshot, metric));
   }
 
@@ -94,7 +94,7 @@ JobPeriod period_between(const std::vector<Source>& before, const std::vector<So
                              .updates = growth.of(Metric::kUpdates) / seconds});
     }
   }
-  // A worker's gradients are late at each server; the latest of them counts.
+  // A worker's gradients are late at each server; the greatest lateness counts.
   for (const Source& source : now) {
     if (source.role != "server") continue;
     const Growth growth(find(before, source), source);

@@ -1,4 +1,4 @@
-// What each process of a job did in a period: the difference of two of its snapshots.
+// What each process of a job did in a period: the difference between two of its snapshots.
 #pragma once
 
 #include <cstdint>
@@ -10,47 +10,47 @@
 
 namespace dtrain::observe {
 
-// Times are in seconds and of one step, on average, unless they say otherwise.
+// Times are in seconds, averaged over the steps, unless noted otherwise.
 struct WorkerPeriod {
   uint32_t rank = 0;
   std::string host;
-  double steps = 0;   // in the period
+  double steps = 0;   // number of steps in the period
   double step_s = 0;  // from the beginning of a step to its end
   double data_wait_s = 0;
-  double compute_s = 0;  // forward, backward, update, and what belongs to no phase
+  double compute_s = 0;  // forward, backward, update, and the time that belongs to no phase
   double pull_wait_s = 0;
   double push_s = 0;
-  double lateness_s = 0;  // by which its gradients come after the first ones of their rounds, over all servers
+  double lateness_s = 0;  // how long after the first gradients of their rounds its own arrive, summed over all servers
   double decode_threads = 0;
-  double read_ms = 0;           // to read an image's bytes
-  double decode_ms = 0;         // to make a row of a batch of them; 0: nothing is decoded, or not known
-  double cores_busy = 0;        // of the process
-  double cores_missing = 0;     // threads that were ready to run and had no core, on average
-  double read_bytes_per_s = 0;  // from disks
-  double sent_bytes = 0;        // of a step
+  double read_ms = 0;           // time to read an image's bytes
+  double decode_ms = 0;         // time to turn these bytes into a row of a batch; 0: nothing is decoded, or not known
+  double cores_busy = 0;        // average number of busy cores of the process
+  double cores_missing = 0;     // average number of threads that were ready to run but had no core
+  double read_bytes_per_s = 0;  // read from disks
+  double sent_bytes = 0;        // sent in one step
   double samples_per_s = 0;
 
-  // What its step would take if it waited for nobody.
+  // The time that a step would take if the worker waited for no other process.
   [[nodiscard]] double own_s() const { return data_wait_s + compute_s + push_s; }
-  // Sum of the times for which its threads had no core.
+  // The sum of the times in which its threads had no core.
   [[nodiscard]] double core_wait_s() const { return cores_missing * step_s; }
 };
 
 struct ServerPeriod {
   uint32_t rank = 0;
   std::string host;
-  double busy = 0;     // threads that were busy, on average
-  double updates = 0;  // of slices, a second
+  double busy = 0;     // average number of busy threads
+  double updates = 0;  // updates of slices per second
 };
 
 struct JobPeriod {
   double seconds = 0;
-  std::vector<WorkerPeriod> workers;  // those that made a step
+  std::vector<WorkerPeriod> workers;  // the workers that made a step
   std::vector<ServerPeriod> servers;
 };
 
-// `before` and `now`: the processes of a job, `seconds` apart. A process that is missing in `before` has begun in
-// between, with all values 0.
+// `before` and `now`: the processes of a job at two times, `seconds` apart. A process that is missing in `before`
+// started in between, with all values 0.
 JobPeriod period_between(const std::vector<Source>& before, const std::vector<Source>& now, double seconds);
 
 }  // namespace dtrain::observe

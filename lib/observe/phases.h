@@ -1,4 +1,4 @@
-// What people read for the phases of the metric phase_s.
+// The descriptions for people of the phases of the metric phase_s.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 namespace dtrain::observe {
 
 struct PhaseWords {
-  std::string_view name;   // the label of the metric
-  std::string_view words;  // on the live page and in reports
-  bool is_wait = false;    // the worker waits for somebody else
+  std::string_view name;   // the label in the metric
+  std::string_view words;  // the description on the live page and in reports
+  bool is_wait = false;    // the worker waits for another process
 };
 
 inline constexpr std::string_view kOtherPhase = "other";
@@ -26,7 +26,7 @@ inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for 
                                            PhaseWords{"checkpoint", "checkpoint"},
                                            PhaseWords{kOtherPhase, "other"}};
 
-// The name itself if it is none of these, as in a run of another version.
+// Returns the name itself if it is not listed, as in a run of another version.
 inline std::string phase_words(const std::string& name) {
   for (const PhaseWords& phase : kPhaseWords) {
     if (name == phase.name) return std::string(phase.words);

@@ -14,15 +14,17 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr double kRatio = 1.25;             // to the others' median
-constexpr double kSeconds = 0.005;          // above the others' median, of a step
-constexpr double kStepShare = 0.1;          // the same, as a share of the step: less does not matter to the job
-constexpr double kBusyRatio = 1.5;          // of a server to the others
-constexpr double kBusy = 0.7;               // threads of a server
-constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that are worth advice
-constexpr double kUneven = 1.25;            // the slowest worker to the fastest
-constexpr double kCoresMissing = 0.3;       // threads without a core, on average: more threads would not help
-constexpr double kImageMs = 0.01;           // to read and decode it; of images in memory, about which no flag helps
+constexpr double kRatio = 1.25;     // ratio to the others' median
+constexpr double kSeconds = 0.005;  // time of a step above the others' median
+constexpr double kStepShare = 0.1;  // the same, as a share of the step: a smaller share does not matter to the job
+constexpr double kBusyRatio = 1.5;  // ratio of a server to the others
+constexpr double kBusy = 0.7;       // average number of busy threads of a server
+constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that deserve advice
+constexpr double kUneven = 1.25;            // ratio of the slowest worker to the fastest
+constexpr double kCoresMissing = 0.3;  // average number of threads without a core above which more threads would not
+                                       // help
+constexpr double kImageMs = 0.01;  // minimum time to read and decode an image; images in memory take less, and no flag
+                                   // helps
 
 std::string ms(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
@@ -53,7 +55,7 @@ double of_others(const std::vector<Period>& all, size_t without, const Number& n
 
 using Part = double WorkerPeriod::*;
 
-// A worker, beside the medians of the others.
+// A worker, compared with the medians of the others.
 class Comparison {
  public:
   Comparison(const std::vector<WorkerPeriod>& workers, size_t i) : worker(workers[i]), workers_(workers), i_(i) {}
@@ -132,7 +134,7 @@ void blame_sending(const Comparison& compared, Slow& slow) {
                                ms(worker.push_s), bare_ms(others), sent_details(worker, worker.push_s));
 }
 
-// Its own part of a step, without waiting for the others, is longer than theirs.
+// Finds a worker whose own part of a step, without waiting for the others, is longer than theirs.
 std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, size_t i) {
   const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
@@ -145,7 +147,7 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
                               ms(worker.own_s()), bare_ms(others));
   const double data = compared.excess(&WorkerPeriod::data_wait_s), compute = compared.excess(&WorkerPeriod::compute_s),
                push = compared.excess(&WorkerPeriod::push_s);
-  // A thread without a core is late in whatever phase it is in, so this comes first.
+  // A lack of cores slows a thread in any phase, so it is checked first.
   const bool lacks_cores = compared.excess(&WorkerPeriod::core_wait_s) > excess / 2;
   if (lacks_cores || (compute > data && compute >= push)) {
     blame_computation(compared, lacks_cores, slow);
@@ -157,7 +159,7 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
   return slow;
 }
 
-// Its gradients arrive later than its own work explains.
+// Finds a worker whose gradients arrive later than its own work explains.
 std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, size_t i) {
   const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
@@ -198,8 +200,8 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
   return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
 }
 
-// For the worker that waits longest for its data. Empty if nothing is decoded, because then the flags about it do not
-// help.
+// Advice for the worker that waits longest for its data. Empty if nothing is decoded, because the flags for decoding do
+// not help then.
 std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
   if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kImageMs) return "";
@@ -235,7 +237,7 @@ bool is_on_several_hosts(const JobPeriod& period) {
   return hosts.size() > 1;
 }
 
-// For time that goes into messages, or into waiting for them.
+// Advice if much time is spent on messages, or on waiting for them.
 std::string messages_remedy(const JobPeriod& period) {
   const WorkerPeriod& worker = *std::ranges::max_element(period.workers, {}, &WorkerPeriod::cores_missing);
   if (worker.cores_missing > kCoresMissing) {

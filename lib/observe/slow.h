@@ -1,4 +1,5 @@
-// Which worker or server holds the others up, and why: with numbers, for the log, the page and the summary.
+// Finds the worker or server that slows the others down, and the cause, with numbers, for the log, the page and the
+// summary.
 #pragma once
 
 #include <optional>
@@ -19,18 +20,18 @@ struct Slow {
   std::string who;        // "worker 3"
   std::string host = {};  // empty: not known
   Cause cause = Cause::kData;
-  // The numbers of the sentence, by their names in summary.json (docs/formats.md, "Run directory").
+  // The numbers of the sentence, with their names in summary.json (docs/formats.md, "Run directory").
   std::vector<std::pair<const char*, double>> figures = {};
   // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk 12 MB/s)"
   std::string sentence = {};
 };
 
-// Compares the workers with each other, and the servers. One that is alone is compared with nobody. Nothing is said
-// about a worker unless it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step with its
-// waits.
+// Compares the workers with each other, and the servers with each other. A single worker or server is not compared. A
+// worker is reported only if it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step
+// including its waits.
 std::vector<Slow> find_slow(const JobPeriod& period);
 
-// Where the workers' time goes, as shares of the steps' time that add up to 1.
+// How the workers spend their time, as shares of the steps' time that add up to 1.
 struct TimeShares {
   double data_wait = 0, compute = 0, push = 0, pull_wait = 0;
 };
@@ -38,8 +39,8 @@ TimeShares time_shares(const JobPeriod& period);
 // "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
-// The one change that would help a job most, as a sentence; empty if nothing stands out, or if the period is shorter
-// than 30 s. All but `run_dir` is about the job's flags.
+// What advice() has to know about a job: values of its flags, and its run directory. advice() returns the one change
+// that would help the job most, as a sentence; empty if nothing stands out, or if the period is shorter than 30 s.
 struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
@@ -48,7 +49,8 @@ struct JobForm {
 };
 std::string advice(const JobPeriod& period, const JobForm& form);
 
-// What a whole run tells: where the time of its workers went (nullopt if none of them made a step), and the advice.
+// Conclusions about a whole run: how its workers spent their time (nullopt if none of them made a step), and the
+// advice.
 struct Conclusion {
   std::optional<TimeShares> time_shares;
   std::string advice = {};
@@ -60,11 +62,11 @@ Conclusion conclude(const JobPeriod& run, const JobForm& form);
 std::string to_json(const Slow& slow);
 std::string to_json(const Conclusion& conclusion);
 
-// Says once what is slow. Not thread-safe.
+// Reports each slow process once. Not thread-safe.
 class SlowWatch {
  public:
-  // Compares with what it was told kPeriodSeconds ago or more, once every worker has made kStepsMin steps since.
-  // Returns what it has not said before.
+  // Compares the sources with those of an update at least kPeriodSeconds ago, once every worker has made kStepsMin
+  // steps since then. Returns what has not been reported before.
   std::vector<Slow> update(const std::vector<Source>& sources, double now_s);
 
   static constexpr double kPeriodSeconds = 10;

@@ -1,4 +1,4 @@
-// The metrics of one process of a job, as somebody outside of it sees them.
+// The metrics of one process of a job, as an observer outside of the process sees them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which rows of which batch a decoder thread fills next, and when a batch is complete.
+// Decides which rows of which batch a decoder thread fills next, and when a batch is complete.
 #pragma once
 
 #include <chrono>

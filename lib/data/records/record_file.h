@@ -55,7 +55,7 @@ struct RecordScan {
   };
   std::vector<int64_t> offsets;  // offsets of the sound records, ascending
   std::vector<Broken>
-      broken;  // places where a record should begin or end and does not; the walk goes on at the next start
+      broken;  // places where a record should begin or end but does not; the scan continues at the next start
 };
 // Called repeatedly during a scan, with the offset that it has reached. An error from it ends the scan.
 using ScanProgress = std::function<Result<>(int64_t offset)>;

@@ -1,5 +1,5 @@
-// What charts are drawn on. Lengths are in pixels, with the origin at the top left; a canvas may have several
-// physical pixels for each.
+// The surface on which charts are drawn. Lengths are in pixels, with the origin at the top left; a canvas may use
+// several physical pixels for each.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,16 @@ class Canvas {
  public:
   virtual ~Canvas() = default;
   virtual void line(std::span<const Point> points, const Pen& pen) = 0;
-  // A mark in the color of a series; its shape follows from `shape`. `hint` is shown where a pointer rests on it, if
-  // the canvas can do that.
+  // A mark in the color of a series; `shape` selects its form. If the canvas can, it shows `hint` when a pointer rests
+  // on the mark.
   virtual void mark(Point center, Ink ink, int shape, std::string_view hint) = 0;
   virtual void box(const Box& box, Ink ink, std::string_view hint) = 0;
-  // The point is on the baseline.
+  // `at` lies on the baseline.
   virtual void text(Point at, std::string_view text, const TextStyle& style) = 0;
   virtual double text_width(std::string_view text, const TextStyle& style) = 0;
 };
 
-// `text`, or its beginning and "..." if it is wider.
+// `text`, or a beginning of it followed by "..." if it is wider than allowed.
 std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style, double width_max);
 
 }  // namespace dtrain::observe

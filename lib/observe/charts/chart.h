@@ -22,21 +22,21 @@ struct Axis {
   std::string title;      // "loss"
   std::string unit = {};  // "s"; empty: none
   Scale scale = Scale::kLinear;
-  bool from_zero = false;  // the axis begins at 0, even if all values are far from it; ignored on a log scale
+  bool from_zero = false;  // the axis begins at 0, even if all values are far from 0; ignored on a log scale
 };
 
 // A line through points in their order. A gap interrupts it; a point between two gaps is drawn as a dot. On a log
-// scale a number that is not above 0 is a gap too.
+// scale, a number that is 0 or negative is also a gap.
 struct Series {
-  std::string name = {};  // in the legend
+  std::string name = {};  // name in the legend
   std::vector<Point> points = {};
-  bool has_markers = false;  // each point gets a mark, unless there are too many to tell apart
+  bool has_markers = false;  // each point gets a mark, unless there are too many to distinguish
   bool is_stair = false;     // each value holds until the next point: level, then up or down
   // Number of its color, and of its dash pattern (0: a solid line). Series with equal numbers look alike.
   int color = 0, dash = 0;
 };
 
-// Something that happened at one place of the x axis: a vertical line with a text.
+// An event at one position on the x axis: a vertical line with a text.
 struct ChartEvent {
   double x = 0;
   std::string text;
@@ -52,16 +52,16 @@ struct Chart {
 // Horizontal bars, each divided into parts.
 struct BarChart {
   std::string title;
-  std::string unit = {};                // of the values
+  std::string unit = {};                // unit of the values
   std::vector<std::string> parts = {};  // names, in the order from left to right
   struct Bar {
     std::string name;
-    std::vector<double> values;  // by part, at least 0
+    std::vector<double> values;  // one for each part, at least 0
   };
   std::vector<Bar> bars = {};
 };
 
-// One sentence for people who do not see the drawing: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
+// One sentence for people who cannot see the drawing: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
 // to 0.1, last 0.12. ..." At most eight series are described.
 std::string description_of(const Chart& chart);
 std::string description_of(const BarChart& chart);

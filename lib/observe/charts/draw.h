@@ -11,20 +11,20 @@ namespace dtrain::observe {
 
 struct PanelSize {
   double width = 480;
-  double plot_height = 200;  // of the area between the axes; title, legend and labels come on top of it
+  double plot_height = 200;  // height of the area between the axes, without the title, legend and labels
 };
 
-// Draws a chart with its top left corner at (0, `top`), and returns the height that it took. With a null canvas
-// nothing is drawn; `ruler` measures texts in any case. An empty chart says that there are no data.
+// Draws a chart with its top left corner at (0, `top`), and returns its height. With a null canvas nothing is drawn;
+// `ruler` measures texts in either case. An empty chart says that there are no data.
 double draw(const Chart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
 // Each bar takes a row, so plot_height is not used.
 double draw(const BarChart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
 
-// Whole drawings, of one chart or of several below each other.
+// Complete drawings, of one chart or of several charts stacked vertically.
 std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(const BarChart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(std::span<const Chart> charts, const PanelSize& size);
-// Two physical pixels for each pixel. Errors as make_png_canvas() (png.h).
+// Uses two physical pixels for each pixel. Fails like make_png_canvas() (png.h).
 Result<std::string> png_of(std::span<const Chart> charts, const PanelSize& size);
 
 }  // namespace dtrain::observe

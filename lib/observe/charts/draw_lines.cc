@@ -16,7 +16,7 @@ namespace {
 
 using Anchor = TextStyle::Anchor;
 constexpr double kAxisTitle = 18;
-constexpr size_t kMarksMax = 80;        // more cannot be told apart
+constexpr size_t kMarksMax = 80;        // more cannot be distinguished
 constexpr size_t kChartEventsMax = 12;  // more would hide the data
 
 bool is_shown(double value, Scale scale) {
@@ -42,7 +42,7 @@ std::string titled(const Axis& axis) {
   return text;
 }
 
-// What stands above the y axis; the chart's title is not repeated.
+// The caption above the y axis; it does not repeat the chart's title.
 std::string y_caption(const Chart& chart) {
   const Axis& axis = chart.y;
   if (axis.title != chart.title) return titled(axis);
@@ -50,7 +50,7 @@ std::string y_caption(const Chart& chart) {
   return axis.unit.empty() || *scale == 0 ? axis.unit + scale : fmt::format("{}, {}", axis.unit, scale);
 }
 
-// Where numbers lie in the drawing.
+// Maps numbers to positions in the drawing.
 class Frame {
  public:
   Frame(const Chart& chart, const Ticks& x, const Ticks& y, Box plot) : chart_(chart), x_(x), y_(y), plot_(plot) {}
@@ -84,7 +84,7 @@ class LineDrawing {
     }
     const double bottom = plot_.y + plot_.height;
     segment({plot_.x, bottom}, {plot_.x + plot_.width, bottom}, {{Ink::Kind::kMuted}, 1});
-    double free_from = 0;  // labels must not touch
+    double free_from = 0;  // the next label may not begin before this position
     for (const Tick& tick : x_.ticks) {
       const double at = frame_.x(tick.value), half = canvas_.text_width(tick.label, kPanelLabel) / 2;
       segment({at, bottom}, {at, bottom + 4}, {{Ink::Kind::kMuted}, 1});
@@ -180,7 +180,9 @@ Ranges ranges_of(const Chart& chart) {
 
 std::vector<LegendEntry> legend_of(const Chart& chart) {
   std::vector<LegendEntry> entries;
-  if (chart.series.size() == 1 && chart.series[0].name == chart.title) return entries;  // says nothing more
+  if (chart.series.size() == 1 && chart.series[0].name == chart.title)
+    return entries;  // the name would repeat the
+                     // title
   for (const Series& series : chart.series) {
     entries.push_back({series.name, series.color, series.dash, false, series.has_markers});
   }

@@ -1,4 +1,4 @@
-// The rows of names below a chart's title.
+// The rows of series names below a chart's title.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct LegendEntry {
   bool has_marker = false;
 };
 
-// Draws as draw(): returns the height, and draws nothing without a canvas.
+// Like draw(), returns the height, and draws nothing without a canvas.
 double draw_legend(const std::vector<LegendEntry>& entries, const Box& place, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

@@ -1,4 +1,4 @@
-// What charts of all kinds have around their data: the title, margins, and the look of texts.
+// What charts of all kinds share around their data: the title, margins, and the appearance of texts.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace dtrain::observe {
 inline constexpr double kPanelMargin = 10, kPanelBelow = 36;  // on the left, right and top; below the data
 inline const TextStyle kPanelLabel{.size = 11, .ink = {Ink::Kind::kMuted}};
 
-// Draws as draw(): returns the height, and draws nothing without a canvas.
+// Like draw(), returns the height, and draws nothing without a canvas.
 double draw_title(const std::string& title, double y, double width, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

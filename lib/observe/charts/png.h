@@ -1,4 +1,4 @@
-// Charts as PNG, drawn by Cairo, always on light paper.
+// Charts as PNG files, drawn by Cairo, always on light paper.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class PngCanvas : public Canvas {
 // cannot be loaded (base/module.h).
 Result<std::unique_ptr<PngCanvas>> make_png_canvas(double width, double height, double scale);
 
-// What the module has.
+// The functions that the module provides.
 struct ChartsModule {
   decltype(&observe::make_png_canvas) make_png_canvas;
 };

@@ -21,7 +21,7 @@ std::string class_of(char use, Ink ink) {
   return {};
 }
 
-// With at most one decimal: a tenth of a pixel cannot be seen.
+// With at most one decimal, because a tenth of a pixel cannot be seen.
 std::string length(double value) {
   std::string text = fmt::format("{:.1f}", value);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
@@ -33,10 +33,10 @@ std::string closed(const std::string& element, const char* name, std::string_vie
   return fmt::format("{}><title>{}</title></{}>\n", element, markup_text(hint), name);
 }
 
-// In units of the size of the font.
+// In units of the font size.
 double width_of(char letter) {
   constexpr std::string_view kNarrow = "iljI.,:;'|!()[]/ ft-r", kWide = "mwMW%@";
-  if (continues_character(letter)) return 0;  // the character has been counted
+  if (continues_character(letter)) return 0;  // its first byte has been counted
   if (kNarrow.find(letter) != std::string_view::npos) return 0.36;
   if (kWide.find(letter) != std::string_view::npos) return 0.95;
   return letter >= 'A' && letter <= 'Z' ? 0.7 : 0.62;
@@ -45,7 +45,8 @@ double width_of(char letter) {
 }  // namespace
 
 std::string markup_text(std::string_view text) {
-  // JSON's writer replaces what is not UTF-8; between its quotes stands the text, with other escapes than those here.
+  // JSON's writer replaces bytes that are not UTF-8. The text between its quotes has escapes that differ from those
+  // needed here.
   const std::string valid = nlohmann::json::parse(json_text(nlohmann::json(std::string(text)))).get<std::string>();
   std::string out;
   for (const char letter : valid) {

@@ -1,4 +1,4 @@
-// Charts as SVG: shapes with classes, which a style sheet colors (palette.h), and text as text.
+// Charts as SVG: shapes with classes, which a style sheet colors (palette.h). Texts remain texts.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace dtrain::observe {
 
-// Text for HTML and SVG, also within quotes. Control characters are replaced by blanks, bytes that are not UTF-8 by
-// U+FFFD.
+// Escapes text for HTML and SVG, including attribute values. Control characters are replaced by blanks, bytes that are
+// not UTF-8 by U+FFFD.
 std::string markup_text(std::string_view text);
 
 class SvgCanvas final : public Canvas {
@@ -23,8 +23,8 @@ class SvgCanvas final : public Canvas {
 
   struct Frame {
     double width = 0, height = 0;
-    std::string title, description;  // for people who do not see the drawing
-    bool has_style = true;           // a file of its own; false: part of a page with page_style()
+    std::string title, description;  // for people who cannot see the drawing
+    bool has_style = true;           // true: a separate file; false: part of a page with page_style()
   };
   // The whole drawing.
   [[nodiscard]] std::string finish(const Frame& frame) const;

@@ -1,4 +1,4 @@
-// Fewer points that look like all of them.
+// Removes points without changing how a line looks.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace dtrain::observe {
 
-// Of the neighboring points that fall into one column of the drawing, keeps the first, the lowest, the highest and
-// the last one, so the line covers the same pixels. Of gaps side by side one is kept. `column` maps x to a column.
+// For the successive points that fall into one column of the drawing, keeps the first, the lowest, the highest and the
+// last one, so the line covers the same pixels. Of successive gaps, one is kept. `column` maps x to a column.
 std::vector<Point> thin(const std::vector<Point>& points, const std::function<int(double x)>& column);
 
 }  // namespace dtrain::observe

@@ -1,11 +1,11 @@
-// The live page: one file of HTML that reads the events of a JobFacts from the path "events" beside it.
+// The live page: a single HTML file that reads the events of a JobFacts from the relative path "events".
 #pragma once
 
 #include <string_view>
 
 namespace dtrain::observe {
 
-// lib/observe/page/page.html. "@NONCE@" in it is for net::HttpRoute::Kind::kPage.
+// The content of lib/observe/page/page.html. "@NONCE@" in it is for net::HttpRoute::Kind::kPage.
 std::string_view live_page();
 
 }  // namespace dtrain::observe

@@ -29,7 +29,7 @@ std::string class_name(const ClassResults& results, int64_t label) {
   return markup_text(printable(results.class_names[at], kNameBytesMax));
 }
 
-// `kind`: a class of the style sheet.
+// `kind`: a CSS class of the style sheet.
 std::string table_head(std::string_view kind, std::string_view caption, const std::vector<std::string>& columns) {
   std::string html =
       scrolled(caption) + fmt::format("<table class=\"{}\"><caption>{}</caption><thead><tr>", kind, caption);
@@ -93,7 +93,7 @@ std::set<int64_t> all_classes(const ClassCounts& counts) {
   return classes;
 }
 
-// Those of the most frequent confusions, as many as a matrix has room for.
+// The classes of the most frequent confusions, as many as fit into a matrix.
 std::set<int64_t> most_confused(const std::vector<Confusion>& confusions) {
   std::set<int64_t> classes;
   for (const Confusion& one : confusions) {
@@ -105,7 +105,7 @@ std::set<int64_t> most_confused(const std::vector<Confusion>& confusions) {
   return classes;
 }
 
-// A wrong cell is the darker the larger its share of the label's images.
+// The larger a wrong cell's share of the label's images, the darker it is.
 std::string matrix_cell(int64_t images, int64_t images_of_label, bool is_right) {
   if (images == 0) return "<td></td>";
   if (is_right) return fmt::format("<td class=\"right\">{}</td>", images);

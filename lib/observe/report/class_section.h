@@ -1,5 +1,5 @@
-// The section of a report about classes: how well each one was classified in the newest validation, which ones were
-// taken for which, and the images with the highest loss.
+// The section of a report about classes: how well each one was classified in the latest validation, which ones were
+// confused, and the images with the highest loss.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Pieces of HTML that several sections of a report have.
+// Pieces of HTML that several sections of a report use.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace dtrain::observe {
 
-// A dash, in place of a text that is not known.
+// A dash, used in place of an unknown text.
 inline constexpr const char* kNone = "&ndash;";
 
 // The text, escaped and shortened, or the dash if it is empty.
 std::string cell(std::string_view text);
 
-// The beginning of a part that scrolls to the side where it is too wide, also by keys. It ends with "</div>".
+// Begins a part that scrolls horizontally if it is too wide, also with the keyboard. The part ends with "</div>".
 std::string scrolled(std::string_view name);
 
 // A heading for each run, if there are several.

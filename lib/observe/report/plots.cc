@@ -12,7 +12,7 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr size_t kWorkersMax = 8;  // lines of one run in a chart
+constexpr size_t kWorkersMax = 8;  // maximum number of lines for one run in a chart
 
 struct Named {
   const char* metric;
@@ -53,12 +53,13 @@ std::string unit_of(const std::string& metric) {
   }
 }
 
-// All workers of a synchronous job have the same, and those of others nearly so.
+// True if one curve is enough for the job: all workers of a synchronous job have the same values, and those of other
+// jobs nearly the same.
 bool is_of_job(const std::string& metric) {
   return metric.starts_with("train_") || metric.starts_with("validation_") || metric == "lr";
 }
 
-// "accuracy" of "train_accuracy" and of "validation_accuracy", which belong into one chart.
+// "accuracy" for both "train_accuracy" and "validation_accuracy", because they belong in one chart.
 std::string quantity_of(const std::string& metric) {
   for (const std::string_view set : {"train_", "validation_"}) {
     if (metric.starts_with(set)) return metric.substr(set.size());
@@ -93,12 +94,12 @@ Axis axis_of(PlotOver over) {
 // The curves of a run for one metric.
 struct Chosen {
   const Curve* curve = nullptr;
-  std::string name;  // "worker 3"; empty: of the run
+  std::string name;  // "worker 3"; empty: a curve of the whole run
   bool of_epochs = false;
 };
 
 std::vector<Chosen> curves_of_job(const Run& run, const std::string& metric) {
-  // The values of windows show more than those of epochs, unless there is only one.
+  // The values of windows show more detail than those of epochs, unless there is only one.
   for (const uint64_t least : {2, 1}) {
     for (const bool of_epochs : {false, true}) {
       const std::vector<int64_t> ranks = run.workers_with(metric, of_epochs);
@@ -110,7 +111,7 @@ std::vector<Chosen> curves_of_job(const Run& run, const std::string& metric) {
   return {};
 }
 
-// The lowest, the middle and the highest one.
+// The lowest, the median and the highest curve.
 std::vector<Chosen> three_of(std::vector<Chosen> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Chosen& a, const Chosen& b) { return a.curve->mean() < b.curve->mean(); });
@@ -148,14 +149,14 @@ std::vector<Point> points_of(const Curve& curve, PlotOver over) {
   for (const Measured& measured : curve.points()) {
     const double x = place_of(measured.at, over);
     if (std::isnan(x)) continue;
-    if (x < before) points.push_back({x, kUnknown});  // resumed from an earlier place: the line begins anew
+    if (x < before) points.push_back({x, kUnknown});  // resumed from an earlier point: a new line begins
     points.push_back({x, measured.value});
     before = x;
   }
   return points;
 }
 
-// Long times in minutes or hours.
+// Shows long times in minutes or hours.
 void choose_time_unit(Chart& chart) {
   double longest = 0;
   for (const Series& series : chart.series) {
@@ -216,7 +217,7 @@ std::set<std::string> metrics_of(std::span<const Run> runs) {
   return all;
 }
 
-// Metrics of one chart each, in the order in which they were asked for.
+// Groups the metrics that share a chart, in the order in which they were requested.
 std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& metrics) {
   std::vector<std::vector<std::string>> groups;
   for (const std::string& metric : metrics) {

@@ -15,19 +15,19 @@ namespace dtrain::observe {
 enum class PlotOver : uint8_t { kStep, kSamples, kTime, kEpoch };
 
 struct PlotOptions {
-  std::vector<std::string> metrics;  // empty: loss and accuracies, those that the runs have
+  std::vector<std::string> metrics;  // empty: loss and accuracies, as far as the runs have them
   PlotOver over = PlotOver::kStep;
   Scale y_scale = Scale::kLinear;
 };
 
-// A chart of several metrics with one unit, such as the accuracies of training and validation. Of metrics that all
-// workers have alike, such as the loss, it has one line a run, that of the first worker; of others, such as
-// throughput, a line a worker, or the lowest, the middle and the highest one if there are many. The chart is empty if
-// no run has values.
+// A chart of several metrics with one unit, such as the accuracies of training and validation. A metric that all
+// workers share, such as the loss, has one line per run, that of the first worker. Other metrics, such as throughput,
+// have one line per worker or, if there are many, lines for the lowest, the median and the highest. The chart is empty
+// if no run has values.
 Chart plot(std::span<const Run> runs, const std::vector<std::string>& metrics, PlotOver over, Scale y_scale);
 
-// The charts that options ask for. Code::kUsage if no run has a metric, with the names of those that exist, or if
-// none has it over this axis.
+// The charts that the options ask for. Code::kUsage if no run has a metric (the message lists those that exist), or if
+// no run has it over this axis.
 Result<std::vector<Chart>> plots(std::span<const Run> runs, const PlotOptions& options);
 
 }  // namespace dtrain::observe

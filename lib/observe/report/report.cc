@@ -40,7 +40,7 @@ bool has_values(std::span<const Run> runs, const std::string& metric) {
   });
 }
 
-// The metrics of a figure that the runs have.
+// The metrics of this figure that the runs have.
 std::vector<std::string> metrics_of(std::span<const Run> runs, const Figure& figure) {
   std::vector<std::string> metrics;
   for (const std::string& metric : figure.metrics) {
@@ -49,7 +49,7 @@ std::vector<std::string> metrics_of(std::span<const Run> runs, const Figure& fig
   return metrics;
 }
 
-// One figure with the chart over each of the axes; the buttons above the figures choose which one is seen.
+// One figure with a chart for each axis; the buttons above the figures choose which one is visible.
 std::string figure_html(std::span<const Run> runs, const Figure& figure, std::span<const Over> overs) {
   const std::vector<std::string> metrics = metrics_of(runs, figure);
   if (metrics.empty()) return {};
@@ -74,7 +74,7 @@ std::vector<Over> overs_of(std::span<const Run> runs, const std::vector<Figure>&
   return overs;
 }
 
-// Buttons without a script: the style sheet shows the figures of the one that is chosen.
+// Buttons that work without a script: the style sheet shows the figures of the selected one.
 std::string over_buttons(std::span<const Over> overs) {
   std::string html = "<legend>Curves over</legend>\n";
   for (const Over& over : overs) {
@@ -111,7 +111,7 @@ std::string curves_section(std::span<const Run> runs) {
   return fmt::format("<fieldset>{}<div class=\"figures\">\n{}</div></fieldset>\n", over_buttons(overs), html);
 }
 
-// The phases in the order in which a step goes through them, then all others.
+// The phases in the order in which they occur in a step, followed by all others.
 std::vector<std::string> phases_of(std::span<const Run> runs) {
   std::vector<std::string> phases;
   phases.reserve(kPhaseWords.size());
@@ -144,7 +144,7 @@ BarChart phase_chart(std::span<const Run> runs) {
   return chart;
 }
 
-// For runs whose files have no phases: the waits of all windows, and the rest.
+// For runs whose files have no phases: the waits of all windows, and the remaining time.
 BarChart wait_chart(std::span<const Run> runs) {
   BarChart chart{.title = "Waiting and everything else",
                  .unit = "s",

@@ -1,4 +1,4 @@
-// `dtrain report`: one HTML page about one or several runs that needs nothing else, neither scripts nor other files.
+// `dtrain report`: one self-contained HTML page about one or several runs, without scripts or other files.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace dtrain::observe {
 
-// `made_by`: what the foot of the page says, such as the version of the program.
+// `made_by`: the text at the foot of the page, such as the version of the program.
 std::string report_page(std::span<const Run> runs, const std::string& made_by);
 
 }  // namespace dtrain::observe

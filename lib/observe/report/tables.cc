@@ -19,7 +19,7 @@ using nlohmann::json;
 
 struct Row {
   std::string name;
-  std::vector<std::string> cells;  // HTML, by run
+  std::vector<std::string> cells;  // HTML, one for each run
 };
 
 std::string table_of(std::string_view caption, std::span<const Run> runs, const std::vector<Row>& rows) {
@@ -45,7 +45,7 @@ void add_row(std::vector<Row>& rows, std::span<const Run> runs, const std::strin
   rows.push_back(std::move(row));
 }
 
-// A value of summary.json, else a setting.
+// A value from summary.json, or otherwise a setting.
 TextOfRun fact(const char* key, const char* setting = "") {
   return [key, setting](const Run& run) -> std::string {
     if (run.summary.is_object()) {
@@ -58,7 +58,7 @@ TextOfRun fact(const char* key, const char* setting = "") {
   };
 }
 
-// summary.json is of the process that ended the run. What to write behind its figures.
+// summary.json describes only the process that ended the run. Returns the words to append to its figures.
 const char* since_when(const Run& run) {
   return run.resumptions.empty() ? "" : " since the run was resumed";
 }
@@ -67,7 +67,7 @@ std::string number_text(std::optional<double> value, int digits) {
   return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : kNone;
 }
 
-// The newest value of a metric at the end of an epoch: of the mean of all workers.
+// The latest value of a metric at the end of an epoch, averaged over all workers.
 std::optional<double> last_of(const Run& run, const std::string& metric) {
   double sum = 0;
   int64_t count = 0;
@@ -128,7 +128,7 @@ std::string duration(const Run& run) {
   return fmt::format("{}, of which {}{}", time_text(*seconds), time_text(*of_last), since_when(run));
 }
 
-// Where the steps' time of all workers went. nullopt: summary.json does not tell.
+// How all workers spent the time of their steps. nullopt: summary.json does not contain it.
 std::optional<TimeShares> time_shares_of(const Run& run) {
   if (!run.summary.is_object() || !run.summary.contains("time_shares")) return std::nullopt;
   const json& shares = run.summary["time_shares"];
@@ -141,7 +141,7 @@ std::optional<TimeShares> time_shares_of(const Run& run) {
   return TimeShares{data_wait.get<double>(), compute.get<double>(), push.get<double>(), pull_wait.get<double>()};
 }
 
-// Of all workers, or else the number that summary.json has for the first one.
+// The share of all workers, or otherwise the number that summary.json has for the first one.
 TextOfRun waiting_share(double TimeShares::*of_all, const char* of_first) {
   return [of_all, of_first](const Run& run) -> std::string {
     std::optional<double> value = run.summary_number(of_first);
@@ -208,8 +208,8 @@ std::string difference_cell(const Run& run, const std::string& key) {
   return markup_text(printable(found->second, kCellBytesMax));
 }
 
-// The keys that not all runs have with one value. A log knows only some of the settings, so beside a log a setting that
-// a run lacks is no difference.
+// The keys whose values differ between runs. A log contains only some of the settings, so if one of the runs is a log,
+// a missing setting does not count as a difference.
 std::vector<std::string> different_keys(std::span<const Run> runs) {
   const bool all_known =
       std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.is_directory && !run.settings.empty(); });
@@ -240,7 +240,7 @@ void add_sentences(const json& value, std::vector<std::string>& sentences) {
   for (const json& part : value) add_sentences(part, sentences);
 }
 
-// Whose time summary.json means where it has one number: that of rank 0.
+// Whose time the single number in summary.json measures: that of rank 0.
 const char* whose_time(const Run& run) {
   return run.summary_number("workers").value_or(1) > 1 ? "worker 0's" : "the";
 }
@@ -264,7 +264,7 @@ std::string data_sentence(const Run& run) {
   return text + ". More decode threads (--data-nthreads) or faster images help.";
 }
 
-// Of all workers, or else how long the first one waited for others.
+// The times of all workers, or otherwise how long the first one waited for others.
 std::string time_sentence(const Run& run) {
   if (const std::optional<TimeShares> shares = time_shares_of(run)) return time_shares_text(*shares);
   const std::optional<double> network = run.summary_number("wait_network_share");

@@ -26,7 +26,7 @@ std::optional<int64_t> take_integer(std::string_view& text) {
   return value;
 }
 
-// A whole word that is a number, also "nan" and "inf".
+// The number that the whole word is, including "nan" and "inf".
 std::optional<double> number_in(std::string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -34,10 +34,10 @@ std::optional<double> number_in(std::string_view word) {
   return value;
 }
 
-// The last '=' of a line that a digit or point follows. It is the one that MXNet's expression matches, because its
-// second ".*" is greedy.
+// The last '=' of a line that is followed by a digit or point. It is the one that MXNet's expression matches, because
+// its second ".*" is greedy.
 struct LastValue {
-  size_t at = 0;                // of the '='
+  size_t at = 0;                // position of the '='
   std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
 };
 
@@ -80,7 +80,7 @@ std::optional<std::pair<std::string_view, double>> value_in(std::string_view fie
   return std::pair(field.substr(0, equal), *value);
 }
 
-// "[0-20]", "[20]": the last number.
+// The last number in "[0-20]" or "[20]".
 std::optional<int64_t> take_batch(std::string_view& text) {
   if (!take(text, "[")) return std::nullopt;
   std::optional<int64_t> batch = take_integer(text);
@@ -113,7 +113,7 @@ bool add_value(std::string_view rest, TrainingLine& line) {
   return !line.values.empty();
 }
 
-// The text up to the next ", " that is outside of quotes and brackets.
+// The text up to the next ", " outside of quotes and brackets.
 std::string_view take_argument(std::string_view& text) {
   int depth = 0;
   char quote = 0;
@@ -150,8 +150,7 @@ bool has_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-// Written by hand because std::regex recurses to a depth that depends on the length of the line, which the file
-// decides.
+// Written by hand because std::regex recurses to a depth that depends on the length of the line, which is not trusted.
 std::optional<EpochValue> epoch_value(std::string_view line) {
   const std::optional<LastValue> last = last_value(line);
   if (!last || !last->value) return std::nullopt;

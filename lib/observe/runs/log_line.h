@@ -1,6 +1,6 @@
-// Lines of training logs, as dtrain and all versions of MXNet from 0.7 on write them (docs/formats.md, "Log lines").
-// All that reads logs, such as parse-log, plan --from-log and report, uses these functions. Lines may contain
-// anything.
+// Lines of training logs, as dtrain and all versions of MXNet since 0.7 write them (docs/formats.md, "Log lines"). All
+// code that reads logs, such as parse-log, plan --from-log and report, uses these functions. The content of lines is
+// not trusted.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace dtrain::observe {
 
 // What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] NAME.*=([.\d]+)`, where NAME begins with
-// Train, Valid or Time and ends before the first '=' or blank. The number may have an exponent.
+// Train, Valid or Time and ends before the first '=' or blank. Here the number may have an exponent.
 struct EpochValue {
   int64_t epoch = 0;
   std::string_view name = {};  // "Train-accuracy"
@@ -24,7 +24,7 @@ struct EpochValue {
 };
 std::optional<EpochValue> epoch_value(std::string_view line);
 
-// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562", as texts.
+// The parts of "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562" as texts.
 struct SpeedText {
   std::string_view batches;  // "Epoch[0] Batch [0-20]\t"
   std::string_view speed;    // "1234.57"
@@ -36,12 +36,12 @@ std::optional<SpeedText> find_speed(std::string_view text);
 struct TrainingLine {
   enum class Kind : uint8_t { kWindow, kTrain, kValidation, kTime };
   Kind kind = Kind::kWindow;
-  int64_t epoch = 0;                                        // from 0
-  std::optional<int64_t> batch;                             // the last one of the window; nullopt: the whole epoch
+  int64_t epoch = 0;                                        // counted from 0
+  std::optional<int64_t> batch;                             // the last batch of the window; nullopt: the whole epoch
   std::optional<double> speed;                              // samples/s
-  std::vector<std::pair<std::string_view, double>> values;  // {"accuracy", 0.25}; of kTime, one without a name
+  std::vector<std::pair<std::string_view, double>> values;  // {"accuracy", 0.25}; for kTime, one value without a name
 };
-// Nullopt if `text` (of a SplitLine) is another line. A value may be NaN or infinite.
+// Nullopt if `text` (the text of a SplitLine) is a line of another kind. A value may be NaN or infinite.
 std::optional<TrainingLine> read_training_line(std::string_view text);
 
 // "Update[391]: Change learning rate to 9.40000e-02"
@@ -51,15 +51,16 @@ struct RateLine {
 };
 std::optional<RateLine> read_rate_line(std::string_view text);
 
-// "start with arguments Namespace(batch_size=128, network='lenet')": {"batch-size", "128"}, {"network", "lenet"}. Other
-// scripts of MXNet write "Namespace(...)" alone. Empty if `text` is another line. At most 1000.
+// Converts "start with arguments Namespace(batch_size=128, network='lenet')" to {"batch-size", "128"}, {"network",
+// "lenet"}. Other scripts of MXNet write "Namespace(...)" alone. Empty if `text` is a line of another kind. At most
+// 1000.
 std::map<std::string, std::string> read_arguments(std::string_view text);
 
-// "Resizing training data to 390 batches per machine"
+// The number in "Resizing training data to 390 batches per machine".
 std::optional<int64_t> read_batches_per_machine(std::string_view text);
 
-// Whether a line tells of something that went wrong: by the words "warning: " and "error" that begin such lines of
-// dtrain, and that other programs have in them.
+// Whether a line reports a problem, judged by the words "warning: " and "error": lines of dtrain begin with them, and
+// lines of other programs contain them.
 enum class Severity : uint8_t { kNone, kWarning, kError };
 Severity severity_of(std::string_view text);
 

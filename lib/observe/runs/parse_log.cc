@@ -22,7 +22,8 @@ struct Mean {
   }
 };
 
-// The place of each epoch in the order of first appearance. Epochs that count up, as they usually do, need no map.
+// The position of each epoch in the order of first appearance. No map is needed while epochs count up, as they usually
+// do.
 class EpochPlaces {
  public:
   size_t place_of(int64_t epoch) {
@@ -51,7 +52,7 @@ class EpochPlaces {
   std::unordered_map<int64_t, size_t> place_of_;
 };
 
-// A column of the table: its title, and what lines call its values ("" if no line has any).
+// A column of the table: its title, and the name that lines give its values ("" if no line has any).
 struct TableColumn {
   std::string title;
   std::string name;
@@ -126,8 +127,8 @@ class LogTable::Values {
   }
 
   EpochPlaces places_;
-  std::vector<std::string> names_;        // as lines have them
-  std::vector<std::vector<Mean>> means_;  // of each name, by the place of the epoch
+  std::vector<std::string> names_;        // as they appear in lines
+  std::vector<std::vector<Mean>> means_;  // one list for each name, indexed by the epoch's position
 };
 
 namespace {
@@ -150,7 +151,7 @@ std::vector<TableColumn> columns_of(const std::vector<std::string>& metrics, con
   return columns;
 }
 
-// The columns of the programs before MXNet 1.2, for the metric of the log that stands for accuracy.
+// The columns of the programs before MXNet 1.2, for the metric that the log has instead of accuracy.
 Result<std::vector<TableColumn>> older_columns(const std::vector<std::string>& names) {
   std::vector<std::string> metrics;
   for (const std::string& name : names) {
@@ -176,7 +177,7 @@ LogTable::LogTable(ParseLogOptions options) : options_(std::move(options)), valu
 LogTable::~LogTable() = default;
 
 Result<> LogTable::add(std::string_view line) {
-  if (line.find("Epoch[") == std::string_view::npos) return {};  // most lines of a chatty program
+  if (line.find("Epoch[") == std::string_view::npos) return {};  // skips most lines of a verbose program
   const std::optional<EpochValue> value = epoch_value(line);
   return value ? values_->add(*value) : Result<>{};
 }

@@ -14,14 +14,15 @@ namespace dtrain::observe {
 struct ParseLogOptions {
   enum class Format { kMarkdown, kNone };
   Format format = Format::kMarkdown;
-  std::vector<std::string> metric_names = {};  // empty: accuracy, or else the only metric of the log, whatever its name
+  std::vector<std::string> metric_names = {};  // empty: accuracy, or otherwise the only metric of the log, whatever its
+                                               // name
 };
 
-// The table of one log, or of several. Lines may contain anything; memory grows with the number of epochs and of
-// metrics alone: some 24 bytes for each pair of them.
+// The table of one log, or of several. The content of lines is not trusted; memory depends only on the number of epochs
+// and of metrics: some 24 bytes for each pair of them.
 //
 // One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines of this epoch
-// and this metric, also of several nodes, and "nan" if there is none.
+// and this metric, including those of several nodes, and "nan" if there is none.
 class LogTable {
  public:
   static constexpr size_t kEpochsMax = 1'000'000;
@@ -32,9 +33,9 @@ class LogTable {
 
   // Code::kData: there are more than kEpochsMax epochs, or more than kMetricsMax metrics.
   Result<> add(std::string_view line);
-  // With the columns of MXNet 1.2's program if the log names the metrics, with those of its older ones if it has
-  // another metric instead. Code::kData: no line matches, the log lacks a metric that was asked for, or none was asked
-  // for and it has several, none of them accuracy.
+  // Has the columns of MXNet 1.2's program if the caller names the metrics or the log has accuracy, and those of its
+  // older programs if the log has another metric instead. Code::kData: no line matches, the log lacks a requested
+  // metric, or no metric was requested and the log has several, none of them accuracy.
   [[nodiscard]] Result<std::string> text() const;
 
  private:
@@ -45,7 +46,7 @@ class LogTable {
 
 struct ParsedLogs {
   std::string table;
-  std::vector<std::string> notes;  // of lines that were too long
+  std::vector<std::string> notes;  // about lines that were too long
 };
 // Reads the files line by line.
 Result<ParsedLogs> parse_logs(const std::vector<std::string>& files, const ParseLogOptions& options);

@@ -10,18 +10,19 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr size_t kLogCurvesMax = 4000, kEpochsMax = 100'000, kMessagesMax = 100;  // a log may contain anything
+constexpr size_t kLogCurvesMax = 4000, kEpochsMax = 100'000, kMessagesMax = 100;  // limits, because a log is not
+                                                                                  // trusted
 constexpr int64_t kLogRanksMax = 65536;
 constexpr size_t kMetricBytesMax = 100;
 
-// The name in metrics.jsonl of a metric in the log: "cross-entropy" is train_cross_entropy there.
+// The name that metrics.jsonl has for a metric in the log: "cross-entropy" becomes train_cross_entropy.
 std::string metric_name(const char* set, std::string_view name) {
   std::string text = fmt::format("{}_{}", set, name);
   std::replace(text.begin(), text.end(), '-', '_');
   return text;
 }
 
-// The same for all numbers.
+// Replaces each number by 0, so that texts that differ only in numbers become equal.
 std::string without_numbers(std::string_view text) {
   std::string out;
   for (const char letter : text) {
@@ -32,7 +33,7 @@ std::string without_numbers(std::string_view text) {
   return out;
 }
 
-// Moments hold the epoch and the batch as the log has them, in `epoch` and `step`, until all lines are read.
+// Until all lines are read, the members `epoch` and `step` of a Moment hold the epoch and the batch from the log.
 class LogReader {
  public:
   explicit LogReader(Run& run) : run_(run), known_(run.metrics()), has_settings_(!run.settings.empty()) {}
@@ -71,7 +72,7 @@ class LogReader {
   struct Cost {
     double sum = 0;
     int64_t count = 0;
-    double before = kUnknown;  // of all epochs before it
+    double before = kUnknown;  // sum over all earlier epochs
   };
 
   void add(const SplitLine& line) {
@@ -96,7 +97,7 @@ class LogReader {
     return at;
   }
 
-  // Logs tell only changes. The rate before the first one is in the arguments.
+  // Logs report only changes. The rate before the first change is in the arguments.
   void add_rate(const RateLine& rate, const SplitLine& line) {
     const std::optional<double> at_start = run_.setting_number("lr");
     if (at_start && rate.update > 1 && !curves_.contains(key_of("lr", false, line))) {
@@ -163,7 +164,7 @@ class LogReader {
     messages_[without_numbers(text)] = {text, printable(line.node), severity == Severity::kError, 1};
   }
 
-  // kUnknown if nothing tells.
+  // kUnknown if it cannot be determined.
   double batches_per_epoch() const {
     if (const std::optional<double> batches = run_.setting_number("batches"); batches && *batches > 0) return *batches;
     if (batches_in_log_ > 0) return static_cast<double>(batches_in_log_);
@@ -208,11 +209,11 @@ class LogReader {
   }
 
   Run& run_;
-  std::set<std::string> known_;  // metrics that the run has from elsewhere
+  std::set<std::string> known_;  // metrics that the run has from another source
   bool has_settings_;
   std::map<CurveKey, Curve> curves_;
   std::map<std::string, LogMessage> messages_;
-  std::map<int64_t, Cost> costs_;  // by epoch
+  std::map<int64_t, Cost> costs_;  // indexed by epoch
   std::map<int64_t, std::pair<int64_t, int64_t>> last_windows_;
   std::set<int64_t> ranks_;
   std::optional<double> first_time_;

@@ -8,10 +8,10 @@
 
 namespace dtrain::observe {
 
-// `paths`: the logs of one run, read one after the other. Steps, samples and seconds of the curves are worked out
-// from the lines, as far as these allow: the batches of an epoch from the settings, from a line about them or from
-// the largest batch; the time from the clock of the lines or from "Time cost". A metric that `run` has already is
-// left alone. Returns the number of lines that tell about the training.
+// `paths`: the logs of one run, read one after the other. Steps, samples and seconds of the curves are derived from the
+// lines as far as possible: the batches of an epoch from the settings, from a line about them or from the largest batch
+// number; the time from the clock of the lines or from "Time cost". A metric that `run` already has is not changed.
+// Returns the number of lines about the training.
 Result<uint64_t> read_logs(const std::vector<std::string>& paths, Run& run);
 
 }  // namespace dtrain::observe

@@ -13,14 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kCurvesMax = 4000;  // a file may contain anything
+constexpr size_t kCurvesMax = 4000;  // a limit, because a file is not trusted
 constexpr int64_t kRanksMax = 65536;
 constexpr size_t kNameBytesMax = 100;
 
-// Not metrics, but where and when the line's values were measured.
+// Keys that are not metrics, but say where and when the line's values were measured.
 constexpr std::array kPlaces = {"time", "role", "rank", "epoch", "step", "seconds", "samples"};
 
-// What a line tells of the moment in which it was written, whether a window or an epoch ended then.
+// Metrics that describe the moment at which the line was written, even if a window or an epoch ended then.
 constexpr std::array kOfMoments = {"lr",          "memory_bytes",     "gpu_busy_share", "gpu_memory_bytes",
                                    "gpu_power_w", "gpu_temperature_c"};
 
@@ -33,7 +33,7 @@ double number_or(const json& line, const char* key, double otherwise) {
   return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
-// Steps in an epoch of each worker, by rank: "235,235".
+// The number of steps in an epoch of each worker, in order of rank: "235,235".
 std::vector<double> batches_of(const Run& run) {
   std::vector<double> batches;
   const auto found = run.settings.find("batches");
@@ -79,7 +79,7 @@ class MetricsReader {
 
  private:
   struct Clock {
-    double last = 0, before = 0;  // seconds of this process; of the processes before it
+    double last = 0, before = 0;  // seconds of this process; sum for the earlier processes
     double written = kUnknown;    // the time of the last line, in seconds since 1970
   };
 
@@ -105,8 +105,8 @@ class MetricsReader {
     return at;
   }
 
-  // The seconds of a process that continues a run begin at 0 again. Its first line may have more of them than the last
-  // line of the process before, but it has begun after that line was written. `time`: of the line.
+  // The seconds of a process that continues a run begin at 0 again. Its first line may show more seconds than the last
+  // line of the earlier process, but it was started after that line was written. `time`: the line's time.
   double since_the_beginning(double seconds, double time, Moment at) {
     Clock& clock = clocks_[key_.rank];
     if (seconds < clock.last || time - seconds > clock.written) {
@@ -150,7 +150,7 @@ class MetricsReader {
 
   Run& run_;
   std::vector<double> batches_;
-  CurveKey key_;  // of the current line
+  CurveKey key_;  // key of the current line
   std::map<int64_t, Clock> clocks_;
   std::map<std::pair<int64_t, std::string>, double> phases_before_;
   uint64_t left_out_ = 0;

@@ -17,7 +17,7 @@ using telemetry::ClassResults;
 
 constexpr uint64_t kSummaryBytesMax = 16 << 20, kClassResultsBytesMax = 64 << 20, kSettingsMax = 10'000;
 
-// Lines "KEY = VALUE". Any version's keys are taken.
+// Parses lines "KEY = VALUE". Accepts the keys of any version.
 std::map<std::string, std::string> parse_settings(std::string_view text) {
   std::map<std::string, std::string> settings;
   while (!text.empty() && settings.size() < kSettingsMax) {
@@ -29,7 +29,7 @@ std::map<std::string, std::string> parse_settings(std::string_view text) {
   return settings;
 }
 
-// A file that may be missing: nullopt, with a problem noted.
+// Reads a file that may be missing: nullopt, with a problem noted.
 std::optional<std::string> read_if_there(const std::string& path, const char* what, Run& run) {
   Result<std::string> text = read_file(path, kSummaryBytesMax);
   if (text) return std::move(*text);
@@ -81,7 +81,8 @@ std::vector<ClassResults> class_results_in(const std::string& directory, Run& ru
   return all;
 }
 
-// A worker that has left the run, or that a resumed run lacks, may have written about an older validation.
+// Reads the latest validation. The file of a worker that has left the run, or that a resumed run lacks, may be about an
+// older one.
 void read_validation(const std::string& directory, Run& run) {
   for (const ClassResults& part : class_results_in(directory, run)) {
     if (!run.validation) {
@@ -122,7 +123,7 @@ Result<Run> read_directory(const std::string& path, Run run) {
   return run;
 }
 
-// The last component of a path, also of "runs/a/".
+// The last component of a path, even of "runs/a/".
 std::string name_of(const std::string& path) {
   const fs::path normal = fs::path(path).lexically_normal();
   const std::string name =

@@ -1,4 +1,4 @@
-// What is known of a run, from its run directory or from a log.
+// What is known about a run, from its run directory or from a log.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 namespace dtrain::observe {
 
 struct CurveKey {
-  std::string metric;      // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a name of their own
-  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows between them or of moments
+  std::string metric;      // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a predefined name
+  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows within them or of moments
   std::string role;        // "worker", "server"
   int64_t rank = 0;
   // "0" of "gpu_busy_share/0"; empty if the metric has no label.
@@ -32,15 +32,15 @@ struct CurveKey {
   }
 };
 
-// Of a metric with a label there is a curve for each label: "gpu_busy_share/0" is of "gpu_busy_share".
+// A metric with a label has a curve for each label: "gpu_busy_share/0" is a curve of "gpu_busy_share".
 inline bool is_curve_of(std::string_view curve, std::string_view metric) {
   return curve.starts_with(metric) && (curve.size() == metric.size() || curve[metric.size()] == '/');
 }
 
-// A warning or an error in a log. Equal texts are counted, whatever the numbers in them.
+// A warning or an error in a log. Messages whose texts differ only in numbers are counted together.
 struct LogMessage {
-  std::string text;  // the first one
-  std::string node;  // that wrote it: "0", "server 1"
+  std::string text;  // text of the first one
+  std::string node;  // node that wrote it: "0", "server 1"
   bool is_error = false;
   uint64_t count = 0;
 };
@@ -53,17 +53,17 @@ struct Run {
   std::string path, name;
   bool is_directory = false;  // false: a log
   std::map<CurveKey, Curve> curves;
-  std::map<std::string, std::string> settings;                      // of the JobSpec, or the arguments in the log
+  std::map<std::string, std::string> settings;                      // from the JobSpec, or the arguments in the log
   nlohmann::json summary;                                           // summary.json; null if there is none
-  std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // by rank and phase
-  std::map<int64_t, double> wall_seconds;                           // by rank: until its last line
-  // The newest validation: what worker 0 has written, and what the others have about the same one, as far as their
-  // files are here. nullopt: there is none.
+  std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // indexed by rank and phase
+  std::map<int64_t, double> wall_seconds;                           // indexed by rank: time until its last line
+  // The latest validation: what worker 0 has written, and what the other workers have written about the same one, as
+  // far as their files are here. nullopt: there is none.
   std::optional<telemetry::ClassResults> validation;
   std::vector<Resumption> resumptions;
   std::vector<LogMessage> messages;
   uint64_t messages_left_out = 0;
-  std::vector<std::string> problems;  // files that are missing, cut short or broken: what, where
+  std::vector<std::string> problems;  // missing, truncated or broken files: what is wrong, and where
 
   // The names of all metrics that have values, sorted.
   [[nodiscard]] std::set<std::string> metrics() const;
@@ -71,16 +71,16 @@ struct Run {
   // The ranks whose workers have this metric, in order.
   [[nodiscard]] std::vector<int64_t> workers_with(const std::string& metric, bool of_epochs) const;
   [[nodiscard]] std::optional<double> setting_number(const std::string& key) const;
-  // A number of summary.json; nullopt if it is not there.
+  // A number in summary.json; nullopt if it is not there.
   [[nodiscard]] std::optional<double> summary_number(const char* key) const;
 };
 
-// Reads a run directory, or a log of dtrain or of any version of MXNet. What can be read is read, in bounded memory:
-// missing, cut and broken files are listed in `problems`. Code::kNotFound: there is no such file or directory;
+// Reads a run directory, or a log of dtrain or of any version of MXNet. Reads as much as possible, in bounded memory:
+// missing, truncated and broken files are listed in `problems`. Code::kNotFound: there is no such file or directory;
 // kData: it is neither a run directory nor the log of a training.
 Result<Run> read_run(const std::string& path);
 
-// The same for several, with names that differ.
+// The same for several runs, which get distinct names.
 Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths);
 
 }  // namespace dtrain::observe

@@ -1,4 +1,4 @@
-// An event file, as TensorBoard finds and reads it.
+// An event file in the format and with the name that TensorBoard expects.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class EventFile {
   // Creates the file and its directory. Code::kData if that is not possible.
   static Result<EventFile> create(std::string path, Fault fault = nullptr);
 
-  // Appends one record. Code::kData if it cannot be written; the file then ends with the record before it.
+  // Appends one record. Code::kData if it cannot be written; the file then ends with the previous record.
   Result<> append(std::string_view event);
   [[nodiscard]] const std::string& path() const { return path_; }
 

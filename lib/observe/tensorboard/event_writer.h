@@ -1,5 +1,5 @@
-// Writes events to a file from a thread of its own, so that a slow disk does not slow training down. Nothing that
-// happens to the file ends a training: the first error becomes one warning, and no more events are written.
+// Writes events to a file from a separate thread, so that a slow disk does not slow training down. No error of the file
+// ends a training: the first error becomes one warning, and no more events are written.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ struct EventWriterOptions {
   std::string host;
   int64_t pid = 0;
   Log log;
-  EventFile::Fault fault = nullptr;  // as EventFile's
+  EventFile::Fault fault = nullptr;  // see EventFile
 };
 
 // Thread-safe.
 class EventWriter {
  public:
-  // The file is created for the first event. It then says that what older files of the directory have after this
-  // event's step is void, because a resumed run makes these steps again.
+  // The file is created for the first event. It then declares void all later steps in older files of the directory,
+  // because a resumed run makes these steps again.
   explicit EventWriter(EventWriterOptions options);
   ~EventWriter();  // writes all events first
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // At most kQueueMax events wait. Those that come while so many wait are left out, and the destructor warns.
+  // At most kQueueMax events wait. If the queue is full, further events are dropped, and the destructor warns about it.
   static constexpr size_t kQueueMax = 4096;
   void add(uint64_t step, std::string event) DT_EXCLUDES(mutex_);
 
@@ -49,9 +49,9 @@ class EventWriter {
 
   EventWriterOptions options_;
   std::string path_;
-  // Used by the thread, and by the destructor once it has ended:
+  // Used by the thread, and by the destructor after the thread has ended:
   bool has_begun_ = false;
-  std::optional<EventFile> file_;  // absent: not begun, or given up
+  std::optional<EventFile> file_;  // empty: not begun, or given up
   Mutex mutex_;
   ConditionVariable changed_;
   std::deque<Entry> queue_ DT_GUARDED_BY(mutex_);
@@ -60,7 +60,7 @@ class EventWriter {
   std::thread thread_;
 };
 
-// The time now, and a step.
+// The current time, and a step.
 EventTime event_time(uint64_t step);
 
 }  // namespace dtrain::observe

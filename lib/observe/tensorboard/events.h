@@ -1,4 +1,4 @@
-// The entries of TensorBoard's event files, each as the bytes of one message (proto/tensorboard.proto).
+// The entries of TensorBoard's event files, each encoded as one message (proto/tensorboard.proto).
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace dtrain::observe {
 
 struct EventTime {
-  double wall_s = 0;  // since 1970, UTC
+  double wall_s = 0;  // seconds since 1970, UTC
   uint64_t step = 0;
 };
 
 // The first event of every file.
 std::string version_event(double wall_s);
-// What older files of the directory have from this step on is void.
+// Declares void what older files of the directory have from this step on.
 std::string start_event(const EventTime& time);
 
 struct Scalar {
-  std::string tag;               // "train/accuracy": TensorBoard shows the tags before the slash as groups
+  std::string tag;               // "train/accuracy": TensorBoard groups tags by the part before the slash
   double value = 0;              // written as float32
-  std::string description = {};  // Markdown; TensorBoard keeps the first one of a tag
+  std::string description = {};  // Markdown; TensorBoard keeps the first description of a tag
 };
 std::string scalars_event(const EventTime& time, std::span<const Scalar> scalars);
 

@@ -9,12 +9,13 @@ namespace {
 using telemetry::Metric;
 using telemetry::Value;
 
-// TensorBoard's heading for a metric; null if it makes no curve. Its members are the groups of telemetry::Metric.
+// TensorBoard's heading for a metric; null if it is not drawn as a curve. Its members are the groups of
+// telemetry::Metric.
 const char* heading_of(Metric metric) {
   switch (metric) {
     case Metric::kEpoch:
     case Metric::kStep:            // each event has it
-    case Metric::kTimeToAccuracy:  // these three are an event, not a curve
+    case Metric::kTimeToAccuracy:  // this and the next two are an event, not a curve
     case Metric::kAccuracy:
     case Metric::kValidation: return nullptr;
     case Metric::kSamples:
@@ -36,7 +37,7 @@ const char* heading_of(Metric metric) {
   return "run";
 }
 
-// The heading says the beginning of some names already.
+// The name without the beginning that repeats the heading.
 std::string name_below(const std::string& heading, std::string_view name) {
   if (name.starts_with(heading + "_")) name.remove_prefix(heading.size() + 1);
   return std::string(name);
@@ -58,7 +59,7 @@ std::optional<std::string> scalar_tag(const Value& value) {
   }
 }
 
-// A phase's time is counted from the start of the process.
+// The value to draw. Times of phases are cumulative, so only the increase since the previous record is drawn.
 double ScalarSink::shown(const Value& value, const std::string& tag) {
   if (value.metric != Metric::kPhaseSeconds) return value.value;
   return value.value - std::exchange(totals_[tag], value.value);

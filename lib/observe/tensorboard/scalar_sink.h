@@ -1,4 +1,4 @@
-// The curves of a process: its records as scalars of TensorBoard.
+// Writes the records of a process as scalars of TensorBoard.
 #pragma once
 
 #include <map>
@@ -12,23 +12,23 @@
 
 namespace dtrain::observe {
 
-// Where TensorBoard shows a value: "train/accuracy", "time/forward_s". Values over whole epochs make curves of their
-// own: "train_epoch/accuracy". Nullopt: it makes no curve.
+// The tag of a value in TensorBoard: "train/accuracy", "time/forward_s". Values over whole epochs form separate curves:
+// "train_epoch/accuracy". Nullopt: the value is not drawn as a curve.
 std::optional<std::string> scalar_tag(const telemetry::Value& value);
 
 class ScalarSink final : public telemetry::Sink {
  public:
   explicit ScalarSink(EventWriterOptions options) : writer_(std::move(options)) {}
 
-  // Never fails: the writer deals with errors. The times of phases are those since the record before.
+  // Never fails: the writer handles errors. The times of phases are those since the previous record.
   Result<> write(const telemetry::Record& record) override;
 
  private:
   [[nodiscard]] double shown(const telemetry::Value& value, const std::string& tag);
 
   EventWriter writer_;
-  std::set<std::string> described_;       // tags whose first value, which has the description, was written
-  std::map<std::string, double> totals_;  // of phases, by tag
+  std::set<std::string> described_;       // tags whose first value, which has the description, has been written
+  std::map<std::string, double> totals_;  // running totals of phases, indexed by tag
 };
 
 }  // namespace dtrain::observe

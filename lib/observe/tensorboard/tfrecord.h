@@ -9,7 +9,7 @@
 
 namespace dtrain::observe {
 
-// A checksum of data that may themselves contain checksums: the CRC-32C, rotated right by 15 bits, plus 0xa282ead8.
+// A checksum for data that may themselves contain checksums: the CRC-32C, rotated right by 15 bits, plus 0xa282ead8.
 uint32_t masked_crc32c(std::string_view data);
 
 std::string tfrecord(std::string_view data);
