@@ -1,4 +1,4 @@
-// Questions to the programs of a cluster: mpirun, scontrol, kubectl.
+// Runs the programs of a cluster and reads their answers: mpirun, scontrol, kubectl.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@ namespace dtrain::cluster {
 
 struct Question {
   proc::Program program;
-  std::string missing;  // what to do if there is no such program
+  std::string missing;  // what to do if the program is not installed
   std::chrono::seconds limit{30};
-  // True: signals do not interrupt the program, because it may already have done what it was asked to.
+  // True: signals do not interrupt the program, because it may already have carried out the request.
   bool is_order = false;
 };
 
-// The lines that the program prints on stdout. Code::kStartup, with the program's own words: it does not exist, ends
-// with another code than 0, or does not end in time. Code::kPreempted: a signal arrived.
+// The lines that the program prints on stdout. Code::kStartup, with the program's own message: it does not exist, exits
+// with a code other than 0, or does not end in time. Code::kPreempted: a signal arrived.
 Result<std::vector<std::string>> ask(const Question& question);
 
 }  // namespace dtrain::cluster

@@ -19,7 +19,7 @@ namespace {
 
 using Phase = BatchState::Phase;
 
-// What a command of the batch system is run for.
+// The purpose for which a command of the batch system is run.
 enum class Errand { kSubmit, kFind, kAsk, kPlace, kStop, kCancel, kPassOn };
 
 class Follower {
@@ -66,17 +66,17 @@ class Follower {
 
   std::optional<proc::Run> tool_;
   Errand errand_ = Errand::kSubmit;
-  BatchSystem::Words command_;  // of tool_
+  BatchSystem::Words command_;  // running in tool_
 
-  std::string job_;                  // its number; empty: not submitted yet
+  std::string job_;                  // the job's number; empty: not submitted yet
   std::optional<BatchState> state_;  // from the last answer
-  bool no_answer_ = false;           // the system has not answered the last question, and the user knows
+  bool no_answer_ = false;           // the system has not answered the last query, and the user has been told
   std::string place_, advice_, live_;
   std::optional<proc::FileTail> output_;
-  int64_t size_at_wait_ = 0;  // of the output, while the job waits
+  int64_t size_at_wait_ = 0;  // size of the output while the job waits
   bool output_seen_ = false, output_missed_ = false, code_seen_ = false;
 
-  int stops_ = 0;  // signals of the user to stop
+  int stops_ = 0;  // number of signals from the user to stop
   bool wants_stop_ = false, wants_cancel_ = false, wants_pass_on_ = false;
   bool cancelled_ = false;
   std::optional<Error> error_;  // why the job is cancelled, if the user did not ask for it
@@ -202,7 +202,7 @@ void Follower::on_submitted(const proc::Finished& finished) {
   if (stops_ > 0) wants_cancel_ = true;
 }
 
-// A submission whose answer did not come in time may have succeeded all the same.
+// A submission whose answer did not arrive in time may still have succeeded.
 void Follower::on_not_submitted(Error error, bool unknown) {
   error_ = std::move(error).with(fmt::format("submitting the job to {}", system_.name()));
   if (unknown && !system_.list().empty()) return begin(Errand::kFind, system_.list());
@@ -271,7 +271,7 @@ void Follower::on_phase(const BatchState& state) {
 }
 
 void Follower::on_waiting(const BatchState& state) {
-  // It was put back into the queue while it was stopped, or its cancellation was lost.
+  // The job was put back into the queue while it was being stopped, or its cancellation was lost.
   if (stops_ > 0 && !cancelled_) wants_cancel_ = true;
   advise(state.advice);
   const std::string live = fmt::format("{} is {}{}{}", job_text(), state.text, place_.empty() ? "" : ", ", place_);
@@ -284,7 +284,7 @@ void Follower::on_waiting(const BatchState& state) {
   wants_cancel_ = true;
 }
 
-// Some reasons last only until the system has looked at the job.
+// Some reasons last only until the system has examined the job.
 void Follower::advise(const std::string& advice) {
   const auto now = proc::Clock::now();
   if (advice != advice_) advised_at_ = advice.empty() ? std::nullopt : std::optional(now + limits_.hopeless);
@@ -314,7 +314,7 @@ void Follower::look() {
   const auto now = proc::Clock::now();
   look_at_ = now + limits_.look;
   if (!running_since_) {
-    // A job whose output grows has been started.
+    // If the output grows, the job has started.
     if (output_->size() > size_at_wait_) ask_soon();
     size_at_wait_ = std::max(size_at_wait_, output_->size());
     return;
@@ -344,7 +344,7 @@ void Follower::show(const std::string& line) {
 }
 
 void Follower::read_to_the_end() {
-  if (!live_.empty()) screen_.live("");  // why the job waits is of no interest any more
+  if (!live_.empty()) screen_.live("");  // the reason why the job waits no longer matters
   screen_.finish();
   if (!output_) return;
   const auto sink = [this](const std::string& line) { screen_.line(line); };
@@ -361,7 +361,7 @@ std::optional<int> Follower::code_in_file() const {
 
 void Follower::end(const BatchState& state) {
   read_to_the_end();
-  // A job that ended with a checkpoint may have been cancelled by the system all the same, or before it started again.
+  // The system may have cancelled a job although it ended with a checkpoint, or before it started again.
   const bool waited = state.failure && state.failure->code == Code::kStartup;
   if (error_) {
     result_ = tl::unexpected(*error_);
@@ -377,7 +377,7 @@ void Follower::end(const BatchState& state) {
   }
 }
 
-// Slurm, for one, forgets a job some minutes after its end.
+// Slurm, for example, forgets a job some minutes after its end.
 void Follower::end_unknown() {
   const std::optional<int> code = code_in_file();
   if (error_ || !code) {

@@ -1,5 +1,5 @@
-// Submits a job to a batch system, and stays with it until it has left the system: shows why it waits, then what it
-// prints, and returns its exit code.
+// Submits a job to a batch system, and follows it until it has left the system: shows why it waits, then its output,
+// and returns its exit code.
 #pragma once
 
 #include <chrono>
@@ -13,20 +13,20 @@ namespace dtrain::cluster {
 struct FollowLimits {
   using Duration = std::chrono::milliseconds;
   Duration submit = std::chrono::seconds(60);
-  Duration tool = std::chrono::seconds(60);  // for any other command of the system
-  Duration ask_first =
-      std::chrono::seconds(1);  // between questions at first: the system is spared the more, the longer
-  Duration ask_last = std::chrono::seconds(10);    // the job takes
-  Duration look = std::chrono::milliseconds(500);  // between looks at the job's output
+  Duration tool = std::chrono::seconds(60);        // time limit for any other command of the system
+  Duration ask_first = std::chrono::seconds(1);    // initial time between queries, which grows while the job runs
+  Duration ask_last = std::chrono::seconds(10);    // longest time between queries
+  Duration look = std::chrono::milliseconds(500);  // between checks of the job's output
   Duration output = std::chrono::seconds(30);      // until the output of a running job should be visible
   Duration first_place = std::chrono::seconds(5);
-  Duration place = std::chrono::seconds(60);    // between questions for the position in the queue
-  Duration hopeless = std::chrono::seconds(5);  // a reason for which a job may never start has to last
+  Duration place = std::chrono::seconds(60);    // between queries for the position in the queue
+  Duration hopeless = std::chrono::seconds(5);  // how long a reason that may prevent the job from ever starting must
+                                                // last to count
 };
 
 // INT, TERM, USR1 and HUP cancel a job that waits. A job that runs is asked to end with a checkpoint; a second INT
-// cancels it. In both cases the job has left the system when this returns; a third INT returns at once. USR2 is passed
-// on.
+// cancels it. In both cases the job has left the system when this returns; a third INT makes this return immediately.
+// USR2 is passed on.
 //
 // Returns the job's exit code. Code::kStartup: it could not be submitted, or ended before it ran; kPeerLost: the system
 // ended it while it ran; kPreempted: this process was told to stop. The calling process must have a single thread.

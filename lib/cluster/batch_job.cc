@@ -35,7 +35,7 @@ Result<BatchRequest> request_of(const UserCommand& command, const std::string& l
                         .checkpoints = absolute_in(command.directory, save.empty() ? flags.loop.model_prefix : save)});
 }
 
-// The token that processes without a launcher share.
+// The token for processes that have no launcher.
 Result<std::string> token_for(const job::Flags& flags) {
   DT_TRY(std::string token, job::token_of(flags.launch));
   return token.empty() ? job::make_token() : token;
@@ -47,12 +47,12 @@ Result<std::string> slurm_file(const UserCommand& command) {
   return sbatch_script(request, request.directory + "/slurm-%j.out");
 }
 
-// `run_dir`: absolute, or empty: the job makes one.
+// `run_dir`: absolute; if it is empty, the job creates one.
 Result<SgeJob> sge_job_of(const UserCommand& command, const std::string& run_dir) {
   const job::Flags& flags = command.flags;
   const std::string environment = flags.launch.launcher == "sge" ? flags.launch.launcher_argument : "";
   UserCommand inner = command;
-  // The launcher in the job asks for nothing more.
+  // The launcher in the job must not request anything again.
   inner.arguments = job::without_flags(command.arguments, batch_flags());
   DT_TRY(BatchRequest request, request_of(inner, environment.empty() ? "sge" : ""));
   request.run_dir = run_dir;

@@ -1,4 +1,4 @@
-// A user's command as a job of a batch system: the file that each system gets, and the submission of a job that the
+// A user's command as a job of a batch system: the file that each system needs, and the submission of a job that the
 // launcher follows.
 #pragma once
 
@@ -15,22 +15,23 @@ namespace dtrain::cluster {
 
 // The systems that batch_file() knows.
 const std::vector<std::string>& file_systems();
-// The file by which the system runs the job.
+// The file with which the system runs the job.
 Result<std::string> batch_file(const std::string& system, const UserCommand& command);
 
-// `suffix`: makes the names of two jobs without --jobname differ.
+// `suffix`: distinguishes the names of two jobs without --jobname.
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix);
 
-// Whether the job has to be submitted: --launcher names a batch system, and this process is not inside its nodes.
+// True if the job has to be submitted: --launcher names a batch system, and this process is not running on the system's
+// nodes.
 bool is_submitted(const job::Flags& flags, const job::Environment& environment);
 
 struct Submission {
   BatchRequest request;
   std::string script;       // the text of the script to submit
-  std::string script_file;  // where `system` expects it, in the run directory
+  std::string script_file;  // path in the run directory where `system` expects it
   std::unique_ptr<BatchSystem> system = {};
 };
-// For --launcher slurm and sge. `run_dir`, and the prefix of the checkpoints: absolute.
+// For --launcher slurm and sge. `run_dir` and the prefix of the checkpoints must be absolute.
 Result<Submission> submission_of(const UserCommand& command, const std::string& run_dir,
                                  const std::string& checkpoints);
 

@@ -21,7 +21,7 @@ struct Load {
   int64_t servers = 0, workers = 0;
 };
 
-// What each of the nodes has to carry.
+// What each of the nodes must carry.
 std::map<std::string, Load> loads_of(const job::HostAssignment& assignment) {
   std::map<std::string, Load> loads;
   for (const job::ProcessSlot& slot : assignment.servers) loads[slot.host].servers++;
@@ -29,7 +29,7 @@ std::map<std::string, Load> loads_of(const job::HostAssignment& assignment) {
   return loads;
 }
 
-// Every node is asked for what the fullest one needs.
+// Every node is requested with the resources of the fullest one.
 NodeRequest node_request(const job::Flags& flags, const job::HostAssignment& assignment) {
   const job::BatchFlags& batch = flags.batch;
   const bool cores = batch.worker_cores > 0 || batch.server_cores > 0;
@@ -58,7 +58,7 @@ Result<> check_gpus(const std::vector<int64_t>& gpus) {
               fmt::join(gpus, ","), gpus.size(), fmt::join(first, ","));
 }
 
-// A job has to end its steps and write a checkpoint before its time limit, and should train most of the time.
+// A job must finish its steps and write a checkpoint before its time limit, but should train most of the time.
 std::chrono::seconds stop_time_of(const job::Flags& flags) {
   using std::chrono::seconds;
   const seconds wanted =
@@ -67,7 +67,7 @@ std::chrono::seconds stop_time_of(const job::Flags& flags) {
   return limit.count() == 0 ? wanted : std::min(wanted, std::max(seconds(1), limit / 4));
 }
 
-// Flags of the launcher that only count when the job starts first.
+// Flags of the launcher that apply only when the job starts for the first time.
 std::vector<std::string> first_flags(const job::Flags& flags) {
   std::vector<std::string> words;
   const job::LoopFlags& loop = flags.loop;

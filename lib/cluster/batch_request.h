@@ -1,5 +1,5 @@
-// What a job asks a batch system for, and what the batch job runs: a launcher, that is this executable with the user's
-// flags, which finds itself inside the nodes that the system has given.
+// What a job requests from a batch system, and what the batch job runs: a launcher, which is this executable with the
+// user's flags and runs on the nodes that the system has allocated.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ struct Flags;
 
 namespace dtrain::cluster {
 
-// What one node has to carry at most. 0: the system's default.
+// The largest needs of any node. 0: the system's default.
 struct NodeRequest {
   int64_t cores = 0;
   int64_t memory = 0;  // bytes
@@ -25,45 +25,46 @@ struct NodeRequest {
 };
 
 struct BatchRequest {
-  std::string name;   // of the job in the batch system
+  std::string name;   // name of the job in the batch system
   std::string queue;  // empty: the system's default
   int64_t nodes = 1;
   NodeRequest node = {};
   std::chrono::seconds time_limit{0};      // 0: the system's default
   std::chrono::seconds stop_time{0};       // how long before the time limit the job is told to stop
-  std::vector<std::string> options = {};   // the user's own, for the system's command
+  std::vector<std::string> options = {};   // the user's own options for the system's command
   std::string directory = {};              // where the launcher starts, absolute
   std::string network = {};                // its name without a path, as checkpoints are named
-  std::string run_dir = {};                // absolute; empty: the job makes one whose name ends in its number
+  std::string run_dir = {};                // absolute; empty: the job creates one whose name ends in the job's number
   std::string checkpoints = {};            // their absolute prefix; empty: in the run directory
-  std::vector<std::string> command = {};   // the launcher, without a run directory
-  std::vector<std::string> at_first = {};  // its flags when the job starts first, not when the system starts it again
+  std::vector<std::string> command = {};   // the launcher's command line, without a run directory
+  std::vector<std::string> at_first = {};  // its flags when the job starts for the first time, but not when the system
+                                           // starts it again
 };
 
-// The command that a user has typed.
+// The command as the user typed it.
 struct UserCommand {
   std::string executable;              // absolute path
   std::vector<std::string> arguments;  // without program name and subcommand
   const job::Flags& flags;             // parsed from `arguments`, with --resume resolved
   job::Environment environment = {};
-  std::string directory;  // the current one
+  std::string directory;  // the current directory
 };
 
-// What it becomes inside the batch job.
+// The settings of the launcher inside the batch job.
 struct CommandInside {
   std::string launcher = {};     // the value of --launcher; empty: it recognizes the allocation
-  std::string run_dir = {};      // as BatchRequest::run_dir
-  std::string checkpoints = {};  // as BatchRequest::checkpoints
+  std::string run_dir = {};      // see BatchRequest::run_dir
+  std::string checkpoints = {};  // see BatchRequest::checkpoints
 };
 
 // Code::kUsage: more nodes than processes, GPUs that are not numbered from 0, or a flag that cannot be used here.
 Result<BatchRequest> batch_request(const UserCommand& command, const CommandInside& inside);
 
-// The names of the flags that only ask a system for something.
+// The names of the flags that only make requests to a batch system.
 const std::vector<std::string>& batch_flags();
 // The number of nodes that the flags ask for.
 int64_t nodes_of(const job::Flags& flags);
-// The assignment of the processes to nodes whose names are not known yet: NODE1, NODE2 and so on.
+// Assigns the processes to nodes whose names are not known yet: NODE1, NODE2 and so on.
 Result<job::HostAssignment> assign_to_unknown_nodes(const job::Flags& flags);
 
 }  // namespace dtrain::cluster

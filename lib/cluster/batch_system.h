@@ -1,5 +1,5 @@
-// A batch system, as the follower of a job uses it (batch_follower.h): by commands of this host. The functions only
-// make command lines and read what the commands print; they run nothing.
+// The interface to a batch system that the follower of a job uses (batch_follower.h). It works through commands of this
+// host. The functions only build command lines and parse output; they run nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,21 @@
 namespace dtrain::cluster {
 
 struct BatchState {
-  enum class Phase { kWaiting, kRunning, kEnding, kEnded };  // kEnding: its last processes end; it may be queued again
+  enum class Phase {
+    kWaiting,
+    kRunning,
+    kEnding,
+    kEnded
+  };  // kEnding: its last processes are ending; it may be queued
+      // again
   Phase phase = Phase::kWaiting;
-  std::string queue = {};        // in which it waits
+  std::string queue = {};        // queue in which it waits
   std::string text = {};         // while it waits: "waiting in partition debug: Resources"; afterwards: "runs on node1"
   std::string advice = {};       // for the user, if it waits for something unlikely; may be empty
   std::string never = {};        // why it will never start; empty: it may
-  int64_t restarts = 0;          // how often the system has put it back into the queue
-  int code = 0;                  // of a job that has ended: the exit code of what it ran
-  std::optional<Error> failure;  // of a job that the system has ended, in the system's words
+  int64_t restarts = 0;          // how often the system has put the job back into the queue
+  int code = 0;                  // exit code of the command in a job that has ended
+  std::optional<Error> failure;  // why the system has ended the job, in the system's words
 };
 
 class BatchSystem {
@@ -34,20 +40,20 @@ class BatchSystem {
   virtual ~BatchSystem() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;     // "Slurm"
-  [[nodiscard]] virtual std::string missing() const = 0;  // what to do if its commands are not installed
+  [[nodiscard]] virtual std::string missing() const = 0;  // what to do if the system's commands are not installed
   [[nodiscard]] virtual Words submit() const = 0;
-  // The job's number, from what submit() has printed.
+  // The job's number, from the output of submit().
   [[nodiscard]] virtual Result<std::string> job_of(const Words& lines) const = 0;
-  // A command that lists the user's jobs, and the number of this job in its output: for a submission of which it is not
-  // known whether it has succeeded. Empty: there is no such command.
+  // list() is a command that lists the user's jobs, and job_in() finds the number of this job in its output. They are
+  // needed after a submission that may or may not have succeeded. Empty: there is no such command.
   [[nodiscard]] virtual Words list() const { return {}; }
   [[nodiscard]] virtual std::optional<std::string> job_in(const Words&) const { return std::nullopt; }
 
   [[nodiscard]] virtual Words question(const std::string& job) const = 0;
-  // Code::kNotFound: the system does not know the job; kUnavailable: it has not answered, in its own words.
+  // Code::kNotFound: the system does not know the job; kUnavailable: it did not answer; the message has its own words.
   [[nodiscard]] virtual Result<BatchState> state_of(const std::string& job, const proc::Finished& answer) const = 0;
-  // A command that lists the jobs that wait for the same hosts, in order, one a line, and the place of this job in its
-  // output: "position 3 of 12", or "". Empty: there is no such command.
+  // queue() is a command that lists the jobs waiting for the same hosts, in order, one per line. position_in() finds
+  // the place of this job in its output: "position 3 of 12", or "". Empty: there is no such command.
   [[nodiscard]] virtual Words queue(const std::string& /*job*/, const BatchState& /*now*/) const { return {}; }
   [[nodiscard]] virtual std::string position_in(const Words&, const std::string&) const { return ""; }
 
@@ -55,7 +61,7 @@ class BatchSystem {
   [[nodiscard]] virtual Words signal(const std::string& job, int number) const = 0;
   [[nodiscard]] virtual Words cancel(const std::string& job) const = 0;
 
-  // Files of the job: what it prints, and one that holds its exit code at the end.
+  // Files of the job: its output, and a file with its exit code at the end.
   [[nodiscard]] virtual std::string output_file(const std::string& job) const = 0;
   [[nodiscard]] virtual std::string code_file(const std::string& job) const = 0;
 };

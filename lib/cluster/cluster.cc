@@ -15,7 +15,7 @@
 namespace dtrain::cluster {
 namespace {
 
-// A tool of a cluster reaches hosts in its own way.
+// A cluster's tool does not use ssh's addresses.
 Result<> check_addresses(const job::HostAssignment& assignment, const std::string& tool) {
   for (const auto* slots : {&assignment.servers, &assignment.workers}) {
     for (const job::ProcessSlot& slot : *slots) {
@@ -41,7 +41,7 @@ Result<job::HostAssignment> assign_to(const std::vector<std::string>& hosts, con
 struct Found {
   launch::AgentStarter starter;
   std::vector<std::string> hosts;
-  std::vector<std::string> ways = {};  // see Cluster
+  std::vector<std::string> ways = {};  // see Cluster::ways
 };
 
 Result<Found> find_mpi(bool names_hosts) {

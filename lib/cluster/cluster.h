@@ -1,4 +1,4 @@
-// The hosts of a job whose agents are started by the tools of a cluster.
+// The hosts of a job whose agents a cluster's tools start.
 #pragma once
 
 #include <optional>
@@ -20,18 +20,19 @@ struct Cluster {
   job::HostAssignment assignment;
   launch::AgentStarter starter;
   std::vector<std::string> ways =
-      {};  // hosts that are reached through the same network as those of the job; empty: those
+      {};  // hosts reached through the same network as those of the job; empty: the job's own
 };
 
-// Whether a value of --launcher is the tool of a cluster: mpi, slurm, sge, yarn.
+// True if a value of --launcher is a cluster's tool: mpi, slurm, sge, yarn.
 bool is_cluster(const std::string& launcher);
 
-// The hosts of -H (`named`), or else those of the allocation. Code::kUsage: the host file has what only ssh can use, or
-// the processes do not fit; kStartup: there is no allocation, or a tool is missing or refuses, in its own words.
+// The hosts of -H (`named`), or otherwise those of the allocation. Code::kUsage: the host file has settings that only
+// ssh can use, or there is no place for all processes; kStartup: there is no allocation, or a tool is missing or
+// refuses; the message has its own words.
 Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
                              const std::optional<job::HostAssignment>& named);
 
-// The starter that find_cluster would find in most clusters, for a host that is in none.
+// The starter that find_cluster would choose in most clusters, for a host outside of any cluster.
 launch::AgentStarter usual_starter(const std::string& launcher, bool names_hosts);
 
 }  // namespace dtrain::cluster

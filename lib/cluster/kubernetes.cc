@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 constexpr const char* kKubectlMissing =
     "install kubectl, or print the manifests with --launcher print=kubernetes and apply them elsewhere";
-// Reasons for which a container waits until somebody changes something.
+// Reasons for which a container waits until a user changes something.
 constexpr std::array kNeverStarts = {"ImagePullBackOff",  "ErrImageNeverPull",          "InvalidImageName",
                                      "RunContainerError", "CreateContainerConfigError", "CreateContainerError"};
 
@@ -73,7 +73,7 @@ bool is_not_found(const Error& error) {
   return error.message.find("NotFound") != std::string::npos;
 }
 
-// Follows one job. What kubectl logs prints arrives as the output of child processes.
+// Follows one job. The output of `kubectl logs` arrives as the output of child processes.
 class PodFollower {
  public:
   PodFollower(const KubernetesJob& job, const KubernetesLimits& limits, launch::Screen& screen,
@@ -91,7 +91,7 @@ class PodFollower {
   Result<> follow_logs(const std::vector<Pod>& pods);
   [[nodiscard]] bool shows(const std::string& line) const;
   void take_lines();
-  // Passes on lines until the time is up; returns whether a signal to stop has arrived.
+  // Forwards lines until the time is up; returns true if a signal to stop has arrived.
   bool stopped_within(std::chrono::milliseconds time);
   Result<> remove();
   [[nodiscard]] Words kubectl(const Words& words) const;
@@ -102,8 +102,8 @@ class PodFollower {
   launch::Screen& screen_;
   proc::Children& children_;
   proc::SignalQueue signals_;
-  std::set<std::string> followed_;  // pods
-  std::vector<std::string> names_;  // of the pods, by process
+  std::set<std::string> followed_;  // the pods whose logs are followed
+  std::vector<std::string> names_;  // names of the pods, indexed by process
   std::string said_;
 };
 
@@ -158,7 +158,7 @@ void PodFollower::take_lines() {
 }
 
 bool PodFollower::shows(const std::string& line) const {
-  // What the scheduler prints for a launcher.
+  // These lines are meant for a launcher.
   if (line.starts_with(job::kAddressLine) || line.starts_with(job::kFindingLine)) return false;
   const std::string_view node = node_of_ordinary_line(line);
   return node.empty() || node == "0" || node == "scheduler";
@@ -193,7 +193,7 @@ Result<> PodFollower::check_never(const std::vector<Pod>& pods) {
   return {};
 }
 
-// Nullopt: the job goes on.
+// Nullopt: the job is still running.
 Result<std::optional<int>> PodFollower::look() {
   const Result<std::string> job = get({"get", "job", job_.name, "--output=json"});
   if (!job && is_not_found(job.error()))
@@ -202,7 +202,7 @@ Result<std::optional<int>> PodFollower::look() {
       job ? get({"get", "pods", "--selector=app.kubernetes.io/instance=" + job_.name, "--output=json"}) : job;
   if (!pods_text) {
     if (pods_text.error().code == Code::kPreempted) return tl::unexpected(pods_text.error());
-    // The pods run without kubectl, and the cluster may answer again.
+    // The pods run independently of kubectl, and the cluster may answer again.
     if (said_ != pods_text.error().message) screen_.line("dtrain: " + pods_text.error().message);
     said_ = pods_text.error().message;
     return std::nullopt;
@@ -229,11 +229,11 @@ Result<std::optional<int>> PodFollower::on_failed(const JobState& state, const s
   }
   screen_.line(fmt::format("dtrain: pod {} failed first, with code {}{}", first->name, *first->code,
                            first->reason.empty() ? "" : " (" + first->reason + ")"));
-  // A container that was killed has no exit code of dtrain's.
+  // The exit code of a killed container is not one of dtrain's.
   return *first->code > 128 ? job::kExitPeerLost : *first->code;
 }
 
-// The pods go on printing while they stop.
+// The pods continue printing while they stop.
 Result<> PodFollower::remove() {
   const auto order = [&](const Words& what) {
     return ask({.program = {.arguments = kubectl(what)}, .missing = kKubectlMissing, .is_order = true});

@@ -1,5 +1,5 @@
-// The manifests of a job in Kubernetes: a Secret with the job's token, a headless Service by which its pods find each
-// other, and an indexed Job.
+// The manifests of a job in Kubernetes: a Secret with the job's token, a headless Service through which its pods find
+// each other, and an indexed Job.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 namespace dtrain::cluster {
 
 struct KubernetesSetting {
-  std::string name;   // of all three objects: a DNS label
-  std::string token;  // of the job
+  std::string name;   // name of all three objects: a DNS label
+  std::string token;  // token of the job
   const job::Flags& flags;
-  NodeRequest pod = {};                 // what each pod needs
-  std::chrono::seconds stop_time{120};  // for a checkpoint before a pod is killed
-  std::vector<std::string> arguments;   // the user's, without program name and subcommand
-  std::string network;                  // its name without a path
+  NodeRequest pod = {};                 // the resources that each pod needs
+  std::chrono::seconds stop_time{120};  // time for a checkpoint before a pod is killed
+  std::vector<std::string> arguments;   // the user's arguments, without program name and subcommand
+  std::string network;                  // the network's name without a path
   std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"
 };
 
@@ -25,10 +25,10 @@ struct KubernetesSetting {
 //
 // The pods form the job by themselves, without a launcher: pod 0 runs the scheduler, which the others find by the name
 // that the Service gives to pod 0, and each pod runs its part of the servers and workers (node_script.h). A launcher
-// outside could not do this, because pods cannot reach it in most clusters: the user's host is behind a firewall or
-// an address translation, and kubectl only opens connections into the cluster. It also makes the printed file complete.
-// One Job with equal pods, and not one for each role: Kubernetes then starts, counts and ends all of them together, and
-// a failure of one ends the job.
+// outside of the cluster could not do this, because pods cannot reach it in most clusters: the user's host is behind a
+// firewall or an address translation, and kubectl only opens connections into the cluster. This also makes the printed
+// file complete. There is one Job with equal pods rather than one Job for each role: Kubernetes then starts, counts and
+// ends all of them together, and a failure of one ends the job.
 Result<std::string> kubernetes_manifests(const KubernetesSetting& setting);
 
 // A DNS label that resembles `text`: lower case, digits and '-', at most 50 characters.

@@ -18,8 +18,8 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// Open MPI's daemon on a host whose network is cut ends after 25 s; by default it would stay for eight minutes. Version
-// 4 has daemons of its own, version 5 those of PRRTE.
+// Makes Open MPI's daemon on a host that lost its network end after 25 s; by default it would stay for eight minutes.
+// Version 4 has its own daemons, version 5 those of PRRTE.
 Words keep_alive() {
   Words variables;
   for (const std::string daemon : {"OMPI", "PRTE"}) {
@@ -29,8 +29,7 @@ Words keep_alive() {
   return variables;
 }
 
-// One agent per host, which may use all cores. Open MPI binds a process to one core otherwise, and its children with
-// it.
+// One agent per host, which may use all cores. By default, Open MPI binds a process and its children to one core.
 Words open_mpi(const launch::AgentCommand& agents, bool names_hosts) {
   Words words = {"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none"};
   if (names_hosts) append(words, {"--host", fmt::format("{}", fmt::join(agents.hosts, ","))});
@@ -42,7 +41,7 @@ Words open_mpi(const launch::AgentCommand& agents, bool names_hosts) {
 }
 
 Words hydra(const launch::AgentCommand& agents, bool names_hosts) {
-  // Its own name for this host may mean something else on the hosts.
+  // mpirun's own name for this host may mean something else on the hosts.
   Words words = {"mpirun", "-localhost", agents.launcher, "-ppn", "1"};
   if (names_hosts) append(words, {"-hosts", fmt::format("{}", fmt::join(agents.hosts, ","))});
   append(words, {"-n", std::to_string(agents.hosts.size())});

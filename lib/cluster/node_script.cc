@@ -53,7 +53,7 @@ done
 exit "$code"
 )";
 
-// Sets variables for the command that follows.
+// A shell function that sets variables for the command in its arguments.
 std::string function_with(const std::string& name, const std::vector<std::string>& variables) {
   return name + "() {\n  " + (variables.empty() ? "" : "export " + proc::shell_line(variables) + "\n  ") +
          "\"$@\"\n}\n";

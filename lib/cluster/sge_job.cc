@@ -26,7 +26,7 @@ class SgeBatch : public BatchSystem {
     return {"sh", "-c", "qstat && { qstat -j \"$0\" 2>/dev/null; true; }", job};
   }
   [[nodiscard]] Result<BatchState> state_of(const std::string& job, const proc::Finished& answer) const override;
-  // Grid Engine passes on no signal of the user's choice; the script does.
+  // Grid Engine cannot send a signal of the user's choice, so the script does it.
   [[nodiscard]] Words signal(const std::string& job, int number) const override {
     return {"sh", "-c", "echo \"$1\" >\"$0\"", sge_signal_file(job_, job), number == SIGUSR2 ? "USR2" : "TERM"};
   }
@@ -59,7 +59,7 @@ std::string tasks_text(const std::vector<std::string>& tasks) {
   return fmt::format("tasks {} ", fmt::join(tasks, ","));
 }
 
-// A line of qstat: number, priority, name, user, state, date, time, queue of a running one, slots, tasks of an array.
+// Parses a line of qstat: number, priority, name, user, state, date, time, queue if running, slots, tasks of an array.
 void take_line(const std::vector<std::string_view>& words, SgeState& state) {
   constexpr size_t kState = 4, kQueue = 7;
   const bool runs = words[kQueue].find('@') != std::string_view::npos;

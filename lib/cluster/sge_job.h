@@ -1,4 +1,4 @@
-// A job of Grid Engine, as a batch follower sees it: the commands, and the meaning of what they print.
+// Grid Engine, for a batch follower: the commands, and the meaning of their output.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace dtrain::cluster {
 
-// What qstat says about a job, as far as it is used.
+// The part of qstat's output about a job that is used here.
 struct SgeState {
   std::vector<std::string> running, waiting;  // tasks, or "" for a job without tasks: "1", "2-3:1"
-  std::string queue;                          // "all.q@node1": of the first one that runs
-  std::string state;                          // of the first one that waits: "qw", "Eqw"
-  std::string reason = {};                    // of an error
+  std::string queue;                          // queue of the first running task: "all.q@node1"
+  std::string state;                          // state of the first waiting task: "qw", "Eqw"
+  std::string reason = {};                    // reason of an error
 };
-// Nullopt: qstat does not list the job. `lines`: what qstat and then qstat -j have printed.
+// Nullopt: qstat does not list the job. `lines`: the output of qstat, then that of qstat -j.
 std::optional<SgeState> parse_qstat(const std::vector<std::string>& lines, const std::string& number);
 BatchState state_of(const SgeState& state, const std::string& number);
 

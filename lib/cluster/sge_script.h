@@ -1,6 +1,6 @@
 // The script that qsub submits. Without a parallel environment the job is an array of tasks, one for each node that the
-// job needs. Every task runs an agent, and the first one also runs the launcher once all of them have started. In a
-// parallel environment the job runs on one allocation; its script runs the launcher, which uses mpirun.
+// job needs. Every task runs an agent, and the first task also runs the launcher once all tasks have started. With a
+// parallel environment the job has a single allocation; its script runs the launcher, which uses mpirun.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ struct SgeJob {
   BatchRequest request;
   std::string parallel_environment = {};  // empty: an array of tasks
   int64_t processes = 0;                  // servers and workers
-  std::string output_dir = {};            // for what the job prints; Grid Engine starts no task if it does not exist
+  std::string output_dir = {};  // directory for the job's output; Grid Engine starts no task if it does not exist
 };
 
-// SGE counts cores as slots of a parallel environment. Code::kUsage: cores without one.
+// SGE counts cores as slots of a parallel environment. Code::kUsage: cores are requested without one.
 Result<> check_sge_job(const SgeJob& job);
 
 // The text of the script, with the options for qsub in its comments. The tasks of an array meet in the run directory,
 // which all hosts must share: there the launcher leaves its address and the key of its agents, in a file that only its
 // user can read. The end of the time limit and qdel reach the script as signals (qsub -notify); the launcher then stops
-// with a checkpoint. If the run directory is named, the script writes the launcher's exit code to sge_code_file().
+// with a checkpoint. If the user named a run directory, the script writes the launcher's exit code to sge_code_file().
 std::string qsub_script(const SgeJob& job);
 
-// Files in the run directory. `number`: of the job.
+// Files in the run directory. `number`: the job's number.
 std::string sge_output_file(const SgeJob& job, const std::string& number);
 std::string sge_code_file(const SgeJob& job, const std::string& number);
-// Whoever may write the directory writes the name of a signal into this file, which the script passes on.
+// To send a signal, a user who can write to the directory writes its name into this file; the script passes it on.
 std::string sge_signal_file(const SgeJob& job, const std::string& number);
 
 }  // namespace dtrain::cluster

@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kSlurmMissing = "Slurm's commands must be installed (Debian: slurm-client)";
 
-// One agent on each node, which may use all that the job has there, although other steps of the job may run: the shell
-// from which dtrain is called can be one.
+// One agent on each node, which may use all resources that the job has there, even while other steps of the job run:
+// the shell from which dtrain is called can be such a step.
 std::vector<std::string> srun(const launch::AgentCommand& agents) {
   std::vector<std::string> words = {"srun", "--overlap", "--mem=0", "--mpi=none", "--export=ALL", "--wait=0"};
   const std::string count = std::to_string(agents.hosts.size());
@@ -59,7 +59,7 @@ void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& enviro
   int64_t on_node = 0;
   if (gpus.empty() || !job::parse_value(environment("SLURM_GPUS_ON_NODE").value_or(""), on_node)) return;
   const int64_t each = std::ssize(gpus), most = *std::max_element(gpus.begin(), gpus.end());
-  if (most >= each) return;  // the user has chosen among the node's GPUs
+  if (most >= each) return;  // the user has chosen specific GPUs of the node
   std::map<std::string, std::vector<job::ProcessSlot*>> workers;
   for (job::ProcessSlot& slot : assignment.workers) workers[slot.host].push_back(&slot);
   for (auto& [node, slots] : workers) {
@@ -73,7 +73,7 @@ void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& enviro
 
 bool binds_tasks(const std::vector<std::string>& configuration) {
   return std::any_of(configuration.begin(), configuration.end(), [](const std::string& line) {
-    // Slurm 24.11 prints "(null)" for none.
+    // Slurm 24.11 prints "(null)" if there is no plugin.
     return line.starts_with("TaskPlugin ") && line.find("task/none") == std::string::npos &&
            line.find("(null)") == std::string::npos;
   });
@@ -89,8 +89,8 @@ Result<launch::AgentStarter> slurm_starter() {
 launch::AgentStarter slurm_starter(bool binds) {
   return {.tool = "srun", .allocation = {}, .command = [binds](const launch::AgentCommand& agents) {
             launch::Command command{.role = "srun", .arguments = srun(agents)};
-            // An agent's processes share all cores that the job has on the node. Where nothing is bound, srun would
-            // warn.
+            // An agent's processes share all cores that the job has on the node. The variable is set only if Slurm
+            // binds tasks, because srun would warn otherwise.
             if (binds) command.environment = {"SLURM_CPU_BIND=none"};
             return command;
           }};

@@ -1,4 +1,4 @@
-// Agents started by srun inside an allocation of Slurm.
+// Starts agents with srun inside a Slurm allocation.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace dtrain::cluster {
 struct SlurmAllocation {
   std::string job;                 // SLURM_JOB_ID
   std::string nodes;               // as Slurm abbreviates them: "node[1-3]"
-  std::optional<int64_t> tasks{};  // what salloc or sbatch was asked for with -n; nullopt: only nodes
+  std::optional<int64_t> tasks{};  // the value of -n for salloc or sbatch; nullopt: only nodes were requested
 };
 // Code::kStartup: this process is not inside an allocation.
 Result<SlurmAllocation> slurm_allocation(const job::Environment& environment);
 
-// The nodes of the allocation, which scontrol spells out. Code::kUsage: it was asked for fewer tasks than the job has
+// The nodes of the allocation; scontrol expands their names. Code::kUsage: fewer tasks were requested than the job has
 // servers and workers; kStartup: scontrol is missing or refuses.
 Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes);
 
-// Gives each of several workers on one node GPUs of its own, if Slurm has given the node enough for all of them
-// (SLURM_GPUS_ON_NODE). `gpus`: those that the flags give to each worker.
+// Gives each of several workers on one node separate GPUs, if Slurm has given the node enough for all of them
+// (SLURM_GPUS_ON_NODE). `gpus`: the GPUs that the flags give to each worker.
 void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& environment, job::HostAssignment& assignment);
 
-// Whether a cluster with this output of `scontrol show config` binds tasks to cores.
+// True if a cluster with this output of `scontrol show config` binds tasks to cores.
 bool binds_tasks(const std::vector<std::string>& configuration);
 
-// Asks Slurm how it is configured. Code::kStartup: it cannot be reached, in its own words.
+// Asks Slurm for its configuration. Code::kStartup: Slurm cannot be reached; the message has its own words.
 Result<launch::AgentStarter> slurm_starter();
-// The same for a cluster that binds tasks to cores, or does not.
+// The same for a cluster of which it is known whether it binds tasks to cores.
 launch::AgentStarter slurm_starter(bool binds);
 
 }  // namespace dtrain::cluster

@@ -21,7 +21,7 @@ constexpr std::array kEndedStates = {"COMPLETED", "FAILED",        "CANCELLED", 
                                      "REVOKED",   "OUT_OF_MEMORY", "LAUNCH_FAILED"};
 constexpr std::array kWaitingStates = {"PENDING",     "CONFIGURING",  "REQUEUED",
                                        "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"};
-// Reasons for which a job waits until somebody changes the cluster or the job.
+// Reasons for which a job waits until a user changes the cluster or the job.
 constexpr std::array kNeverReasons = {"PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints",
                                       "InvalidAccount",     "InvalidQOS",         "DependencyNeverSatisfied"};
 
@@ -30,7 +30,8 @@ bool contains_word(const std::array<const char*, N>& words, const std::string& w
   return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
 }
 
-// The value of KEY=VALUE in a line of scontrol. The job's name may contain anything; the user's id follows it.
+// The value of KEY=VALUE in a line of scontrol. The job's name may contain anything, so only the part from the user's
+// id on, which follows the name, is searched.
 std::string value_in(const std::string& line, std::string_view key) {
   const size_t user = line.find(" UserId=");
   const size_t at = line.find(fmt::format(" {}=", key), user == std::string::npos ? 0 : user);
@@ -65,7 +66,7 @@ std::string advice_on(const SlurmJob& job, const std::string& asked) {
   return "";
 }
 
-// What Slurm says about a job that did not end by itself.
+// Slurm's explanation for a job that did not end by itself.
 std::optional<Error> failure_of(const SlurmJob& job) {
   const bool ran = !job.nodes.empty();
   const Code code = ran ? Code::kPeerLost : Code::kStartup;
@@ -113,7 +114,7 @@ class SlurmBatch : public BatchSystem {
   [[nodiscard]] Words queue(const std::string& job, const BatchState& now) const override;
   [[nodiscard]] std::string position_in(const Words& lines, const std::string& job) const override;
   [[nodiscard]] Words signal(const std::string& job, int number) const override {
-    // At TERM Slurm would log that the job is cancelled.
+    // With TERM, Slurm would log that the job is cancelled.
     const std::string name = number == SIGTERM ? "INT" : number == SIGUSR2 ? "USR2" : std::to_string(number);
     return with_cluster({"scancel"}, {"--batch", "--signal=" + name, number_of_job(job)}, job);
   }
@@ -128,7 +129,7 @@ class SlurmBatch : public BatchSystem {
   }
 
  private:
-  // sbatch names a job of another cluster "12;cluster".
+  // For a job on another cluster, sbatch prints "12;cluster".
   static std::string number_of_job(const std::string& job) { return job.substr(0, job.find(';')); }
   static Words with_cluster(Words command, const Words& rest, const std::string& job) {
     if (const size_t at = job.find(';'); at != std::string::npos) command.push_back("--clusters=" + job.substr(at + 1));

@@ -1,4 +1,4 @@
-// A job that Slurm runs, as a batch follower sees it: the commands of Slurm, and the meaning of what they print.
+// Slurm, for a batch follower: the commands, and the meaning of their output.
 #pragma once
 
 #include <memory>
@@ -9,28 +9,28 @@
 
 namespace dtrain::cluster {
 
-// What `scontrol --oneliner show job` says about a job, as far as it is used.
+// The part of `scontrol --oneliner show job` about a job that is used here.
 struct SlurmJob {
   std::string state = {};   // "PENDING", "RUNNING", "CANCELLED"
   std::string reason = {};  // "Resources"; "None"
   std::string partition = {};
   std::string nodes = {};  // "node[1-3]"; empty before it runs
-  std::string start = {};  // "2026-11-25T01:32:42", of a waiting job as expected; empty: unknown
+  std::string start = {};  // "2026-11-25T01:32:42"; for a waiting job the expected time; empty: unknown
   int64_t restarts = 0;
   int code = 0, signal = 0;  // ExitCode
 };
 // Code::kNotFound: the text does not describe a job.
 Result<SlurmJob> parse_slurm_job(const std::string& line);
 
-// `asked`: what the job asks of each node, for advice ("3 nodes with 4 cores each").
+// `asked`: what the job requests from each node, for advice ("3 nodes with 4 cores each").
 BatchState state_of(const SlurmJob& job, const std::string& asked);
 std::string asked_of(const BatchRequest& request);
 
 struct SlurmFiles {
-  std::string script;   // to submit
-  std::string run_dir;  // absolute; has the files below
+  std::string script;   // path of the script to submit
+  std::string run_dir;  // absolute; contains the files below
 };
-// The pattern of the job's output for sbatch_script.
+// The pattern that sbatch_script takes for the name of the job's output file.
 std::string output_pattern(const std::string& run_dir);
 
 std::unique_ptr<BatchSystem> slurm_batch(const BatchRequest& request, const SlurmFiles& files);

@@ -1,5 +1,5 @@
-// The script that sbatch submits. Slurm runs it on the job's first node; there it starts a launcher, which starts the
-// agents on all nodes by srun.
+// The script that sbatch submits. Slurm runs it on the job's first node, where it starts a launcher, which starts the
+// agents on all nodes with srun.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace dtrain::cluster {
 
 // The text of the script, with the options for sbatch. Before the time limit, Slurm sends USR1 to the script; the job
 // writes a checkpoint, and the script puts the job back into the queue if it has made progress. When Slurm starts the
-// job again, for that or another reason, the run goes on from its newest checkpoint.
+// job again, for that or another reason, the run continues from its latest checkpoint.
 //
-// `output`: the file for the job's output, with Slurm's pattern %j for the job's number. If the run directory is named,
-// the script writes RUN_DIR/slurm-JOB.state: "started", and at the end the launcher's exit code.
+// `output`: the file for the job's output; Slurm replaces the pattern %j by the job's number. If the user named a run
+// directory, the script writes RUN_DIR/slurm-JOB.state: "started", and at the end the launcher's exit code.
 std::string sbatch_script(const BatchRequest& request, const std::string& output);
 
 // The path of that file. `job`: the job's number.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kQuoteMax = 500;
 
-// What YARN says in an answer: its diagnostics, or else the text.
+// YARN's message in an answer: its diagnostics, or otherwise the text.
 std::string words_of(const net::WebAnswer& answer) {
   const nlohmann::json json = parse_json(answer.body);
   std::string words = answer.body;
@@ -39,7 +39,7 @@ std::string text_at(const nlohmann::json& json, const char* key) {
 struct Service {
   std::string state;
   std::string diagnostics;
-  int64_t running = 0, wanted = 0;  // containers
+  int64_t running = 0, wanted = 0;  // numbers of containers
 
   [[nodiscard]] bool has_ended() const { return state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED"; }
 };
@@ -90,7 +90,7 @@ class ServiceFollower {
   const YarnLimits& limits_;
   proc::SignalQueue signals_;
   std::string said_;
-  bool was_seen_ = false;  // YARN has answered once with the service's state
+  bool was_seen_ = false;  // YARN has reported the service's state at least once
   bool all_run_ = false;
 };
 
@@ -129,7 +129,7 @@ Result<> ServiceFollower::follow() {
   return {};
 }
 
-// Once YARN has answered, a failure may pass: its resource manager may be restarted while containers run.
+// Once YARN has answered, a failure may be temporary: its resource manager may be restarted while containers run.
 Result<ServiceFollower::Look> ServiceFollower::look() {
   Result<net::WebAnswer> answer = net::ask_http({.url = address("/" + name_), .ca_file = url_.ca_file});
   if (answer && answer->status == 404 && was_seen_)
@@ -179,7 +179,7 @@ Result<> ServiceFollower::destroy() {
   return {};
 }
 
-// What a container runs. YARN puts its number in.
+// The script that a container runs. YARN inserts its number.
 std::string container_script(const YarnSetting& setting, const launch::AgentCommand& agents) {
   std::vector<std::string> words = agents.arguments;
   std::string text = "# Made by dtrain.\n";
@@ -247,7 +247,7 @@ Result<> follow_yarn_service(const YarnUrl& url, const std::string& name, const 
   ServiceFollower follower(url, name, limits);
   if (Result<> submitted = follower.submit(spec); !submitted) {
     if (submitted.error().code != Code::kUnavailable) return submitted;
-    // The request may have arrived although the answer did not.
+    // The request may have arrived even though the answer did not.
     const Result<> ignored = follower.destroy();
     return fail(Code::kStartup, "YARN cannot be reached: {}", submitted.error().message);
   }

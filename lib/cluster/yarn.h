@@ -1,5 +1,6 @@
-// Jobs on YARN by its services API. A service (yarn_spec.h) starts an agent in each of its containers, which calls back
-// to the launcher; a process beside the launcher submits the service, follows it and destroys it.
+// Runs jobs on YARN through its services API. A service (yarn_spec.h) starts an agent in each of its containers, and
+// the agents call back to the launcher; another process next to the launcher submits the service, follows it and
+// destroys it.
 #pragma once
 
 #include <chrono>
@@ -12,38 +13,39 @@
 
 namespace dtrain::cluster {
 
-// What --launcher yarn=URL names: "http://HOST:8088", optionally with a query such as "?user.name=alice".
+// The URL of --launcher yarn=URL: "http://HOST:8088", optionally with a query such as "?user.name=alice".
 struct YarnUrl {
   std::string base;   // without a slash at the end
   std::string query;  // without the question mark; empty: none
   std::string host;
   std::string ca_file = {};  // see net::WebRequest
 };
-// `user`: becomes user.name, which clusters without Kerberos ask for, if the URL names none. Code::kUsage: not a URL.
+// `user`: becomes user.name, which clusters without Kerberos require, if the URL names none. Code::kUsage: not a URL.
 Result<YarnUrl> parse_yarn_url(const std::string& url, const std::string& user);
 std::string to_text(const YarnUrl& url);
 
 struct YarnSetting {
   YarnUrl url;
-  std::string name;      // of the service
-  BatchRequest request;  // queue, containers and what they need
+  std::string name;      // name of the service
+  BatchRequest request;  // queue, containers and the resources that they need
   std::string image = {};
   std::string library_path = {};  // LD_LIBRARY_PATH of the agents; empty: none
 };
-// The command is `dtrain launch-service`; its environment has the specification.
+// The command is `dtrain launch-service`; its environment contains the specification.
 launch::AgentStarter yarn_starter(const YarnSetting& setting);
 
 inline constexpr const char* kYarnSpec = "DTRAIN_SERVICE_SPEC";
 
 struct YarnLimits {
-  std::chrono::milliseconds ask{std::chrono::seconds(1)};        // between questions until all containers run
-  std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // afterwards
-  std::chrono::milliseconds destroy{std::chrono::seconds(10)};   // for the service to be gone after it was destroyed
+  std::chrono::milliseconds ask{std::chrono::seconds(1)};        // between queries until all containers run
+  std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // between queries afterwards
+  std::chrono::milliseconds destroy{std::chrono::seconds(10)};   // time for the service to disappear after it was
+                                                                 // destroyed
 };
 
-// Submits the service, prints on stdout how it gets on, and returns when it has ended. TERM destroys it, as does any
-// failure. Code::kStartup: YARN cannot be reached, or refuses, in its own words; kPeerLost: the service failed, or was
-// stopped or destroyed by somebody else. The calling process must have a single thread.
+// Submits the service, prints its progress on stdout, and returns when it has ended. TERM and any failure destroy the
+// service. Code::kStartup: YARN cannot be reached, or refuses; the message has its own words. kPeerLost: the service
+// failed, or another user stopped or destroyed it. The calling process must have a single thread.
 Result<> follow_yarn_service(const YarnUrl& url, const std::string& name, const std::string& spec,
                              const YarnLimits& limits = {});
 

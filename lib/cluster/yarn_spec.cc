@@ -7,7 +7,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// YARN needs a number of cores and an amount of memory.
+// YARN requires a number of cores and an amount of memory.
 constexpr int64_t kYarnCores = 1;
 constexpr int64_t kYarnMemoryMb = 4096;
 

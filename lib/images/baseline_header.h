@@ -12,22 +12,22 @@ struct jpeg_decompress_struct;
 
 namespace dtrain::images {
 
-// Borrows everything from libjpeg-turbo's structure and from the file.
+// Refers to data of libjpeg-turbo's structure and of the file.
 struct BaselineHeader {
   static constexpr size_t kTables = 4;
   struct Component {
     int h = 1, v = 1;                 // sampling factors
     const uint16_t* steps = nullptr;  // [64]: quantization steps, row by row
-    size_t dc = 0, ac = 0;            // numbers of the Huffman tables
+    size_t dc = 0, ac = 0;            // indexes of the Huffman tables
   };
   int height = 0, width = 0;
   int restart_interval = 0;                // in MCUs; 0: none
   std::vector<Component> components = {};  // Y, or Y, Cb and Cr
   std::array<HuffmanCode, kTables> dc = {}, ac = {};
-  Bytes data = {};  // of the scan, to the end of the file
+  Bytes data = {};  // data of the scan, to the end of the file
 };
 
-// Called between jpeg_read_header and jpeg_start_decompress. Null unless the file is a baseline JPEG, gray or YCbCr,
+// Called between jpeg_read_header and jpeg_start_decompress. Nullopt unless the file is a baseline JPEG, gray or YCbCr,
 // that has all components in one scan and is to be decoded at its own size. `file` is the buffer that libjpeg-turbo
 // reads.
 std::optional<BaselineHeader> baseline_header(const jpeg_decompress_struct& info, Bytes file);

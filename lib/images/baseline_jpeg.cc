@@ -10,9 +10,10 @@
 namespace dtrain::images {
 namespace {
 
-constexpr int kBlock = 8;  // rows and columns
+constexpr int kBlock = 8;  // rows and columns of a block
 
-// MCUs whose coefficients are in memory at a time: few enough for the first cache, beside the Huffman tables.
+// Number of MCUs whose coefficients are in memory at a time: few enough for the L1 cache, together with the Huffman
+// tables.
 constexpr int kMcus = 8;
 
 int divide_up(int a, int b) {
@@ -34,12 +35,12 @@ bool BaselineJpeg::handles(const BaselineHeader& header) {
   return is_one_to(components[0], 1, 1) || is_one_to(components[0], 2, 1) || is_one_to(components[0], 2, 2);
 }
 
-// Chooses the MCUs, and makes the tables and the memory for them.
+// Chooses the MCUs, and prepares the tables and the memory for them.
 bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
   const bool is_gray = header.components.size() == 1;  // then an MCU is one block, whatever the factors are
   h_ = is_gray ? 1 : header.components[0].h;
   v_ = is_gray ? 1 : header.components[0].v;
-  // The samples of color beside the part are interpolated with those in it.
+  // Color samples just outside of the part are needed to interpolate those in it.
   const int margin_x = h_ > 1 ? 2 * h_ : 0, margin_y = v_ > 1 ? 2 * v_ : 0;
   columns_ = {.begin = std::max(wanted.x - margin_x, 0) / (kBlock * h_),
               .end = divide_up(std::min(wanted.x + wanted.width + margin_x, header.width), kBlock * h_)};
@@ -55,7 +56,7 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
     Plane& plane = planes_[i];
     plane.blocks.resize(kMcus * h, v);
     plane.stride = static_cast<size_t>((columns_.end - columns_.begin) * h * kBlock) + kPixelSlack;
-    plane.rows = (v_ > 1 ? 2 : 1) * v * kBlock;  // interpolating rows needs those of the MCUs above
+    plane.rows = (v_ > 1 ? 2 : 1) * v * kBlock;  // interpolating rows needs the rows of the MCUs above
     plane.samples.resize(plane.stride * static_cast<size_t>(plane.rows) + kPixelSlack);
     components.push_back({.h = h, .v = v, .dc = &dc_[component.dc], .ac = &ac_[component.ac], .blocks = &plane.blocks});
   }
@@ -65,12 +66,12 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
   return true;
 }
 
-// Skips the rows of MCUs above the part, down to the last restart marker that is at the beginning of a row. Returns the
-// row there, 0 if there is no such marker. Nullopt: the file is for libjpeg-turbo.
+// Skips the rows of MCUs above the part, up to the last restart marker at the beginning of a row. Returns the row
+// there, or 0 if there is no such marker. Nullopt: the file is left to libjpeg-turbo.
 std::optional<int> BaselineJpeg::skip_rows() {
   const int interval = header_->restart_interval;
   if (interval == 0) return 0;
-  // Every so many markers, one begins a row. There is at least one MCU in a row.
+  // One marker in `per_row` is at the beginning of a row. There is at least one MCU in a row.
   const int per_row = std::max(1, mcus_per_row_ / std::gcd(mcus_per_row_, interval));
   int markers = static_cast<int>(int64_t{rows_.begin} * mcus_per_row_ / interval);
   markers -= markers % per_row;
@@ -88,7 +89,7 @@ bool BaselineJpeg::read_mcus(int mcu_row) {
   return true;
 }
 
-// `first_mcu` is the first one in memory.
+// `first_mcu` is the first MCU in memory.
 void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
   for (size_t i = 0; i < used_; i++) {
     Plane& plane = planes_[i];
@@ -97,7 +98,8 @@ void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
       const int before = row * plane.blocks.per_row - first_mcu * h;
       const int begin = before + mcus.begin * h, last = before + mcus.end * h - 1;
       uint8_t* out = plane.row((mcu_row * v + row) * kBlock) + ptrdiff_t{mcus.begin - columns_.begin} * h * kBlock;
-      // The last of an odd number of blocks is its own partner, and is stored once more behind the row.
+      // If the number of blocks is odd, the last block is its own partner, and is stored a second time after the end of
+      // the row.
       for (int block = begin; block <= last; block += 2, out += ptrdiff_t{2} * kBlock) {
         const auto first = static_cast<size_t>(block), second = static_cast<size_t>(std::min(block + 1, last));
         const int16_t* const values = plane.blocks.values.data();
@@ -109,10 +111,10 @@ void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
   }
 }
 
-// The samples of a color for row y of the image, one for each pixel of the columns that are decoded.
+// The color samples for row y of the image, one for each pixel of the decoded columns.
 const uint8_t* BaselineJpeg::color_row(Plane& plane, int y, std::vector<uint8_t>& memory) {
   if (h_ == 1) return plane.row(y);
-  // Behind the image's border, blocks have samples that do not belong to it.
+  // Past the image's border, blocks have samples that do not belong to it.
   const int count = std::min(columns_.end * kBlock, divide_up(header_->width, 2)) - columns_.begin * kBlock;
   if (v_ == 1) {
     upsample_row(plane.row(y), static_cast<size_t>(count), sums_.data(), memory.data());

@@ -1,9 +1,9 @@
-// Decodes the most common JPEGs faster than libjpeg-turbo does: baseline, with one scan, gray or YCbCr, with the color
-// at full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left
-// to libjpeg-turbo. docs/reference/speed.md has measurements.
+// Decodes the most common JPEGs faster than libjpeg-turbo: baseline, with one scan, gray or YCbCr, with the color at
+// full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left to
+// libjpeg-turbo. docs/reference/speed.md has measurements.
 //
-// Of a part of an image, the codes of the rows above it must be read as well, but not those above the last restart
-// marker that is at the beginning of a row of MCUs.
+// To decode a part of an image, the codes of the rows above it must be read as well, but only from the last restart
+// marker at the beginning of a row of MCUs.
 #pragma once
 
 #include <array>
@@ -20,16 +20,16 @@ namespace dtrain::images {
 // Keeps its memory from image to image. Used by one thread at a time.
 class BaselineJpeg {
  public:
-  // Whether read() decodes images of this kind, and the processor has the instructions for it.
+  // True if read() can decode images of this kind, and the processor has the instructions for it.
   static bool handles(const BaselineHeader& header);
 
   // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file,
-  // because what is read or the end of the file is damaged, or has something that encoders do not write. `out` is then
+  // because the part or the end of the file is damaged, or contains something that encoders do not write. `out` is then
   // undefined.
   bool read(const BaselineHeader& header, const Window& wanted, int channels, Image& out);
 
  private:
-  // The samples of one component in the columns that are decoded. Of all rows, only the last ones are kept.
+  // The samples of one component in the decoded columns. Only the last rows are kept.
   struct Plane {
     JpegBlocks blocks;
     std::vector<uint8_t> samples;
@@ -52,14 +52,14 @@ class BaselineJpeg {
   JpegScan scan_;
   std::array<HuffmanTable, BaselineHeader::kTables> dc_, ac_;
   std::array<Plane, 3> planes_;
-  std::array<std::vector<uint8_t>, 2> upsampled_;  // a row of Cb and of Cr, as wide as one of Y
+  std::array<std::vector<uint8_t>, 2> upsampled_;  // one row of Cb and one of Cr, as wide as a row of Y
   std::vector<int16_t> sums_;
-  // Of the image that is read.
+  // The image that is being read.
   const BaselineHeader* header_ = nullptr;
-  int h_ = 1, v_ = 1;  // samples of Y for each one of Cb
+  int h_ = 1, v_ = 1;  // samples of Y for each sample of Cb
   int mcus_per_row_ = 0;
   Range columns_, rows_;  // the MCUs that are transformed
-  size_t used_ = 0;       // components that are transformed: 1 for gray
+  size_t used_ = 0;       // number of components that are transformed: 1 for gray
 };
 
 }  // namespace dtrain::images

@@ -1,5 +1,5 @@
 // Bilinear resizing of 8-bit images, or of a part of the result, row by row. The pixels are those of OpenCV's
-// cv::resize with INTER_LINEAR: the same weights of 11 bits, the same rounding after each of the two directions.
+// cv::resize with INTER_LINEAR: the same 11-bit weights, the same rounding after each of the two directions.
 #pragma once
 
 #include <array>
@@ -10,21 +10,22 @@
 
 namespace dtrain::images {
 
-// An image of which `image` has a part in memory, or all of it: pixel (y, x) is image->at(y - top, x - left). Pixels
-// outside that part must not be asked for.
+// An image of which only a part may be in memory, in `image`: pixel (y, x) is image->at(y - top, x - left). Pixels
+// outside that part must not be read.
 struct ImageView {
   const Image* image = nullptr;
-  int height = 0, width = 0;  // of the whole
-  int top = 0, left = 0;      // of the part, in the coordinates of the whole; negative if the whole is cut from `image`
+  int height = 0, width = 0;  // size of the whole image
+  int top = 0, left = 0;  // position of the part, in the coordinates of the whole; negative if the whole is cut from
+                          // `image`
 
   [[nodiscard]] const uint8_t* at(int y, int x) const { return image->at(y - top, x - left); }
 };
 
-// Where the pixels of one edge of the result come from.
+// The source pixels for each position along one edge of the result.
 struct LinearTaps {
-  std::vector<int> first;  // the pixel before; the other one is the next pixel, or the same one
+  std::vector<int> first;  // the first of two pixels; the second is the next pixel, or the same one at the border
   std::vector<int> second;
-  std::vector<std::array<int16_t, 2>> weight;  // of both, in units of 1/2048
+  std::vector<std::array<int16_t, 2>> weight;  // weights of both, in units of 1/2048
 };
 
 // Reused from image to image.
@@ -42,7 +43,7 @@ class BilinearRows {
   // Borrows the view's image, which has at least the part needed(), and the memory.
   BilinearRows(const ImageView& from, const ImageSize& to, const Window& wanted, BilinearMemory& memory);
 
-  // Row y of the wanted part, [width][channels], valid until the next call. Rows are asked for in order, each once.
+  // Row y of the wanted part, [width][channels], valid until the next call. Rows must be requested in order, each once.
   const uint8_t* row(int y);
 
  private:
@@ -51,7 +52,7 @@ class BilinearRows {
   ImageView from_;
   int width_;
   BilinearMemory& memory_;
-  std::array<int, 2> widened_ = {-1, -1};  // the rows of the source in memory_.wide
+  std::array<int, 2> widened_ = {-1, -1};  // the source rows in memory_.wide
 };
 
 }  // namespace dtrain::images

@@ -19,7 +19,7 @@ std::string ascii(std::string text) {
   return text;
 }
 
-// As much of the text as is not wider than `width`.
+// The longest beginning of the text that is not wider than `width`.
 std::string cut_to(std::string text, int width) {
   int baseline = 0;
   while (text.size() > 1 && cv::getTextSize(text, cv::FONT_HERSHEY_SIMPLEX, kTextScale, 1, &baseline).width > width) {

@@ -1,4 +1,4 @@
-// Small images side by side in one, each with a line of text below it.
+// A single image that shows several small images in a grid, each with a line of text below it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace dtrain::images {
 
 struct SheetImage {
   Image image;       // with 1, 3 or 4 channels
-  std::string text;  // cut to the width of the image; characters that are not ASCII become '?'
+  std::string text;  // truncated to the width of the image; characters that are not ASCII become '?'
 };
 
 // All images must have the same size. Code::kData if the sheet would have more than kImagePixelsMax pixels.

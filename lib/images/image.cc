@@ -25,12 +25,12 @@ Result<> decode_png_into(Bytes file, PngColors colors, Image& out) {
 
 struct ImageDecoder::State {
   JpegDecoder jpeg;
-  // The opened image.
+  // The image that open() has opened.
   Bytes file;
   int channels = 0;
   Orientation orientation;
-  ImageSize size = {};  // after turning
-  Image stored;         // memory for pixels that are to be turned
+  ImageSize size = {};  // after turning it upright
+  Image stored;         // memory for pixels before they are turned
 };
 
 ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
@@ -71,7 +71,7 @@ Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   return orientation.turned_part(part, state_->size);
 }
 
-// The part is one of the image before it is turned.
+// `wanted` is in the coordinates of the stored image, before it is turned.
 Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
   const Bytes file = state_->file;
   const int channels = state_->channels;
@@ -140,13 +140,13 @@ ImageSize size_of_shorter_edge(ImageSize size, int64_t edge) {
 
 namespace {
 
-// The edge that the crop's edge is cut from: 256 for 224.
+// The edge length before cropping: 256 for a crop of 224.
 int64_t edge_before_crop(int64_t crop) {
   return (2 * crop * 256 + 224) / (2 * 224);
 }
 
 ImageSize size_to_fit(const ImageSize& from, const ImageSize& crop) {
-  // The edge on which the crop leaves less of the image aside is the one that counts.
+  // The edge that counts is the one from which the crop cuts less.
   const bool by_height = crop.height * from.width >= crop.width * from.height;
   const int64_t edge = by_height ? from.height : from.width, cut = by_height ? crop.height : crop.width;
   const int64_t to = std::clamp(edge, cut, edge_before_crop(cut));

@@ -1,4 +1,4 @@
-// Images in memory, and how to decode, resize and encode them.
+// Images in memory, and functions to decode, resize and encode them.
 //
 // Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), as
 // in OpenCV and MXNet's augmenters.
@@ -20,7 +20,7 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-// Reusing an image keeps its memory.
+// A reused image keeps its memory.
 struct Image {
   int height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels;
@@ -48,8 +48,8 @@ inline Window whole_image(const ImageSize& size) {
   return {.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)};
 }
 
-// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw images.
-// Used by one thread at a time. The size of an image is checked before memory is taken for it.
+// Decodes JPEGs with libjpeg-turbo and PNGs with libpng, to the same pixels as OpenCV, and copies raw images. Used by
+// one thread at a time. The size of an image is checked before memory is allocated for it.
 class ImageDecoder {
  public:
   ImageDecoder();
@@ -57,18 +57,18 @@ class ImageDecoder {
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
   ~ImageDecoder();
 
-  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color images are
-  // turned by the orientation tag of EXIF (orientation.h), so that their top is up. Code::kData with the reason. A file
-  // whose data end early or do not decode is an error; garbage between the segments of a JPEG is not.
+  // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color images are turned
+  // upright according to EXIF's orientation tag (orientation.h). Code::kData with the reason. A file whose data end
+  // early or do not decode is an error; garbage between the segments of a JPEG is not.
   Result<> decode(Bytes file, int channels, Image& out);
-  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the image. Code::kData also if they have more
-  // than 8 bits.
+  // Decodes with the file's own channels: 1, 3 or 4, and does not turn the image. Also fails with Code::kData if a
+  // channel has more than 8 bits.
   Result<> decode_as_stored(Bytes file, Image& out);
 
-  // decode() in two steps, between which the size of the image is known. open() reads the header; `file` must stay
-  // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
-  // that it has written to `out`: of a JPEG and a raw image only the rows and columns that are needed, with the
-  // pixels that decode() gives. It does not see damage outside of the part, except that the file ends early.
+  // decode() in two steps, between which the size of the image is known. open() reads the header; `file` must not move
+  // until read(), which may be called once. read() decodes at least the part `wanted` and returns the part that it has
+  // written to `out`: for a JPEG and a raw image only the rows and columns that are needed, with the pixels that
+  // decode() gives. It does not notice damage outside of the part, except if the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);
 
@@ -79,40 +79,41 @@ class ImageDecoder {
   std::unique_ptr<State> state_;
 };
 
-// How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
+// How resizing interpolates: OpenCV's methods with OpenCV's numbers, and two values that select one of them.
 enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
-// The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
-// one of OpenCV's five, drawn.
+// The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, otherwise bilinear.
+// kRandom: one of OpenCV's five, drawn at random.
 Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random);
 
-// Resizes as cv::resize does; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
+// Resizes like cv::resize; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
 // many.
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
                       Interpolation method = Interpolation::kBilinear);
 // The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
 ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
-// The change of size that comes before everything else: to a shorter edge, or one of these.
+// The resize that precedes all other steps: the length of the shorter edge, or one of these constants.
 constexpr int kKeepSize = 0;
-// So that the crop shows nearly all of the image: one whose edges are both longer than the crop's times 256 / 224
-// (rounded) is reduced until one of them is not, and one that the crop does not fit into is enlarged until it does.
+// Fits the image to the crop so that the crop shows nearly all of it. If both edges are longer than the crop's edges
+// times 256 / 224 (rounded), the image is reduced until one of them is not. If the crop does not fit into the image, it
+// is enlarged until it does.
 constexpr int kFitCrop = -1;
 struct FirstResize {
   ImageSize size;
   Interpolation method;  // for choose()
 };
-// What `resize` makes of an image of size `from`; its own size if it stays as it is. kFitCrop reduces by the averages
-// of areas where `method` is bilinear, because it often reduces a lot.
+// How `resize` changes an image of size `from`; the result has the same size if nothing changes. With kFitCrop, a
+// reduction averages areas if `method` is bilinear, because it often reduces a lot.
 FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
 Window central_square(const ImageSize& size);
 Image central_square(const Image& image);
-// The pixels of `wanted`, which lies in the part of an image that `image` has.
+// Copies the pixels of `wanted`, which must lie in the part of an image that `image` holds.
 void cut(const Image& image, const Window& part, const Window& wanted, Image& out);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
 
-// Turns OpenCV's own threads off, because images are spread over dtrain's threads. Applies to the whole process; call
-// it before its threads start.
+// Turns OpenCV's own threads off, because images are distributed over dtrain's threads. Applies to the whole process;
+// call it before its threads start.
 void use_own_threads_only();
 
 }  // namespace dtrain::images

@@ -38,7 +38,7 @@ Result<ImageFacts> jpeg_facts(Bytes file) {
   constexpr size_t kFrameBytes = 10;
   ImageFacts facts;
   for (size_t at = 2; at + 4 <= file.size();) {
-    if (file[at] != 0xff || file[at + 1] == 0xff || file[at + 1] == 0) {  // filling, or garbage between segments
+    if (file[at] != 0xff || file[at + 1] == 0xff || file[at + 1] == 0) {  // fill bytes, or garbage between segments
       at++;
       continue;
     }

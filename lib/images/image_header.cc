@@ -15,7 +15,7 @@ bool has_at(Bytes file, size_t at, std::string_view text) {
   return std::string_view(reinterpret_cast<const char*>(part.data()), part.size()) == text;
 }
 
-// Reads numbers at positions of a header. A position behind the end of the file reads as 0, and is remembered.
+// Reads numbers at positions of a header. A position past the end of the file reads as 0 and is recorded.
 class Fields {
  public:
   explicit Fields(Bytes file) : file_(file) {}

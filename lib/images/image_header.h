@@ -1,5 +1,5 @@
-// Reads the size of an image from the first bytes of its file, before a decoder takes memory for it. JPEG is not here,
-// because its decoder reads the header itself (jpeg.h).
+// Reads the size of an image from the first bytes of its file, before a decoder allocates memory for it. JPEG is not
+// handled here, because its decoder reads the header itself (jpeg.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace dtrain::images {
 
 // Larger images are refused before they are decoded: 8192 x 8192.
 constexpr int64_t kImagePixelsMax = int64_t{1} << 26;
-// The memory for the pixels of one image and for what its decoder keeps beside them.
+// The limit on memory for the pixels of one image and for its decoder's other data.
 constexpr int64_t kDecodingBytesMax = int64_t{224} << 20;
 
 struct ImageHeader {
@@ -21,15 +21,16 @@ struct ImageHeader {
   int bits = 8;  // per channel
 };
 
-// Reads the header of a raw image (raw_image.h) or of a PNG file. Code::kData: the header is cut or invalid, or the
-// file has another format. The error names the formats that OpenCV might decode (TIFF, BMP, WebP and others): MXNet's
-// data sets need none of them, and each decoder is one more that a hostile file can attack.
+// Reads the header of a raw image (raw_image.h) or of a PNG file. Code::kData: the header is truncated or invalid, or
+// the file has another format. The error names formats that OpenCV could decode (TIFF, BMP, WebP and others) but that
+// are not supported: MXNet's data sets need none of them, and each further decoder could be attacked with a malicious
+// file.
 Result<ImageHeader> read_image_header(Bytes file);
 
-// The name of a format of images that is not read, by the first bytes; empty if it is none of them.
+// The name of an image format that is recognized by its first bytes but not supported; empty if it is none of these.
 std::string_view unread_format(Bytes file);
 
-// Whether the file is a PNG of which a chunk is longer than the rest of the file. libpng takes memory for a chunk
+// True if the file is a PNG with a chunk that is longer than the rest of the file. libpng allocates memory for a chunk
 // before it reads it, up to 2 GiB.
 bool has_cut_png_chunk(Bytes file);
 

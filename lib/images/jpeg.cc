@@ -23,14 +23,14 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  std::vector<uint8_t> row;  // one, where it is not written to the result at once
-  int channels = 0;          // of the result; 0: as stored
+  std::vector<uint8_t> row;  // one row, used if it is not written to the result directly
+  int channels = 0;          // channels of the result; 0: as stored
   bool is_cmyk = false;
   Bytes file;
   BaselineJpeg baseline;
 
   void create() {
-    decompress.client_data = this;  // which stays
+    decompress.client_data = this;  // its address does not change
     jpeg_create_decompress(&decompress);
     decompress.progress = &progress;
   }
@@ -118,8 +118,8 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
-  // The library keeps the tables of an image for the next one. A damaged file that lacks its own would be decoded with
-  // those of the image before it.
+  // The library keeps the tables of an image for the next one. A damaged file without tables would be decoded with
+  // those of the previous image.
   jpeg_destroy_decompress(info);
   state.create();
   state.file = file;
@@ -132,13 +132,13 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
 
 namespace {
 
-// After the decompression has started.
+// Called after the decompression has started.
 Window whole_of(jpeg_decompress_struct* info) {
   return {.height = static_cast<int>(info->output_height), .width = static_cast<int>(info->output_width)};
 }
 
-// Whether a progressive file lacks scans, so that the library estimates its coefficients from those of the blocks
-// around them. Beside the border of a part it would estimate others than in the whole image.
+// True if a progressive file lacks scans, so that the library estimates its coefficients from those of the neighboring
+// blocks. At the border of a part, these estimates would differ from those for the whole image.
 bool lacks_coefficients(jpeg_decompress_struct* info) {
   if (info->coef_bits == nullptr) return false;
   for (int component = 0; component < info->num_components; component++) {
@@ -148,7 +148,7 @@ bool lacks_coefficients(jpeg_decompress_struct* info) {
   return false;
 }
 
-// The pixels of the part, and the coefficients of the whole image if they are spread over several scans.
+// The size of the part's pixels, and of the coefficients of the whole image if they are spread over several scans.
 int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
   int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
   if (jpeg_has_multiple_scans(info) == 0) return bytes;
@@ -177,8 +177,8 @@ Window JpegDecoder::start(Window wanted, Image& out) {
       std::longjmp(state.escape, 1);
     }
   }
-  // A pixel's color is interpolated between the samples beside it, which are up to this many pixels away. At the border
-  // of the part they must not be missing.
+  // A pixel's color is interpolated from neighboring samples, which are up to this many pixels away. At the border of
+  // the part they must be present.
   const JDIMENSION margin = info->max_h_samp_factor;
   const auto left = static_cast<JDIMENSION>(wanted.x), right = left + static_cast<JDIMENSION>(wanted.width);
   JDIMENSION first = left > margin ? left - margin : 0;
@@ -202,8 +202,9 @@ void JpegDecoder::read_rows(const Window& part, Image& out) {
   }
 }
 
-// Ends the decoding after the rows that are needed. A file that was cut off in the rows after them has no end marker.
-// Looking for it is faster than decoding these rows; without it they are decoded, for the error that names the cause.
+// Ends the decoding after the rows that are needed. A file that was truncated in the rows after them has no end marker.
+// Searching for the marker is faster than decoding these rows; if it is missing they are decoded, to get the error with
+// the cause.
 void JpegDecoder::finish() {
   State& state = *state_;
   jpeg_decompress_struct* info = &state.decompress;

@@ -1,4 +1,4 @@
-// The JPEGs of ImageDecoder. BaselineJpeg decodes what it can, and libjpeg-turbo the rest.
+// Decodes JPEGs for ImageDecoder. BaselineJpeg decodes the files that it supports, and libjpeg-turbo all others.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace dtrain::images {
 
-// Used by one thread at a time. What it returns for an image does not depend on the images before.
+// Used by one thread at a time. The result for an image does not depend on earlier images.
 class JpegDecoder {
  public:
-  // A file with more scans is refused, because each scan goes over all pixels. Encoders write about ten.
+  // A file with more scans is refused, because each scan covers all pixels. Encoders write about ten.
   static constexpr int kScansMax = 100;
 
   JpegDecoder();

@@ -34,7 +34,7 @@ struct JpegEncoder::State {
     (*info->err->format_message)(info, state.message);
     std::longjmp(state.escape, 1);
   }
-  // Lets the library write behind the first `used` bytes of the output.
+  // Makes the library write after the first `used` bytes of the output.
   void grow(size_t used) {
     try {
       out->resize(used + std::max(used, size_t{1} << 16));

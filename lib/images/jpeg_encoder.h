@@ -16,7 +16,7 @@ class JpegEncoder {
  public:
   struct Options {
     int quality = 95;          // 0 .. 100
-    int restart_interval = 0;  // a restart marker after every so many rows of MCUs (of 8 or 16 pixel rows); 0: none
+    int restart_interval = 0;  // a restart marker after every N rows of MCUs (of 8 or 16 pixel rows); 0: none
     bool operator==(const Options&) const = default;
   };
 
@@ -25,11 +25,11 @@ class JpegEncoder {
   JpegEncoder(const JpegEncoder&) = delete;
   JpegEncoder& operator=(const JpegEncoder&) = delete;
 
-  // Appends the file to `out`. The image has 1, 3 or 4 channels; the alpha of 4 is left out. Code::kData if JPEG cannot
-  // hold it (an edge of more than 65,500 pixels).
+  // Appends the file to `out`. The image has 1, 3 or 4 channels; an alpha channel is left out. Code::kData if JPEG
+  // cannot represent the image (an edge of more than 65,500 pixels).
   Result<> encode(const Image& image, const Options& options, std::vector<uint8_t>& out);
 
-  // Appends `file`, a JPEG, with restart markers: the same coefficients, so the same pixels, in one scan for all
+  // Appends `file`, a JPEG, with restart markers: the same coefficients, and so the same pixels, in one scan for all
   // components and with optimal Huffman tables. All APPn and COM segments (EXIF, ICC profile) are kept. Code::kData as
   // for decoding (jpeg.h).
   Result<> add_restarts(Bytes file, int restart_interval, std::vector<uint8_t>& out);

@@ -5,25 +5,25 @@
 #include <algorithm>
 #include <cstring>
 
-// On functions, not on the file: the program must run on processors without these instructions.
+// Set on functions, not on the file, because the program must run on processors without these instructions.
 #define DT_AVX2 __attribute__((target("avx2")))
 
 namespace dtrain::images {
 namespace {
 
-// Eight rows of eight numbers of 16 bits of one block, and of another one.
+// Eight rows of eight 16-bit numbers from one block, and the same from another block.
 struct Rows {
   __m256i row[8];
   DT_AVX2 __m256i& operator[](size_t y) { return row[y]; }
   DT_AVX2 const __m256i& operator[](size_t y) const { return row[y]; }
 };
 
-// Two sums of products, of 32 bits each: of the lower and of the upper four numbers of each block.
+// Two sets of 32-bit sums of products: for the lower and for the upper four numbers of each block.
 struct Wide {
   __m256i low, high;
 };
 
-// a * x + b * y, for constants with 13 bits after the point.
+// a * x + b * y, for constants with 13 fractional bits.
 DT_AVX2 inline Wide weigh(__m256i x, __m256i y, int a, int b) {
   const __m256i weights = _mm256_set1_epi32((b << 16) | (a & 0xffff));
   return {_mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), weights),
@@ -50,7 +50,7 @@ DT_AVX2 inline __m256i round_off(const Wide& x) {
 constexpr int k0_298 = 2446, k0_390 = 3196, k0_541 = 4433, k0_765 = 6270, k0_899 = 7373, k1_175 = 9633, k1_501 = 12299,
               k1_847 = 15137, k1_961 = 16069, k2_053 = 16819, k2_562 = 20995, k3_072 = 25172;
 
-// The transform in one direction, over the rows of numbers.
+// The transform in one direction, over the rows.
 template <int bits>
 DT_AVX2 inline void transform(Rows& r) {
   const Wide even2 = weigh(r[2], r[6], k0_541, k0_541 - k1_847), even3 = weigh(r[2], r[6], k0_541 + k0_765, k0_541);
@@ -91,9 +91,10 @@ DT_AVX2 inline __m256i load_two(const void* low, const void* high) {
                                  _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
 }
 
-// The first direction. `others` is not 0 where a row but the first has a coefficient. If there is none in a block,
-// libjpeg-turbo copies the first row. The transform gives the same numbers, except for those too large for 16 bits,
-// which only damaged files have. In these, steps of 0 or large steps may also make 0 of coefficients that are not.
+// The first direction. `others` is not 0 at columns in which a row other than the first has a coefficient. If a block
+// has none, libjpeg-turbo copies the first row. The transform gives the same numbers, except if they are too large for
+// 16 bits, which happens only in damaged files. In such files, a step of 0 or a large step may also turn a coefficient
+// that is not 0 into 0.
 DT_AVX2 inline void transform_columns(Rows& r, __m256i others) {
   const auto is_flat = [](__m128i half) DT_AVX2 { return _mm_testz_si128(half, half) != 0; };
   const bool first = is_flat(_mm256_castsi256_si128(others)), second = is_flat(_mm256_extracti128_si256(others, 1));
@@ -121,7 +122,7 @@ DT_AVX2 inline void store_rows(const Rows& r, uint8_t* first, uint8_t* second, s
   }
 }
 
-// A block of one number: all of its samples are equal.
+// A block with a single coefficient: all of its samples are equal.
 DT_AVX2 void fill_block(int16_t value, uint16_t step, uint8_t* out, size_t stride) {
   const auto scaled = static_cast<int16_t>(static_cast<uint32_t>(value * step) << 2);
   const int sample = std::min(127, std::max(-128, (scaled + 16) >> 5)) + 128;
@@ -158,7 +159,8 @@ DT_AVX2 void transform_blocks(const int16_t* first, const int16_t* second, const
 
 namespace {
 
-// `sums` has a number before and behind the row. Each one gives two samples: (3 s + neighbor + rounding) / 2^shift.
+// `sums` has one number before and one after the row. Each number gives two samples: (3 s + neighbor + rounding) /
+// 2^shift.
 template <int shift>
 DT_AVX2 void widen_row(const int16_t* sums, size_t count, uint8_t* out) {
   const __m256i three = _mm256_set1_epi16(3);
@@ -204,9 +206,10 @@ DT_AVX2 void upsample_rows(const uint8_t* near, const uint8_t* far, size_t count
 
 namespace {
 
-// The 16 bytes of each color in the order in which they are stored, as three vectors of 16 bytes.
+// Moves 16 bytes of each color to the order in which they are stored, as three vectors of 16 bytes.
 struct Interleaving {
-  std::array<std::array<int8_t, 16>, 9> from;  // [color][vector]: the pixel whose color this is; -1: another color
+  std::array<std::array<int8_t, 16>, 9> from;  // [color][vector]: the pixel whose color belongs there; -1: another
+                                               // color
 };
 constexpr Interleaving make_interleaving() {
   Interleaving result{};
@@ -241,8 +244,8 @@ DT_AVX2 inline __m256i scaled(__m256i x, int16_t factor) {
   return _mm256_srai_epi16(_mm256_add_epi16(product, _mm256_set1_epi16(1)), 1);
 }
 
-// The factors of JFIF, with 16 bits after the point: 1.402, 0.34414, 0.71414 and 1.772. Those that do not fit into a
-// signed number of 16 bits are split: 1.402 = 1 + 0.402, 0.71414 = 1 - 0.28586, 1.772 = 2 - 0.228.
+// The factors of JFIF, with 16 fractional bits: 1.402, 0.34414, 0.71414 and 1.772. Those that do not fit into a signed
+// 16-bit number are split: 1.402 = 1 + 0.402, 0.71414 = 1 - 0.28586, 1.772 = 2 - 0.228.
 DT_AVX2 inline void convert_16(const uint8_t* luma, const uint8_t* blue_difference, const uint8_t* red_difference,
                                uint8_t* out) {
   const __m256i center = _mm256_set1_epi16(128);

@@ -1,6 +1,5 @@
 // Turns a JPEG's coefficients into pixels, with AVX2. The results equal those of libjpeg-turbo's default methods, bit
-// for bit: the "islow" inverse cosine transform, the "fancy" upsampling (a triangle filter), and the conversion of
-// colors.
+// for bit: the "islow" inverse cosine transform, the "fancy" upsampling (a triangle filter), and the color conversion.
 #pragma once
 
 #include <array>
@@ -9,7 +8,7 @@
 
 namespace dtrain::images {
 
-// Whether this processor has the instructions that the functions below need.
+// True if this processor has the instructions that the functions below need.
 bool has_jpeg_pixels();
 
 // Arrays may be read and written this many bytes beyond their ends.
@@ -20,13 +19,14 @@ inline constexpr size_t kPixelSlack = 64;
 void transform_blocks(const int16_t* first, const int16_t* second, const uint16_t* steps, int ends, uint8_t* out_first,
                       uint8_t* out_second, size_t stride);
 
-// A row of `count` samples to 2 `count` ones: 3/4 of the nearer sample and 1/4 of the farther one. `sums` is memory for
-// `count` + 2 numbers.
+// Upsamples a row of `count` samples to 2 `count`: 3/4 of the nearer sample and 1/4 of the farther one. `sums` is
+// memory for `count` + 2 numbers.
 void upsample_row(const uint8_t* in, size_t count, int16_t* sums, uint8_t* out);
-// The same between rows, first: 3/4 of the row `near`, 1/4 of `far`.
+// The same, after interpolating between two rows: 3/4 of the row `near`, 1/4 of `far`.
 void upsample_rows(const uint8_t* near, const uint8_t* far, size_t count, int16_t* sums, uint8_t* out);
 
-// `count` pixels of brightness and two color differences to blue, green, red. Writes nothing beyond the last pixel.
+// Converts `count` pixels of brightness and two color differences to blue, green, red. Writes nothing past the last
+// pixel.
 void to_bgr(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, size_t count, uint8_t* out);
 
 }  // namespace dtrain::images

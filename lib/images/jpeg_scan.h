@@ -1,7 +1,7 @@
-// The coefficients of a baseline JPEG: Huffman codes to blocks of 8 x 8 numbers.
+// Reads the coefficients of a baseline JPEG: decodes Huffman codes into blocks of 8 x 8 numbers.
 //
-// libjpeg-turbo looks up a code of up to 8 bits and reads the coefficient's own bits in a second step. Here one look-up
-// of kPeekBits bits gives both, and in photographs of good quality more than half of the look-ups give two
+// libjpeg-turbo looks up a code of up to 8 bits and reads the coefficient's bits in a second step. Here a single
+// look-up of kPeekBits bits gives both, and in photographs of good quality more than half of the look-ups give two
 // coefficients.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace dtrain::images {
 
-// A Huffman table as a file has it.
+// A Huffman table as it is stored in a file.
 struct HuffmanCode {
   const uint8_t* counts = nullptr;   // [17]: counts[n] is the number of codes of n bits; counts[0] is unused
   const uint8_t* symbols = nullptr;  // [256]: in the order of the codes
@@ -23,16 +23,17 @@ struct HuffmanCode {
 class HuffmanTable {
  public:
   static constexpr int kPeekBits = 10;
-  // What begins with these bits: one coefficient, or two in tables for AC. If `bits` is 0, use length_and_symbol().
+  // The meaning of the next kPeekBits bits: one coefficient, or two in tables for AC. If `bits` is 0, use
+  // length_and_symbol().
   struct Entry {
-    int16_t value, value_2;  // of the coefficients; the same one twice if there is only one
-    uint8_t skip, skip_2;    // how far each one is behind the one before it; kEndOfBlock: the block ends instead
-    uint8_t bits_1;          // of the first code and its value
-    uint8_t bits;            // of everything
+    int16_t value, value_2;  // values of the coefficients; equal if there is only one
+    uint8_t skip, skip_2;    // distance of each from the coefficient before it; kEndOfBlock: the block ends instead
+    uint8_t bits_1;          // length of the first code and its value
+    uint8_t bits;            // length of all codes and values
   };
   static constexpr int kEndOfBlock = 128;
 
-  // False if the codes are not valid. Does nothing if they are those of the last call.
+  // False if the codes are not valid. Does nothing if they equal those of the last call.
   bool make(const HuffmanCode& code, bool is_dc);
 
   [[nodiscard]] const Entry& entry(uint32_t peek) const { return entries_[peek]; }
@@ -50,16 +51,16 @@ class HuffmanTable {
   std::array<uint8_t, 256> symbols_ = {};
   std::array<Entry, 1 << kPeekBits> entries_ = {};
   std::array<uint16_t, 1 << kPeekBits> short_codes_ = {};  // length_and_symbol() of the codes of up to kPeekBits bits
-  std::array<uint32_t, 18> end_ = {};                      // behind the last code of each length, in units of 16 bits
-  std::array<int, 17> first_symbol_ = {};                  // symbols_[first_symbol_[n] + code of n bits] is its symbol
+  std::array<uint32_t, 18> end_ = {};      // the end of the codes of each length, left-aligned in 16 bits
+  std::array<int, 17> first_symbol_ = {};  // symbols_[first_symbol_[n] + code of n bits] is its symbol
 };
 
 // The blocks of one component in a few MCUs of a row.
 struct JpegBlocks {
   static constexpr size_t kSize = 64;
-  int per_row = 0;                   // blocks
+  int per_row = 0;                   // number of blocks
   std::vector<int16_t> values = {};  // [rows of blocks][per_row][kSize], each block row by row
-  std::vector<uint8_t> ends = {};    // one per block: its values after so many, in zigzag order, are 0
+  std::vector<uint8_t> ends = {};    // one per block: its values from this position on, in zigzag order, are 0
   void resize(int blocks_per_row, int rows) {
     per_row = blocks_per_row;
     const auto count = static_cast<size_t>(blocks_per_row) * static_cast<size_t>(rows);
@@ -80,13 +81,13 @@ class JpegScan {
 
   // Begins a scan whose data are at the start of `bytes`. Borrows the bytes, the tables and the blocks.
   void start(Bytes bytes, std::vector<Component> components, int restart_interval);
-  // After start(): skips the data in front of the restart marker number `count`, counted from 1, without decoding them.
-  // False as for read().
+  // After start(): skips the data before the restart marker number `count`, counted from 1, without decoding them.
+  // False in the same cases as read().
   bool skip_restarts(int count);
   // Reads the next MCUs into the components' blocks. False if the data are damaged or unusual; another decoder should
   // then decode the file.
   bool read(int mcus);
-  // After the last row: whether the file ends as it should.
+  // After the last row: true if the file ends as it should.
   [[nodiscard]] bool ends_well() const { return marker_ == kEndOfImage; }
 
  private:
@@ -97,11 +98,11 @@ class JpegScan {
   std::vector<Component> components_;
   int restart_interval_ = 0;
   int until_restart_ = 0, restarts_ = 0;
-  Bytes rest_;                    // of the file, behind the segment
-  int marker_ = 0;                // behind the segment; 0: the file ends
-  std::vector<uint8_t> segment_;  // the data up to the next marker, without stuffed zeros, and kPadding zeros
+  Bytes rest_;                    // rest of the file after the segment
+  int marker_ = 0;                // the marker after the segment; 0: the file ends
+  std::vector<uint8_t> segment_;  // the data up to the next marker, without stuffed zeros, followed by kPadding zeros
   const uint8_t* segment_end_ = nullptr;
-  // The next bits: `count_` of them are in the upper end of `buffer_`, those after them at `at_`.
+  // The next bits: `count_` of them are in the upper end of `buffer_`; the following ones begin at `at_`.
   const uint8_t* at_ = nullptr;
   uint64_t buffer_ = 0;
   int count_ = 0;

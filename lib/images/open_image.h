@@ -1,4 +1,4 @@
-// An image whose size is known and whose pixels are decoded when they are asked for.
+// An image whose size is known, and whose pixels are decoded only when they are needed.
 #pragma once
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 
 namespace dtrain::images {
 
-// A part of an image in memory: `image` has the rows and columns `at` of the whole.
+// A part of an image in memory: `image` has the rows and columns `at` of the whole image.
 struct ImagePart {
   const Image* image = nullptr;
   Window at = {};
@@ -22,7 +22,7 @@ class OpenImage {
   virtual Result<ImagePart> pixels(const Window& wanted) = 0;
 };
 
-// An image that is in memory as a whole. Borrows it.
+// An image that is completely in memory. Refers to it.
 class WholeImage : public OpenImage {
  public:
   explicit WholeImage(const Image& image) : image_(image) {}

@@ -19,7 +19,7 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::ranges::equal(bytes.first(text.size()), as_bytes(text));
 }
 
-// Reads numbers at any position; beyond the end they are 0.
+// Reads numbers at any position; past the end they are 0.
 class Numbers {
  public:
   Numbers(Bytes bytes, bool little) : bytes_(bytes), little_(little) {}
@@ -38,8 +38,8 @@ class Numbers {
   bool little_;
 };
 
-// The EXIF block of a JPEG; empty if there is none. The segments end with the one before the pixels. What lies between
-// them is skipped, as libjpeg does.
+// The EXIF block of a JPEG; empty if there is none. The search ends at the pixels. Bytes between the segments are
+// skipped, as libjpeg does.
 Bytes exif_of_jpeg(Bytes file) {
   constexpr uint8_t kMark = 0xff, kTem = 0x01, kRst0 = 0xd0, kSoi = 0xd8, kEoi = 0xd9, kSos = 0xda, kApp1 = 0xe1;
   constexpr std::string_view kExif = "Exif\0\0"sv;
@@ -62,7 +62,7 @@ Bytes exif_of_jpeg(Bytes file) {
   return {};
 }
 
-// Of two blocks, the first counts; one with a wrong checksum does not. As in libpng.
+// The EXIF block of a PNG. If there are two, the first is used; one with a wrong checksum is ignored, as in libpng.
 Bytes exif_of_png(Bytes file) {
   const Numbers numbers(file, false);
   constexpr size_t kFrameBytes = 12;  // length, type and checksum of a chunk
@@ -129,7 +129,7 @@ Orientation orientation_of_tag(int value) {
 }
 
 // The block is a TIFF file: the byte order, 42, the offset of a directory, which has a number of entries of 12 bytes:
-// tag, type, count, value. The type and the count are not looked at, as in OpenCV.
+// tag, type, count, value. The type and the count are not checked, as in OpenCV.
 int exif_orientation_tag(Bytes exif) {
   constexpr uint32_t kTiff = 42, kOrientation = 0x0112;
   const bool little = starts_with(exif, "II");

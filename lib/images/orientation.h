@@ -7,7 +7,7 @@
 
 namespace dtrain::images {
 
-// First the edges of the stored image are swapped, then it is mirrored and put upside down, or some of these.
+// The operations that turn a stored image, in this order. Each is optional.
 struct Orientation {
   bool transposed = false;
   bool mirrored = false;     // the columns in reverse order
@@ -17,7 +17,7 @@ struct Orientation {
   [[nodiscard]] ImageSize turned(const ImageSize& stored) const {
     return transposed ? ImageSize{stored.width, stored.height} : stored;
   }
-  // The same part in the coordinates of the stored and of the turned image. `size` is that of the turned image.
+  // Converts a part between the coordinates of the stored and of the turned image. `size` is that of the turned image.
   [[nodiscard]] Window stored_part(const Window& turned, const ImageSize& size) const;
   [[nodiscard]] Window turned_part(const Window& stored, const ImageSize& size) const;
   // Turns the pixels.
@@ -26,10 +26,10 @@ struct Orientation {
   bool operator==(const Orientation&) const = default;
 };
 
-// By the value of the tag, 1 to 8. Any other value turns nothing.
+// The orientation for the value of the tag, 1 to 8. Any other value turns nothing.
 Orientation orientation_of_tag(int value);
 
-// The tag in the first directory of an EXIF block, which begins with the byte order: 1, upright, to 8. It is 1 if the
+// The tag in the first directory of an EXIF block, which begins with the byte order: 1 (upright) to 8. It is 1 if the
 // block is damaged before or at the tag, or has none.
 int exif_orientation_tag(Bytes exif);
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-// png.h of the library, not of this directory.
+// The library's png.h, not the one in this directory.
 #include <png.h>
 
 #include "images/image_header.h"
@@ -21,7 +21,7 @@ struct PngMessage {
     std::snprintf(static_cast<PngMessage*>(png_get_error_ptr(png))->text, sizeof PngMessage::text, "%s", text);
     png_longjmp(png, 1);
   }
-  // A warning is about parts of the file that no pixel depends on.
+  // Warnings concern parts of the file that no pixel depends on.
   static void ignore(png_structp /*png*/, png_const_charp /*text*/) {}
 };
 
@@ -32,7 +32,7 @@ class PngReader {
         png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &message_, PngMessage::take, PngMessage::ignore)) {
     DT_CHECK(png_ != nullptr, "libpng cannot be used");
     info_ = png_create_info_struct(png_);
-    // Colors mean the same with and without a color space: libpng makes other grays of colors if it knows one.
+    // A color space must not change the pixels: libpng would convert colors to other gray values if it knew one.
     static constexpr png_byte kColorSpaces[] = "gAMA\0sRGB\0cHRM\0iCCP\0cICP";
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kColorSpaces, 5);
     png_set_read_fn(png_, this, copy_bytes);
@@ -76,7 +76,7 @@ Result<PngLayout> PngReader::read_header(PngColors colors) {
   return layout;
 }
 
-// As OpenCV's grfmt_png.cpp does, and with its weights of gray.
+// Follows OpenCV's grfmt_png.cpp, including its weights for gray.
 void PngReader::set_transformations(const PngLayout& layout) {
   const int type = png_get_color_type(png_, info_), bits = png_get_bit_depth(png_, info_);
   const bool is_color = (type & PNG_COLOR_MASK_COLOR) != 0;
@@ -148,7 +148,7 @@ Result<std::vector<uint8_t>> PngWriter::write(const uint8_t* pixels, const PngLa
   for (size_t y = 0; y < rows_.size(); y++) rows_[y] = const_cast<png_bytep>(pixels) + y * layout.row_bytes();
   if (setjmp(png_jmpbuf(png_)) != 0) return fail(Code::kData, "PNG: {}", message_.text);
   png_set_compression_level(png_, level);
-  png_set_compression_strategy(png_, 0);  // zlib's default, as OpenCV if a level is given
+  png_set_compression_strategy(png_, 0);  // zlib's default, as in OpenCV if a level is given
   const int type = layout.channels == 1   ? PNG_COLOR_TYPE_GRAY
                    : layout.channels == 3 ? PNG_COLOR_TYPE_RGB
                                           : PNG_COLOR_TYPE_RGB_ALPHA;

@@ -1,5 +1,5 @@
-// Decodes and encodes PNG with libpng, to the same bytes as OpenCV's imencode and to the same pixels as its imdecode,
-// of a file without the chunks of color spaces (gAMA, sRGB and others), which change nothing here.
+// Decodes and encodes PNG with libpng. The bytes equal those of OpenCV's imencode. The pixels equal those of its
+// imdecode for a file without color space chunks (gAMA, sRGB and others), which are ignored here.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace dtrain::images {
 
-// How the pixels of a PNG lie in memory: row by row, channels innermost, as in Image. Channels of 16 bits are uint16_t.
+// The layout of a PNG's pixels in memory: row by row, channels innermost, as in Image. Channels of 16 bits are
+// uint16_t.
 struct PngLayout {
   int height = 0, width = 0;
   int channels = 0;  // 1, 3 or 4
@@ -31,7 +32,8 @@ enum class PngColors {
 // image_header.h.
 Result<> decode_png(Bytes file, PngColors colors, const std::function<uint8_t*(const PngLayout&)>& memory);
 
-// `level`: of compression, 0 to 9; above 9 means 3, as for MXNet's im2rec. Code::kData if PNG cannot hold the image.
+// `level`: compression level, 0 to 9; above 9 means 3, as for MXNet's im2rec. Code::kData if PNG cannot represent the
+// image.
 Result<std::vector<uint8_t>> encode_png(const uint8_t* pixels, const PngLayout& layout, int level);
 
 }  // namespace dtrain::images

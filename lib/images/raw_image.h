@@ -24,14 +24,14 @@ struct RawImage {
   }
 };
 
-bool is_raw_image(Bytes file);  // by its first four bytes
-// Code::kData if the header is cut or invalid, or if more or fewer bytes follow than it announces.
+bool is_raw_image(Bytes file);  // checks the first four bytes
+// Code::kData if the header is truncated or invalid, or if the number of bytes after it is not what it says.
 Result<RawImage> parse_raw_image(Bytes file);
 // Code::kData if an edge is longer than kEdgeMax.
 Result<std::vector<uint8_t>> make_raw_image(const Image& image);
 
-// Copies a part of the image to `out`, with `channels` 1 (gray), 3 (color, without alpha) or 4. Code::kData: a
-// image without alpha was to have 4 channels.
+// Copies a part of the image to `out`, with `channels` 1 (gray), 3 (color, without alpha) or 4. Code::kData: 4 channels
+// were requested for an image without alpha.
 Result<> copy_raw_image(const RawImage& image, const Window& part, int channels, Image& out);
 
 }  // namespace dtrain::images

@@ -23,7 +23,8 @@ struct AgentStarter {
   std::vector<std::string> allocation = {};
   // The command follows a job of the cluster. TERM must be sent to it to end that job, even if all agents have called.
   bool follows_job = false;
-  // The command only says where to call back; agents that were started by other means call after it has ended.
+  // The command only publishes the address to call back; agents that were started by other means call after it has
+  // ended.
   bool only_announces = false;
   std::function<Command(const AgentCommand& agents)> command;
 };

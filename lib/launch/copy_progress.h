@@ -9,8 +9,8 @@
 
 namespace dtrain::launch {
 
-// How many bytes a copy has copied, of a line of rsync's or dd's stdout: "  4096  12%  1.00MB/s  0:00:03" or
-// "4096 bytes (4.1 kB, 4.0 KiB) copied, 1 s, 4.1 kB/s". Nothing for other lines.
+// The number of bytes copied so far, from a line of rsync's or dd's stdout: "  4096  12%  1.00MB/s  0:00:03" or "4096
+// bytes (4.1 kB, 4.0 KiB) copied, 1 s, 4.1 kB/s". Nullopt for other lines.
 std::optional<int64_t> copied_bytes(const std::string& line);
 
 // The number of bytes that rsync_command() or tar_command() will copy, from the output of rsync_size_command() or

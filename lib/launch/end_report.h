@@ -21,7 +21,7 @@ struct JobHistory {
   };
   std::optional<Error> start_error;  // an error of the launcher itself
   bool may_have_trained = true;      // false: it ended before training began, so there is nothing to resume
-  bool killed_by_user = false;       // by a second interrupt
+  bool killed_by_user = false;       // a second interrupt killed the job
   std::vector<Ended> ended;          // in chronological order
   std::vector<Process> processes;    // in the order in which they were started
 };

@@ -18,7 +18,7 @@ struct RemoteHostOptions {
   std::chrono::milliseconds kill_after;  // between TERM and KILL after the connection has broken
   std::chrono::milliseconds greet;       // time limit for the agent's greeting
   std::string mark;  // a file in the launcher's run directory; if it exists there too, the host shares that directory
-  std::string build_id;  // of this executable
+  std::string build_id;  // build of this executable
   bool allow_mixed_builds = false;
 };
 

@@ -70,7 +70,7 @@ Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenImage& image
   return {};
 }
 
-// Computes (p - mean) * factor * contrast + light * factor.
+// Computes (p - mean) * factor * contrast + light * factor for each pixel value p.
 void Augmenter::change_floats(const Augmentation& augmentation, std::span<float> out) const {
   const size_t each = out.size() / normalisation_->factor().size();
   for (size_t k = 0; k < normalisation_->factor().size(); k++) {

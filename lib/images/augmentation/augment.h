@@ -1,6 +1,7 @@
 // Turns an image into the floats that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
-// this order. Or stops at the pixels, which become the same floats elsewhere (tensor/pixels.h). All random numbers are
-// drawn first (augmentation.h), from the image's size, so that only the part of it that the crop needs is decoded.
+// this order. Alternatively stops at the pixels, which become the same floats elsewhere (tensor/pixels.h). All random
+// numbers are drawn first (augmentation.h), from the image's size, so that only the part of it that the crop needs is
+// decoded.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,12 @@ struct AugmentOptions {
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;
 };
 
-// Immutable after construction; threads share it, each with its own Scratch.
+// Immutable after construction; threads share it, each with a separate Scratch.
 class Augmenter {
  public:
   struct Scratch {
     ImageMemory geometry;
-    Image crop;                // whose colors are changed
+    Image crop;                // a copy of the crop, for changing its colors
     Stages* stages = nullptr;  // if not null, the time of `color` is added there
   };
 
@@ -53,8 +54,7 @@ class Augmenter {
   Result<bool> crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
-  // What apply does with the crop's pixels; nullptr if that differs from image to image
-  // (Distortion::changes_floats).
+  // What apply() does with the crop's pixels; nullptr if that differs from image to image (Distortion::changes_floats).
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const {
     return options_.distortion.changes_floats() ? nullptr : normalisation_;
   }

@@ -30,7 +30,7 @@ AffineDraw draw_affine(const Distortion& distortion, RandomStream& random) {
   return draw;
 }
 
-// A window of `size`: anywhere in an image of size `from`, or in its center.
+// A window of `size`: at a random position in an image of size `from`, or at its center.
 Window place(const ImageSize& from, const ImageSize& size, bool anywhere, RandomStream& random) {
   const int64_t spare_y = from.height - size.height, spare_x = from.width - size.width;
   Window window{.y = static_cast<int>(spare_y / 2),
@@ -43,7 +43,7 @@ Window place(const ImageSize& from, const ImageSize& size, bool anywhere, Random
   return window;
 }
 
-// Draws the steps of the geometry one after the other and keeps the size that the image has after them.
+// Draws the geometric steps one after the other, and tracks the size of the image after each.
 class GeometryDraw {
  public:
   GeometryDraw(const Distortion& distortion, ImageSize from, RandomStream& random)
@@ -102,7 +102,7 @@ void GeometryDraw::cut(const Window& part) {
   size_ = {part.height, part.width};
 }
 
-// Cuts out a random part of the image's area with a random shape. False if ten shapes did not fit.
+// Cuts out a random part of the image's area with a random shape. False if no shape fits after ten tries.
 bool GeometryDraw::cut_by_area() {
   const double whole = static_cast<double>(size_.height) * static_cast<double>(size_.width);
   for (int i = 0; i < 10; i++) {
@@ -120,7 +120,7 @@ bool GeometryDraw::cut_by_area() {
 
 Result<> GeometryDraw::cut_square() {
   if (std::min(size_.height, size_.width) < distortion_.crop_size_max) {
-    // Not kData: the image is sound, and leaving it out would hide that the flag does not fit.
+    // Not kData: the image is sound, and leaving it out would hide that the flag is unsuitable.
     return fail(Code::kUsage,
                 "the image of {} x {} is smaller than --max-crop-size {}: give a smaller one, or --resize {}",
                 size_.height, size_.width, distortion_.crop_size_max, distortion_.crop_size_max);
@@ -130,7 +130,7 @@ Result<> GeometryDraw::cut_square() {
   return {};
 }
 
-// The other edge when one edge is scaled from `from` to `to`. Computed in float because MXNet rounds so.
+// The length of the other edge when one edge is scaled from `from` to `to`. Computed in float to round like MXNet.
 int64_t scaled_edge(int64_t from, int64_t to, int64_t other) {
   return static_cast<int64_t>(static_cast<float>(to) / static_cast<float>(from) * static_cast<float>(other));
 }
@@ -161,7 +161,7 @@ Result<> GeometryDraw::crop(const ImageSize& to) {
   return {};
 }
 
-// An offset between -max and max; the outer values are a little less likely.
+// An offset between -max and max; the two extreme values are a little less likely.
 int draw_offset(int max, RandomStream& random) {
   const double first = random.uniform(), second = random.uniform();
   return static_cast<int>((first + 4 * second) / 5 * 2 * max - max);
@@ -205,10 +205,10 @@ AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& d
   };
   const float new_rows = bounded(draw.scale * rows), new_columns = bounded(draw.scale * columns);
   AffineMap map{{{hs * a - s * b * ws, hs * b + s * a * ws, 0}, {-b * ws, a * ws, 0}}, 0, 0};
-  // The center stays where it is.
+  // The center stays in place.
   map.m[0][2] = (new_columns - (map.m[0][0] * columns + map.m[0][1] * rows)) / 2;
   map.m[1][2] = (new_rows - (map.m[1][0] * columns + map.m[1][1] * rows)) / 2;
-  // Far above what is accepted, but small enough that the square can be represented.
+  // Far above the accepted limit, but small enough that the square can be represented.
   constexpr float kEdgeMax = 1 << 30;
   map.height = static_cast<int64_t>(std::min(new_rows, kEdgeMax));
   map.width = static_cast<int64_t>(std::min(new_columns, kEdgeMax));

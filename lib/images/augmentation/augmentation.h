@@ -1,5 +1,5 @@
-// What augmentation does with one image: drawn from the image's size, before a pixel of it is decoded, so that only
-// the part that the crop needs has to be decoded. geometry.h and color.h carry it out.
+// The augmentation of one image: drawn from the image's size, before any pixel is decoded, so that only the part that
+// the crop needs has to be decoded. geometry.h and color.h carry it out.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace dtrain::images {
 
-// The steps that change where pixels lie. Each works on the result of the one before it.
+// The steps that move pixels. Each works on the result of the previous one.
 struct Resize {
   ImageSize size = {};
   Interpolation method = Interpolation::kBilinear;  // one of OpenCV's five
@@ -27,10 +27,10 @@ struct AffineMap {
 struct Warp {
   AffineMap map;
   Interpolation method;
-  int fill = 0;  // of areas that the image does not cover, in all channels
+  int fill = 0;  // value of areas that the image does not cover, in all channels
 };
 struct Border {
-  int width = 0;  // on all four sides
+  int width = 0;  // width on all four sides
   int fill = 0;
 };
 struct Cut {
@@ -52,23 +52,24 @@ struct HslShift {
 struct ColorChange {
   std::optional<ColorJitter> jitter = {};
   std::optional<HslShift> hsl = {};
-  std::optional<std::array<double, 3>> pca = {};  // how much of each principal component of ImageNet's colors is added
+  std::optional<std::array<double, 3>> pca = {};  // weight with which each principal component of ImageNet's colors is
+                                                  // added
 
   [[nodiscard]] bool empty() const { return !jitter && !hsl && !pca; }
 };
 
 struct Augmentation {
-  std::vector<GeometryStep> geometry = {};  // the last step leaves an image of the size of the crop
+  std::vector<GeometryStep> geometry = {};  // the last step produces an image of the crop's size
   ColorChange color = {};
   bool mirrored = false;
-  float contrast = 1, light = 0;  // of the normalized floats: multiplied by the first; the second, times the scale of
-                                  // its channel, is added
+  float contrast = 1, light = 0;  // change of the normalized floats: they are multiplied by `contrast`; then `light`,
+                                  // times the scale of the channel, is added
 };
 
 // Draws the augmentation of an image of size `from`, whose result has the size `to`. Random numbers are drawn in the
-// order of the steps, so equal streams and sizes give equal ones. An image that is too small for its crop is enlarged:
-// first to the rows of `to`, then to its columns, both times rounding the other edge down. Code::kData: a result would
-// be too large, or the image is smaller than crop_size_max.
+// order of the steps, so equal streams and sizes give equal augmentations. An image that is too small for its crop is
+// enlarged: first to the height of `to`, then to its width, each time rounding the other edge down. Code::kData: a
+// result would be too large, or the image is smaller than crop_size_max.
 Result<Augmentation> draw_augmentation(const Distortion& distortion, ImageSize from, ImageSize to,
                                        RandomStream& random);
 
@@ -81,7 +82,7 @@ struct AffineDraw {
   float scale = 1, ratio = 1;
 };
 // The destination has the scaled size, within the bounds of `distortion`, and at least one pixel; the aspect ratio
-// stretches the image inside it. Computed in float, as MXNet does.
+// stretches the image inside it. Computed in float, like MXNet.
 AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& distortion);
 
 }  // namespace dtrain::images

@@ -1,5 +1,5 @@
 // The color steps of augmentation: brightness, contrast and saturation in random order, then an HSL shift, then PCA
-// noise. Images have 3 channels and are changed in place. The values between the steps have 8 bits.
+// noise. Images have 3 channels and are changed in place. Between the steps, values are rounded to 8 bits.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ void change_color(const ColorChange& change, Image& image);
 // p <- factor p.
 void change_brightness(double factor, Image& image);
 // p <- factor p + (1 - factor) g, where g is the mean of the gray values 0.299 c0 + 0.587 c1 + 0.114 c2. The channels
-// are blue, green, red: as in MXNet, the weights are nevertheless those of red, green, blue.
+// are in the order blue, green, red; as in MXNet, the weights are nevertheless those of red, green, blue.
 void change_contrast(double factor, Image& image);
-// The same with each pixel's own gray value.
+// The same, but with each pixel's own gray value instead of the mean.
 void change_saturation(double factor, Image& image);
 
 void shift_hsl(const HslShift& shift, Image& image);

@@ -14,7 +14,7 @@ struct Range {
 
 // For images of 3 channels.
 struct ColorDistortion {
-  double brightness = 0, contrast = 0, saturation = 0;  // each factor is drawn from 1 - this to 1 + this
+  double brightness = 0, contrast = 0, saturation = 0;  // each factor is drawn from the range 1 - value to 1 + value
   int h_max = 0, s_max = 0, l_max = 0;  // the largest shifts of hue, saturation, lightness (8 bits, as OpenCV's)
   double pca_noise = 0;                 // standard deviation
 
@@ -25,26 +25,26 @@ struct ColorDistortion {
 
 // By default an image keeps its size and the crop is the central one.
 struct Distortion {
-  Interpolation interpolation = Interpolation::kBilinear;  // whenever a size changes
-  int resize = kKeepSize;                                  // first of all, as first_resize() says
+  Interpolation interpolation = Interpolation::kBilinear;  // used whenever a size changes
+  int resize = kKeepSize;                                  // the first step; see first_resize()
 
   // The affine step. Angles are in whole degrees.
   int rotate_max = 0;                 // drawn from -rotate_max to rotate_max
-  int rotate = 0;                     // above 0: this angle instead
-  std::vector<int> rotate_list = {};  // not empty: an angle drawn from this list instead
+  int rotate = 0;                     // if above 0: this angle instead
+  std::vector<int> rotate_list = {};  // if not empty: an angle drawn from this list instead
   double shear_max = 0;               // drawn from -shear_max to shear_max
   Range scale = {};
-  Range aspect = {};                             // width / height; with random_resized_crop that of its crops
+  Range aspect = {};                             // width / height; with random_resized_crop the range for its crops
   double img_size_min = 0, img_size_max = 1e10;  // bounds of both edges of the result
 
   int pad = 0;           // border on all four sides, before the crop
-  int fill_value = 127;  // of the border and of areas that the affine step leaves empty, in all channels
+  int fill_value = 127;  // value of the border and of areas that the affine step leaves empty, in all channels
 
-  bool random_crop = false;          // else the central crop, offsets rounded down
+  bool random_crop = false;          // otherwise the central crop, offsets rounded down
   bool random_resized_crop = false;  // crop a random part of the image's area, then resize it
-  Range area = {};                   // that part's fraction of the area
+  Range area = {};                   // range of that part's fraction of the area
   int crop_size_min = -1,
-      crop_size_max = -1;  // above 0: crop a square with an edge drawn from this range, then resize it
+      crop_size_max = -1;  // if above 0: crop a square with an edge drawn from this range, then resize it
 
   ColorDistortion color = {};
   bool random_mirror = false;  // left-right with probability 0.5

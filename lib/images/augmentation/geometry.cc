@@ -8,18 +8,18 @@
 namespace dtrain::images {
 namespace {
 
-// Whether BilinearRows resizes so. OpenCV takes averages of areas instead if both edges become half as long.
+// True if BilinearRows gives the same result. OpenCV averages areas instead if both edges are halved.
 bool is_plain_bilinear(const ImageSize& from, const Resize& resize) {
   const bool halves = from.height == 2 * resize.size.height && from.width == 2 * resize.size.width;
   return resize.method == Interpolation::kBilinear && !halves;
 }
 
-// The resize at the beginning of the steps, if BilinearRows can do it, and the part of its result that is used: that of
-// the cut after it, or all of it.
+// The resize at the beginning of the steps, if BilinearRows can do it, and the part of its result that is used: the
+// part that the following cut keeps, or all of it.
 struct PartialResize {
   Resize resize;
   Window wanted;
-  size_t steps;  // how many this is
+  size_t steps;  // number of steps that this replaces
 };
 std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps, const ImageSize& from) {
   const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
@@ -29,7 +29,7 @@ std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps,
   return PartialResize{*resize, cut->part, 2};
 }
 
-// Carries out steps one after the other. A step writes its result to the piece of memory that does not hold its input.
+// Carries out steps one after the other. Each step writes its result to the buffer that does not hold its input.
 class Geometry {
  public:
   Geometry(const ImageView& image, ImageMemory& memory) : image_(image), memory_(memory) {}
@@ -121,7 +121,7 @@ Result<> Geometry::carry_out(const Border& border) {
   return {};
 }
 
-// Only the view changes.
+// Changes only the view of the pixels.
 Result<> Geometry::carry_out(const Cut& cut) {
   image_.height = cut.part.height;
   image_.width = cut.part.width;

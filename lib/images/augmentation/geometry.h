@@ -1,5 +1,5 @@
 // Carries out the geometric steps of an augmentation (augmentation.h): decodes the part of the image that they need,
-// and makes the crop row by row.
+// and produces the crop row by row.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct ImageMemory {
   BilinearMemory bilinear;
 };
 
-// The rows of a crop, from the first to the last, each once: those of an image in memory, or resized when they are
-// asked for, so that the resized image is never stored.
+// Provides the rows of a crop in order, each once. They are rows of an image in memory, or are resized on demand, so
+// that the resized image is never stored.
 class CropRows {
  public:
   explicit CropRows(const ImageView& image) : image_(image) {}

@@ -1,4 +1,4 @@
-// How long the stages of reading an image take.
+// The time that each stage of reading an image takes.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@
 namespace dtrain::images {
 
 struct Stages {
-  int64_t images = 0;  // how many were timed
-  // Seconds, for all of these together.
-  double read = 0;    // the record or the file
-  double header = 0;  // the image's header, with its size
+  int64_t images = 0;  // number of images that were timed
+  // Total seconds for these images.
+  double read = 0;    // reading the record or the file
+  double header = 0;  // parsing the image's header, which has its size
   double decode = 0;
   double color = 0;
   double rows = 0;  // affine map, border, resize, normalization, and the copy into the batch
@@ -27,7 +27,7 @@ struct Stages {
   [[nodiscard]] double all() const { return read + header + decode + color + rows; }
 };
 
-// Adds the time of its life to `seconds`. Null: does not read the clock.
+// Adds the duration of its lifetime to `seconds`. Null: does not read the clock.
 class StageTimer {
  public:
   explicit StageTimer(double* seconds) : seconds_(seconds), begin_(seconds == nullptr ? Time() : Clock::now()) {}

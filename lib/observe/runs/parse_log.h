@@ -33,9 +33,9 @@ class LogTable {
 
   // Code::kData: there are more than kEpochsMax epochs, or more than kMetricsMax metrics.
   Result<> add(std::string_view line);
-  // Has the columns of MXNet 1.2's program if the caller names the metrics or the log has accuracy, and those of its
-  // older programs if the log has another metric instead. Code::kData: no line matches, the log lacks a requested
-  // metric, or no metric was requested and the log has several, none of them accuracy.
+  // Has the columns of MXNet 1.2's program if the log has the requested metrics, or accuracy if none was requested;
+  // otherwise the columns of its older programs. Code::kData: no line matches, the log lacks a requested metric, or no
+  // metric was requested and the log has several, none of them accuracy.
   [[nodiscard]] Result<std::string> text() const;
 
  private:
