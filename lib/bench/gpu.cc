@@ -1,5 +1,5 @@
-// `dtrain bench train` on a GPU: as a training of one process, with the weights in the GPU's memory. Its calls are
-// timed by the spans of a trace (docs/reference/traces.md), whose steps queue their calls one by one.
+// `dtrain bench train` on a GPU: like training in one process, with the weights in the GPU's memory. Its calls are
+// timed by the spans of a trace (docs/reference/traces.md); in traced steps, calls are queued one by one.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -20,13 +20,13 @@ namespace {
 constexpr int64_t kProfiledSteps = 20;
 constexpr double kNsPerS = 1e9;
 
-// The spans of one name.
+// The spans with the same name.
 struct Calls {
-  std::vector<double> seconds;  // in the order of time
-  double bytes = 0;             // of all of them
+  std::vector<double> seconds;  // in chronological order
+  double bytes = 0;             // sum over all of them
 };
 
-// By name, of what the GPU computed: its operators and, in training, the update.
+// The calls that the GPU computed, indexed by name: its operators and, in training, the update.
 std::map<std::string, Calls> calls_of(const telemetry::Timeline& timeline, const std::string& gpu) {
   std::map<std::string, Calls> calls;
   for (const telemetry::TimelineLane& lane : timeline.lanes()) {
@@ -44,7 +44,8 @@ std::map<std::string, Calls> calls_of(const telemetry::Timeline& timeline, const
   return calls;
 }
 
-// What the spans of a name take in one of `steps` steps. A step has several of them if a node needs several kernels.
+// The time that the spans with this name take in one of `steps` steps. A step has several of them if a node needs
+// several kernels.
 ProfileLine line_of(const std::string& name, const Calls& calls, int64_t steps) {
   const size_t colon = name.rfind(": ");
   const bool is_of_node = colon != std::string::npos;
@@ -90,7 +91,7 @@ class Gpu final : public BenchDevice {
     return store;
   }
 
-  // By networks of one layer, which grow until it takes long enough to be measured.
+  // Runs networks of one layer, which grow until they take long enough to be measured.
   Result<> measure_peak() override {
     if (peak().flops_per_s > 0) return {};
     DT_TRY(const double flops, flops_per_s());
@@ -120,13 +121,13 @@ class Gpu final : public BenchDevice {
 
   exec::Options on_device(exec::Options options) {
     options.parameters_on_device = options.purpose == exec::Options::Purpose::kTraining;
-    options.same_batch = true;  // a copy of these images, which are floats, would take a third of a ResNet's step
+    options.same_batch = true;  // images are floats, so copying them would take a third of a ResNet's step
     options.timeline = &timeline_;
     return options;
   }
 
-  // A node's backward pass has a product of the forward pass's size for the weights, and another one if the gradient by
-  // its input is wanted.
+  // A node's backward pass has one product of the forward pass's size for the weights, and another one if the gradient
+  // with respect to its input is needed.
   Result<std::vector<ProfileLine>> with_flops(std::vector<ProfileLine> lines) const {
     DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph_, options_.inputs.front().shape));
     const std::vector<int64_t> products = graph::multiply_accumulates_by_node(graph_, shapes);
@@ -155,7 +156,7 @@ class Gpu final : public BenchDevice {
     return best;
   }
 
-  // Reading and writing a tensor.
+  // Measures the rate of reading and writing a tensor.
   Result<double> bytes_per_s() {
     constexpr int64_t kMost = 512;
     const Shape image = {16, 64, 64};
@@ -169,7 +170,7 @@ class Gpu final : public BenchDevice {
     return best;
   }
 
-  // The least time that a layer takes.
+  // The shortest time that a layer takes.
   Result<double> seconds_of(const graph::Op& op, const Shape& image, int64_t batch) {
     graph::Builder builder;
     graph::NodeId node = builder.add(kLayer, op, {builder.data()});

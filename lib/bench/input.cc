@@ -102,9 +102,8 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   const images::Stages before = data.train->stages();
   const double cpu_before = cpu_seconds();
   const Clock::time_point begin = Clock::now();
-  // Batches are read ahead whenever this thread has no core, so a short measurement could find all of its batches
-  // ready. They are dropped after the counts above were taken: whatever happens in between, what is measured is read
-  // after that.
+  // While this thread has no core, batches are read ahead, so a short measurement could find all of its batches ready.
+  // They are dropped after the counters above were read, so everything that is measured is read after that.
   consumer.drop_prefetched();
   DT_TRY_VOID(consumer.take(options.num_batches));
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -1,5 +1,5 @@
-// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment, as for
-// training, and how long each stage takes.
+// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment for training,
+// and how long each stage takes.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ struct Flags;
 namespace dtrain::bench {
 
 struct BenchInputOptions {
-  // What batches hold: pixels (bytes, which the device normalizes) or floats (float32, normalized by the decoders).
-  // kAuto: what training reads, which is pixels wherever the augmentation allows it.
+  // The content of batches: pixels (bytes, which the device normalizes) or floats (float32, normalized by the
+  // decoders). kAuto: the form that training reads, which is pixels whenever the augmentation allows it.
   enum class Form { kAuto, kPixels, kFloats };
   int64_t num_batches = 100, num_warmup_batches = 10;
   Form form = Form::kAuto;
 };
 
 struct BenchInputResult {
-  std::string source;   // where the images come from
-  bool pixels = false;  // what the batches held: pixels, else floats
-  int64_t images = 0;   // measured
-  int threads = 0;      // that decode
+  std::string source;   // description of the images' origin
+  bool pixels = false;  // the batches held pixels; otherwise floats
+  int64_t images = 0;   // number of measured images
+  int threads = 0;      // number of decoder threads
   double seconds = 0;
-  double cpu_seconds = 0;  // of all threads of the process
+  double cpu_seconds = 0;  // CPU time of all threads of the process
   int64_t bad_records = 0;
   images::Stages stages;
 
@@ -44,19 +44,19 @@ class BatchConsumer {
  public:
   explicit BatchConsumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
 
-  // The errors are those of Loader::next.
+  // Fails in the same cases as Loader::next.
   Result<> take(int64_t batches);
-  // Drops what the loader has read ahead: batches that are taken from now on will also be read from now on.
+  // Drops the batches that the loader has read ahead, so that batches taken from now on are also read from now on.
   void drop_prefetched();
 
  private:
   data::Loader& loader_;
-  int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch
+  int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch that were taken
 };
 
 // `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or
-// --threads. Goes through the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the
-// augmentation changes normalized floats; otherwise as open_data.
+// --threads. Repeats the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the
+// augmentation changes normalized floats; otherwise fails like open_data.
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
 
 }  // namespace dtrain::bench

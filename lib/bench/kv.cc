@@ -15,11 +15,11 @@
 namespace dtrain::bench {
 namespace {
 
-// Several calls in flight, each of at most 4 MiB: the fastest form of the baseline that was measured.
+// Several calls in flight, each of at most 4 MiB: the fastest variant of the baseline in measurements.
 constexpr size_t kBaselineChunk = 4 << 20;
 constexpr int kBaselineWindow = 8;
 
-// The baseline: sends the gradients and receives the weights by unary calls.
+// The baseline: sends the gradients and receives the weights with unary calls.
 class Baseline {
  public:
   Baseline(const KvPlan& plan, uint16_t port)
@@ -50,7 +50,7 @@ class KvBench {
     result_.processes = options.processes && is_single_threaded();
   }
 
-  // Ends the last peer first: each forked process also has the pipes of the peers before it, and keeps them open.
+  // Destroys the last peer first: each forked process has inherited the pipes of earlier peers, and keeps them open.
   ~KvBench() {
     worker_.reset();
     while (!peers_.empty()) peers_.pop_back();
@@ -60,7 +60,7 @@ class KvBench {
 
   Result<BenchKvResult> run() {
     DT_TRY_VOID(start_peers());
-    // From here on this process has threads.
+    // From here on this process has several threads.
     DT_TRY(worker_, KvWorker::connect(plan_, 0, server_ports_));
     Baseline baseline(plan_, baseline_port_);
     if (options_.test_results) reference_ = std::make_unique<KvReference>(plan_, options_.workers);
@@ -93,7 +93,7 @@ class KvBench {
     return started.number;
   }
 
-  // Measures both in turns, so that other load on the host affects both. Batch 0 warms up.
+  // Alternates between both, so that other load on the host affects both. Batch 0 is the warm-up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
     DT_TRY(const double unary_seconds, baseline.exchange());

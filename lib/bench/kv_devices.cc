@@ -36,7 +36,7 @@ class DeviceBench {
     std::vector<double> small;
     for (int64_t batch = 0; batch <= options_.num_batches; batch++) {
       DT_TRY(const double seconds, measure(batch));
-      if (batch > 0) batches.push_back(seconds);  // the first one warms up
+      if (batch > 0) batches.push_back(seconds);  // the first batch is the warm-up
     }
     for (uint64_t step = 0; step < kSmallRounds; step++) {
       DT_TRY(const double seconds,
@@ -61,7 +61,8 @@ class DeviceBench {
   }
 
   Result<double> measure(int64_t batch) {
-    for (size_t d = 0; d < arrays_.size(); d++) {  // the store leaves sums in the gradients
+    for (size_t d = 0; d < arrays_.size(); d++) {  // restores the gradients, because the store overwrites them with
+                                                   // sums
       std::ranges::copy(gradients_[d], arrays_[d]->view().all_gradients.begin());
     }
     DT_TRY(const double seconds,
@@ -94,11 +95,11 @@ class DeviceBench {
   const KvPlan& plan_;
   const std::function<void(std::string_view)>& line_;
   BenchKvResult result_;
-  std::vector<std::unique_ptr<KvArrays>> arrays_;  // by device
-  std::vector<std::vector<float>> gradients_;      // as drawn, by device
+  std::vector<std::unique_ptr<KvArrays>> arrays_;  // indexed by device
+  std::vector<std::vector<float>> gradients_;      // as drawn, indexed by device
   std::unique_ptr<KvReference> reference_;
   Waits waits_;
-  std::unique_ptr<kvstore::DeviceStore> store_;  // destroyed before what its threads use
+  std::unique_ptr<kvstore::DeviceStore> store_;  // destroyed before the members that its threads use
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `bench kv` with a store of one process: each CPU device has the arrays, and the store connects the devices.
+// `bench kv` with a store of one process: each CPU device has all arrays, and the store connects the devices.
 #pragma once
 
 #include <functional>

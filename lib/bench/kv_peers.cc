@@ -55,7 +55,7 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Fd(ends[0]), Fd(ends[1])};
 }
 
-// The child ends when the pipe to it is closed, which also happens if this process dies.
+// The child ends when its pipe is closed, which also happens if this process dies.
 class Process final : public KvPeer {
  public:
   Process(pid_t pid, Fd life) : pid_(pid), life_(std::make_unique<Fd>(std::move(life))) {}
@@ -131,7 +131,7 @@ class Thread final : public KvPeer {
 class Worker final : public KvWorker {
  public:
   Worker(const KvPlan& plan, uint32_t worker) : plan_(plan), arrays_(plan, worker), rank_(worker) {}
-  ~Worker() override { pipes_.reset(); }  // destroyed before the store and the memory
+  ~Worker() override { pipes_.reset(); }  // destroyed before the store and the memory that they use
 
   Result<> begin(const std::vector<uint16_t>& ports) {
     kvstore::DistStoreOptions options;

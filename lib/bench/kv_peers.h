@@ -11,14 +11,14 @@
 
 namespace dtrain::bench {
 
-// A peer that runs beside this thread. Destroying it stops it.
+// A peer that runs concurrently with this thread. Destroying it stops it.
 class KvPeer {
  public:
   virtual ~KvPeer() = default;
 };
 
-// The work of a peer. It runs until `stopped` returns, which is when the KvPeer is destroyed. It calls `ready` once,
-// with a number for this side.
+// The work of a peer. It runs until `stopped` returns, which happens when the KvPeer is destroyed. It calls `ready`
+// once, with a number for the starting side.
 using KvWork =
     std::function<Result<>(const std::function<void(uint16_t)>& ready, const std::function<void()>& stopped)>;
 
@@ -31,7 +31,7 @@ struct KvStarted {
 // ready.
 Result<KvStarted> start_peer(bool process, KvWork work);
 
-// Whether this process can still be forked.
+// True if this process can still be forked safely.
 bool is_single_threaded();
 
 // A server: listens, reports its port, and serves the slices of the plan that belong to its rank.
@@ -45,8 +45,8 @@ class KvWorker {
   static Result<std::unique_ptr<KvWorker>> connect(const KvPlan& plan, uint32_t worker,
                                                    const std::vector<uint16_t>& server_ports);
   virtual ~KvWorker() = default;
-  // Sends the gradients of `step`, the last bucket first, and receives the new weights, the first bucket first; all
-  // buckets but the small one.
+  // Sends the gradients of `step`, the last bucket first, and receives the new weights, the first bucket first. The
+  // small bucket is excluded.
   virtual Result<> exchange(uint64_t step) = 0;
   virtual Result<> exchange_small(uint64_t step) = 0;
   [[nodiscard]] virtual const ParameterView& view() const = 0;

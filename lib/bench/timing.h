@@ -8,7 +8,7 @@
 
 namespace dtrain::bench {
 
-// The seconds that `work` took, a function that returns a Result<>.
+// Returns the seconds that `work` took. `work` returns a Result<>.
 template <class Work>
 Result<double> timed(Work&& work) {
   const auto begin = std::chrono::steady_clock::now();

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the host
+constexpr int kRounds = 3;  // batches and bound alternate, so that both are affected by the same noise of the host
 
 // Random images, labels and keys for one batch.
 struct Data {
@@ -43,7 +43,7 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   return data;
 }
 
-// exec/cpu/bound.h names some steps as oneDNN does.
+// The name that exec/cpu/bound.h uses for a step, which for some steps is oneDNN's name.
 std::string name_in_bound(std::string what) {
   for (const auto& [own, its] : {std::pair{"fully connected", "inner product"}, std::pair{"max pooling", "pooling"},
                                  std::pair{"average pooling", "pooling"}, std::pair{"activation", "eltwise"}}) {
@@ -114,7 +114,7 @@ class TrainBench {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));
         }));
       }
-      if (!training()) (void)executor_->result(0);  // which a GPU may still be computing
+      if (!training()) (void)executor_->result(0);  // waits for the result, which a GPU may still be computing
       seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
     return {};
@@ -166,13 +166,13 @@ class TrainBench {
   graph::Graph graph_;
   exec::Options compiled_;
   std::unique_ptr<BenchDevice> device_;
-  exec::Executor* executor_ = nullptr;  // of the device
+  exec::Executor* executor_ = nullptr;  // owned by the device
   Waits waits_;
-  std::unique_ptr<kvstore::Store> store_;  // of training
+  std::unique_ptr<kvstore::Store> store_;  // used in training
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;
-  std::map<std::pair<std::string, std::string>, double> primitives_;  // by node and what it does: seconds
+  std::map<std::pair<std::string, std::string>, double> primitives_;  // seconds, indexed by node and operation
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// `dtrain bench train`: measures how many samples per second this host's CPU or a GPU trains or classifies with
-// random data in memory, and, on request, where the time goes, and the bound that oneDNN's primitives set.
+// `dtrain bench train`: measures how many samples per second this host's CPU or a GPU trains or classifies with random
+// data in memory. On request also measures where the time is spent, and the bound set by oneDNN's primitives.
 #pragma once
 
 #include <cstdint>
@@ -25,42 +25,43 @@ struct BenchTrainOptions {
   int64_t num_warmup_batches = 10;
   int threads = 1;
   std::optional<int> gpu = {};                   // the device, as in --gpus; nullopt: the CPU
-  std::string device_module = kCudaModule.file;  // of the GPU: role/setup/device_loader.h
+  std::string device_module = kCudaModule.file;  // module of the GPU; see role/setup/device_loader.h
   Type dtype = Type::kFloat32;
   bool tf32 = false;
   bool winograd = true;
-  bool bound = false;  // training on the CPU only: also measure the sums of exec/cpu/bound.h, in turns with the batches
+  bool bound = false;    // training on the CPU only: also measure the sums of exec/cpu/bound.h, alternating with the
+                         // batches
   bool profile = false;  // fill BenchTrainResult::profile
 };
 
-// Where the time of a batch goes, step by step, and how close each step comes to what the host can do.
+// How the time of a batch is spent, step by step, and how close each step is to the device's peak performance.
 struct Profile {
-  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // of the device
+  double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // peak rates of the device
   struct Line {
-    std::string node, what, implementation;  // exec/cpu/executor.h
+    std::string node, what, implementation;  // see exec/cpu/executor.h
     double mean_s = 0, least_s = 0;
     double flops = 0, bytes = 0;
-    // The time that the step would take if it computed, or moved its data, as fast as the host can at most.
+    // The time that the step would take if it computed, or moved its data, at the peak rate.
     double bound_s = 0;
-    bool computes = false;   // which of the two is longer: computing
-    double primitive_s = 0;  // with --bound: of oneDNN's primitive alone, with warm caches; 0: not measured
-    double share = 0;        // of the batch's time
+    bool computes = false;   // true if computing takes the longer of the two times
+    double primitive_s = 0;  // with --bound: time of oneDNN's primitive alone, with warm caches; 0: not measured
+    double share = 0;        // share of the batch's time
     [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }
   };
-  std::vector<Line> lines;  // the one that takes longest first
+  std::vector<Line> lines;  // in order of decreasing time
 };
 
 struct BenchTrainResult {
   std::string network, dtype;
   std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
-  std::string isa;     // of the CPU
+  std::string isa;     // instruction set of the CPU
   int64_t batch_size = 0;
-  int threads = 0;  // of the CPU
+  int threads = 0;  // threads of the CPU
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
   Rate samples_per_s;             // over the batches
-  std::vector<double> batches_s;  // how long each batch took
+  std::vector<double> batches_s;  // duration of each batch
   uint64_t peak_rss_bytes = 0;
   struct Bound {
     double direct = 0, best = 0;
@@ -72,8 +73,8 @@ struct BenchTrainResult {
   [[nodiscard]] std::string text() const;  // human-readable
 };
 
-// A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or for a
-// bound of anything but training on the CPU; kDevice: the GPU cannot be used.
+// A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or if a
+// bound is requested for anything but training on the CPU; kDevice: the GPU cannot be used.
 Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
 
 }  // namespace dtrain::bench

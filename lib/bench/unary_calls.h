@@ -1,6 +1,6 @@
-// What `bench kv` compares dtrain's exchange with: gradients sent and new weights received by the usual unary calls of
-// gRPC, with a protobuf `bytes` field and default options. Each array is one message, or several of `chunk_bytes` if it
-// is larger, so that several are in flight.
+// The baseline of `bench kv`: gradients are sent and new weights received with ordinary unary gRPC calls, with a
+// protobuf `bytes` field and default options. Each array is one message, or several of `chunk_bytes` if it is larger,
+// so that several are in flight.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ class UnaryClient {
  public:
   static std::unique_ptr<UnaryClient> create(const net::Endpoint& server);
   virtual ~UnaryClient() = default;
-  // Sends all arrays as gradients, receives the new weights once, with at most `window` calls in flight, and returns
-  // the seconds that it took. The answers are copied into `back`, which has the sizes of the arrays, as a worker that
-  // pulls does.
+  // Sends all arrays as gradients and receives the new weights once, with at most `window` calls in flight. Returns the
+  // seconds that it took. The answers are copied into `back`, which has the sizes of the arrays, like in a worker that
+  // pulls.
   virtual Result<double> exchange(std::span<const std::span<const std::byte>> arrays,
                                   std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) = 0;
 };

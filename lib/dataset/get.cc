@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// MNIST's digests are those of the idx files without gzip, because mirrors compress them anew.
+// MNIST's digests are those of the decompressed idx files, because mirrors compress the files again.
 const std::vector<PublishedSet>& published_sets() {
   using enum net::DigestKind;
   static const std::vector<PublishedSet> sets = {
@@ -62,7 +62,7 @@ const std::vector<PublishedSet>& published_sets() {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Passes the bytes of a file on, decompressed if that is asked for and they are compressed.
+// Passes the bytes of a file on, decompressed if that is requested and they are compressed.
 Result<> read_pieces(const std::string& path, bool decompress,
                      const std::function<Result<>(std::span<std::byte>)>& take) {
   std::vector<std::byte> piece(kPieceBytes);
@@ -85,7 +85,7 @@ Result<> read_pieces(const std::string& path, bool decompress,
   }
 }
 
-// A file that has the published content, or one that cannot be read as such: "" then.
+// The digest of a file; "" if the file cannot be decompressed.
 Result<std::string> digest_of(const std::string& path, const PublishedFile& file, const DataGetOptions& options,
                               const Log& log) {
   net::Digester digester(file.kind);
@@ -136,7 +136,7 @@ Result<> move_file(const std::string& from, const std::string& to) {
   return {};
 }
 
-// Downloads one file to `path`, unless it is there already, and checks it.
+// Downloads one file to `path`, unless it exists already, and checks it.
 class Fetch {
  public:
   Fetch(const PublishedSet& set, const PublishedFile& file, const DataGetOptions& options, const Log& log)
@@ -144,7 +144,7 @@ class Fetch {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Checks the file where it is, if its address is one of this host's directories; otherwise as run().
+  // Checks the file in place, if its address is a directory of this host; otherwise does the same as run().
   Result<> use_in_place() {
     constexpr std::string_view kFile = "file://";
     remembers_ = true;
@@ -210,7 +210,7 @@ class Fetch {
     DT_TRY(found_, digest_of(path, file_, options_, log_));
     return found_ == file_.digest;
   }
-  // A file of this name that this program did not make is not removed.
+  // A file of this name that this program did not create is not removed.
   Result<> check_present() {
     if (is_remembered()) {
       log_.info("'{}' is there already; an earlier run has checked it", path_);
@@ -225,9 +225,8 @@ class Fetch {
                 file_.digest, hint());
   }
 
-  // The check of a large file takes as long as reading all of it. What it found is kept in the directory of the data
-  // set, because the directory of the file may be a read-only one, and holds as long as size and time of the file are
-  // the same.
+  // Checking a large file takes as long as reading it completely. The result is kept in the directory of the data set,
+  // because the file's own directory may be read-only. It is valid as long as size and time of the file are unchanged.
   [[nodiscard]] std::string note_path() const { return options_.out + "/" + file_.name + ".checked"; }
   [[nodiscard]] std::string note() const {
     std::error_code error;
@@ -259,9 +258,9 @@ class Fetch {
 
 // ---- CIFAR
 
-constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // of all members of an archive
+constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // limit for all members of an archive
 
-// Writes the members with these names, in whatever directory of the archive they are, into `directory`.
+// Writes the members with these names, from any directory of the archive, into `directory`.
 Result<> unpack(const std::string& archive, const std::vector<std::string>& names, int64_t bytes_max,
                 const std::string& directory) {
   std::vector<std::string> found;
@@ -284,7 +283,7 @@ Result<> unpack(const std::string& archive, const std::vector<std::string>& name
   return {};
 }
 
-// Encodes the images as PNG, which keeps every pixel, and writes them in their order.
+// Encodes the images as PNG, which preserves every pixel, and writes them in order.
 Result<int64_t> write_records(const data::ImageSource& source, const std::string& path, const DataGetOptions& options) {
   constexpr int64_t kBlock = 1024;
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
@@ -354,7 +353,7 @@ Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptio
   return convert_cifar(set, kind, options, log);
 }
 
-// The other sets keep every pixel.
+// Only ImageNet is resized; the other sets preserve every pixel, so they have no encoding options.
 Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) {
   const DataGetOptions defaults;
   const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&
@@ -364,7 +363,7 @@ Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) 
               set.name);
 }
 
-// Without checksums, a page of a web server would be taken for the data set.
+// Without checksums, a web server's error page could be mistaken for the data set.
 Result<> check_idx(const std::string& directory) {
   for (const char* name : {"train", "t10k"}) {
     DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, name),
@@ -418,7 +417,9 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   DT_TRY_VOID(check_directory(options.out));
   Result<> got = get_into_directory(set, options, log);
   if (got) return {};
-  if (is_new) fs::remove(options.out, error);  // unless a part has arrived, with which another try begins
+  if (is_new)
+    fs::remove(options.out, error);  // fails if a partial download is there, with which the next try
+                                     // continues
   Error why = got.error();
   if (why.code == Code::kUnavailable) why.message += fmt::format("; {}", kWithoutNetwork);
   return tl::unexpected(why);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kListSuffix = ".lst";
 
-// The file that says that the lists are being made: an earlier run that was ended has made only some of them.
+// The file that exists while the lists are being created: an interrupted run has created only some of them.
 constexpr std::string_view kUnfinished = ".lst.partial";
 
 // All PREFIX*.lst, sorted by name; all lists in PREFIX if it is a directory.
@@ -40,8 +40,8 @@ std::vector<std::string> lists_at(const fs::path& path, bool inside) {
   return lists;
 }
 
-// A directory's own lists come first. If it has none, the prefix means the lists beside it, such as images.lst for a
-// directory `images`.
+// A directory's own lists come first. If it has none, the prefix refers to the lists next to it, such as images.lst for
+// a directory `images`.
 std::vector<std::string> find_lists(const std::string& prefix) {
   std::error_code ignored;
   if (fs::is_directory(prefix, ignored)) {
@@ -96,7 +96,7 @@ void warn_of_single_images(const data::ImageDirectory& found, const Im2recOption
            single.size() == 1 ? "this class" : "these classes");
 }
 
-// The directories in `root` of which no image is listed.
+// The directories in `root` that have no listed image.
 Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageDirectory& found) {
   std::set<std::string> listed;
   for (const auto& [directory, label] : found.labels) listed.insert(fs::path(directory).begin()->string());
@@ -105,7 +105,8 @@ Result<std::vector<std::string>> directories_without_image(const std::string& ro
   return names;
 }
 
-// What the list leaves out, for messages: "left out: 3 .jfif (an image), 1 .webp; no image of: cat"; empty: nothing.
+// What the list leaves out, for messages: "left out: 3 .jfif (an image), 1 .webp; no image of: cat"; empty if nothing
+// is.
 Result<std::string> left_out_text(const std::string& root, const data::ImageDirectory& found,
                                   const data::OtherFiles& others, bool recursive) {
   std::vector<std::string> parts;
@@ -120,7 +121,7 @@ Result<std::string> left_out_text(const std::string& root, const data::ImageDire
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Makes PREFIX.lst, or the lists into which it is divided, from the images in `root`.
+// Creates PREFIX.lst, or the lists into which it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
   DT_TRY_VOID(check_extensions(options.extensions));
@@ -153,7 +154,7 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
   return {};
 }
 
-// The flags that say how a list is made, of those that differ from their defaults: "--recursive, --chunks".
+// The flags for creating a list that differ from their defaults: "--recursive, --chunks".
 std::string listing_flags(const Im2recOptions& options) {
   const Im2recOptions defaults;
   const std::pair<const char*, bool> given[] = {
@@ -173,7 +174,7 @@ std::string listing_flags(const Im2recOptions& options) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Lists that are there are packed as they are, so that a run that was ended goes on, and edited lists stay.
+// Existing lists are packed unchanged, so that an interrupted run continues, and edited lists are kept.
 void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
   const std::string flags = listing_flags(options);
   if (flags.empty()) return;
@@ -181,7 +182,7 @@ void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOp
            lists.front(), lists.size() > 1 ? fmt::format(" and {} other lists", lists.size() - 1) : "", flags);
 }
 
-// The lists to pack; makes them if there are none.
+// The lists to pack; creates them if there are none.
 Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const std::string& root,
                                                const Im2recOptions& options, const Log& log, const Im2recHost& host) {
   std::error_code error;
@@ -202,7 +203,7 @@ Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const 
   return find_lists(prefix);
 }
 
-// Without slashes at the end, which Python's abspath() removes too.
+// Removes slashes at the end, as Python's abspath() does.
 std::string trimmed(std::string prefix) {
   while (prefix.size() > 1 && prefix.ends_with('/')) prefix.pop_back();
   return prefix;
@@ -212,7 +213,7 @@ std::string out_name(const std::string& out, const Im2recOptions& options) {
   return options.nsplit > 1 ? fmt::format("{}.part{:03}", out, options.part) : out;
 }
 
-// Packing can take hours, and would end with an error, or with the loss of the list.
+// Checks the output first, because packing can take hours, and would end with an error, or with the loss of the list.
 Result<> check_out(const std::string& list, const std::string& out) {
   std::error_code error;
   if (fs::is_directory(out, error)) {
@@ -228,7 +229,7 @@ Result<> check_out(const std::string& list, const std::string& out) {
   return {};
 }
 
-// Without the directory, each image of the list would be skipped with a warning of its own.
+// Checks the directory once: if it is missing, each image of the list would be skipped with a separate warning.
 Result<> check_root(const std::string& root) {
   std::error_code error;
   if (root.empty() || fs::is_directory(root, error)) return {};
@@ -268,7 +269,7 @@ struct PackedFile {
   int64_t images = 0;
 };
 
-// The last line if there are several record files: how many images each has, and how to train on them.
+// Logs the last line if there are several record files: the number of images in each, and how to train on them.
 void log_packed_files(const std::vector<PackedFile>& files, const std::string& prefix, const Log& log) {
   if (files.size() < 2) return;
   std::vector<std::string> counts;
@@ -323,14 +324,14 @@ Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root,
                        const Log& log, const Im2recHost& host) {
   DT_TRY_VOID(check(given));
   Im2recOptions options = given;
-  options.pack.label_in_header = false;  // as im2rec.py
+  options.pack.label_in_header = false;  // as in im2rec.py
   const std::string prefix = trimmed(given_prefix);
   if (options.list) return make_lists(prefix, root, options, log, host);
   DT_TRY(const std::vector<std::string> lists, prepare_lists(prefix, root, options, log, host));
   std::vector<PackedFile> files;
   for (const std::string& list : lists) {
     std::error_code error;
-    if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // a small set has nothing for testing, for instance
+    if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // for example, a small data set has no test images
       log.warn("{}: the list is empty; nothing is packed from it", list);
       continue;
     }
@@ -382,7 +383,7 @@ constexpr NumberKey kNumberKeys[] = {
     {"num_thread", [](Im2recOptions& options, int value) { options.pack.threads = value; }},
     {"part", [](Im2recOptions& options, int value) { options.part = value; }},
     {"quality", [](Im2recOptions& options, int value) { options.pack.quality = value; }},
-    // MXNet's im2rec uses -1 for off.
+    // MXNet's im2rec uses -1 to turn an option off.
     {"resize", [](Im2recOptions& options, int value) { options.pack.resize = std::max(value, 0); }},
     {"restart_interval", [](Im2recOptions& options, int value) { options.pack.restart_interval = value; }},
 };

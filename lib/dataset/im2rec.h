@@ -16,20 +16,20 @@
 namespace dtrain::dataset {
 
 struct Im2recOptions {
-  bool list = false;       // only make the lists
-  bool recursive = false;  // one label per directory below ROOT; else only the images of ROOT itself, with label 0
+  bool list = false;       // only create the lists
+  bool recursive = false;  // one label per directory below ROOT; otherwise only the images in ROOT itself, with label 0
   bool shuffle = true;     // shuffle the list in im2rec.py's order
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   ListDivision division;
-  int label_width = 0;  // labels on each line of a list; 0: those between the first and the last TAB
+  int label_width = 0;  // labels on each line of a list; 0: all fields between the first and the last TAB
   int nsplit = 1;       // pack only one of `nsplit` parts of each list, for example on each of several hosts
-  int part = 0;         // which one; its file is OUT.partNNN
+  int part = 0;         // the number of this part; its file is OUT.partNNN
   PackOptions pack;
 };
-// Code::kUsage if a value is out of range, or has no effect together with another.
+// Code::kUsage if a value is out of range, or has no effect together with another one.
 Result<> check(const Im2recOptions& options);
 
-// How the command that calls prints the table of directories, and is interrupted.
+// How the calling command prints the table of directories, and how it interrupts the packing.
 struct Im2recHost {
   std::function<void(const std::string& line)> print = [](const std::string&) {};
   const std::atomic<bool>* stop = nullptr;
@@ -37,12 +37,12 @@ struct Im2recHost {
 
 // Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If `prefix` is a
 // directory, packs all lists in it. If there is no list, or options.list is set, first lists `root` into PREFIX.lst, or
-// into several lists (dataset/packing/list_files.h). Continues where an earlier run was ended. Code::kNotFound if there
-// is no image; kData if a list gives no record; kPreempted if the host's `stop` became true.
+// into several lists (dataset/packing/list_files.h). Continues where an earlier run was interrupted. Code::kNotFound if
+// there is no image; kData if a list yields no record; kPreempted if the host's `stop` became true.
 Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                        const Im2recHost& host = {});
 
-// Packs one list into `out` and the index beside it.
+// Packs one list into `out` and the index next to it.
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log, const Im2recHost& host = {});
 

@@ -9,7 +9,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// Types of elements and classes of arrays, as the format numbers them.
+// Element types and array classes, with the format's numbers.
 enum MatType : uint32_t {
   kInt8 = 1,
   kUint8,
@@ -36,7 +36,7 @@ struct Element {
   Bytes content;
 };
 
-// Takes the first element from `rest`. Up to four bytes of content may stand within the tag.
+// Removes the first element from `rest` and returns it. Up to four bytes of content may be stored within the tag.
 Result<Element> take_element(Bytes& rest) {
   constexpr size_t kTagBytes = 8;
   if (rest.size() < kTagBytes) return wrong("it ends within an element");
@@ -55,10 +55,10 @@ Result<Element> take_element(Bytes& rest) {
   return element;
 }
 
-// The first parts of every array; `rest` is what follows them.
+// The parts at the beginning of every array; `rest` is what follows them.
 struct Array {
   uint8_t array_class = 0;
-  int64_t count = 0;  // of its values
+  int64_t count = 0;  // number of its values
   Bytes rest;
 };
 
@@ -73,11 +73,11 @@ Result<Array> open_array(Bytes content) {
     array.count *= load_u32(dimensions.content.data() + i);
     if (array.count > kCountMax) return wrong("an array has too many values");
   }
-  DT_TRY_VOID(take_element(array.rest));  // its name
+  DT_TRY_VOID(take_element(array.rest));  // skips its name
   return array;
 }
 
-// A text, or "" for another array.
+// The text in an array; "" if the array is not a text.
 Result<std::string> text_of(Bytes content) {
   DT_TRY(Array array, open_array(content));
   if (array.array_class != kCharClass) return std::string();
@@ -90,7 +90,7 @@ Result<std::string> text_of(Bytes content) {
   return text;
 }
 
-// The first number of an array; -1 if it is not a whole one.
+// The first number of an array; -1 if it is not an integer.
 Result<int64_t> number_of(Bytes content) {
   DT_TRY(Array array, open_array(content));
   DT_TRY(const Element numbers, take_element(array.rest));

@@ -10,8 +10,8 @@
 
 namespace dtrain::dataset {
 
-// For each synset that has images of its own its name, by ILSVRC2012_ID: 1: "n02119789", ... The file has one struct
-// array `synsets` with the fields ILSVRC2012_ID and WNID. `name` is that of the file, for messages. Code::kData.
+// Returns the name of each synset that has images, indexed by ILSVRC2012_ID: 1: "n02119789", ... The file has one
+// struct array `synsets` with the fields ILSVRC2012_ID and WNID. `name` is the file's name, for messages. Code::kData.
 // Source: MathWorks, MAT-File Format, version 5.
 Result<std::map<int64_t, std::string>> read_synsets(Bytes file, const std::string& name);
 

@@ -13,7 +13,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// Headers of images are mostly within this many bytes; EXIF thumbnails may make them longer.
+// The headers of most images fit into this many bytes; EXIF thumbnails may make them longer.
 constexpr int64_t kHeadBytes = 8 << 10;
 constexpr int64_t kRecordsPerBlock = 256;
 
@@ -48,7 +48,7 @@ void merge(DataStat& all, const DataStat& some) {
   add_counts(all.orientations, some.orientations);
 }
 
-// Looks at the records of one file.
+// Examines the records of one file.
 class RecordReader {
  public:
   RecordReader(const data::RecordFile& file, bool decodes) : file_(file), decodes_(decodes) {}
@@ -69,7 +69,7 @@ class RecordReader {
   }
 
  private:
-  // False if the head does not tell everything.
+  // False if the first bytes are not enough.
   Result<bool> look_at_head(int64_t offset, int64_t end, DataStat& stat) {
     buffer_.resize(static_cast<size_t>(kHeadBytes));
     DT_TRY_VOID(file_.read_at(offset, buffer_));
@@ -91,12 +91,12 @@ class RecordReader {
   images::Image image_;
 };
 
-// What several threads find out about the records of one file.
+// Collects what several threads find out about the records of one file.
 class FileSum {
  public:
   FileSum(const data::RecordFile& file, const Log& log) : bar_({"reading " + file.path(), "", file.size()}, log) {}
 
-  // Adds records, of which the last one begins at `offset`.
+  // Adds records; the last one begins at `offset`.
   void add(const DataStat& some, int64_t offset) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     merge(sum_, some);

@@ -8,7 +8,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// observe::Values and how many there are of each, in ascending order.
+// Values and the number of occurrences of each, in ascending order.
 using Counts = std::vector<std::pair<int64_t, int64_t>>;
 
 struct Spread {
@@ -53,7 +53,7 @@ Spread spread_of_labels(const DataStat& stat) {
   return spread_of(std::move(counts));
 }
 
-// The most frequent sizes first.
+// Sizes in order of decreasing frequency.
 std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> frequent_sizes(const DataStat& stat, size_t most) {
   std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> sizes(stat.sizes.begin(), stat.sizes.end());
   std::ranges::stable_sort(sizes, std::greater(), [](const auto& size) { return size.second; });

@@ -27,7 +27,7 @@ constexpr double kJitter = 0.25;
 
 struct Grating {
   double wave_x, wave_y, phase;
-  double contrast[3], base[3];  // by channel
+  double contrast[3], base[3];  // one for each channel
 };
 
 Grating draw_grating(int64_t label, int64_t classes, RandomStream& random) {
@@ -63,7 +63,7 @@ Result<> check(const SynthOptions& options) {
   return {};
 }
 
-// The images of another data set may exist only once, so they are not written over.
+// The images of another data set may exist only once, so they are not overwritten.
 Result<> refuse_other_set(const std::string& directory) {
   for (const char* name : {"/train.rec", "/test.rec"}) {
     std::error_code none;
@@ -74,7 +74,7 @@ Result<> refuse_other_set(const std::string& directory) {
   return {};
 }
 
-// Writes one set. `set` is a number that keeps the random draws of training and test set apart.
+// Writes one set. `set` is a number that makes the random draws of the training and test sets differ.
 Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count, const Log& log) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
   std::vector<uint8_t> payload;

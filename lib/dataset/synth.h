@@ -13,7 +13,7 @@ namespace dtrain::dataset {
 struct SynthOptions {
   std::string out;       // directory: train.rec, test.rec and their indexes
   int64_t classes = 10;  // 2 to 70
-  int64_t count = 2000;  // images for training; a quarter as many for testing
+  int64_t count = 2000;  // number of training images; the test set has a quarter of it
   int size = 32;         // edge in pixels, 16 to 512
   uint64_t seed = 0;
 };
@@ -22,8 +22,8 @@ Result<> synthesize(const SynthOptions& options, const Log& log);
 
 // Draws an image of class `label`: a grating with a wavelength of 5 to 9 pixels under noise. Its orientation is the
 // label's, plus or minus at most a quarter of the distance to the next one. With more than 10 classes the colors of the
-// stripes matter too. Phase and contrast are random, so that the mean image of every class is the same gray. No
-// linear classifier can therefore separate the classes, but a convolution that detects edges can, after some training.
+// stripes matter too. Phase and contrast are random, so the mean image of every class is the same gray. No linear
+// classifier can therefore separate the classes, but a convolution that detects edges can, after some training.
 images::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random);
 
 }  // namespace dtrain::dataset

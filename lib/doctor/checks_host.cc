@@ -1,4 +1,4 @@
-// Checks of each host by itself: can it be reached, and what does it have?
+// Checks of each host on its own: can it be reached, and what does it have?
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
@@ -10,10 +10,10 @@
 namespace dtrain::doctor {
 namespace {
 
-// What is known about the words of ssh and of the launcher; the first one that matches counts.
+// Remedies for known messages of ssh and of the launcher; the first one that matches counts.
 struct Known {
   std::string_view words;
-  std::string_view remedy;  // HOST stands for the host
+  std::string_view remedy;  // HOST is a placeholder for the host
 };
 
 constexpr std::array kUnreachable = {
@@ -43,7 +43,7 @@ void replace_host(std::string& text, const std::string& host) {
   for (size_t at = 0; (at = text.find("HOST", at)) != std::string::npos; at += host.size()) text.replace(at, 4, host);
 }
 
-// Descriptors that a process on this host needs, as the processes themselves check it when they start.
+// The number of descriptors that a process on this host needs, computed as the processes do when they start.
 int64_t open_files_needed(const Asked& asked, const HostReport& host) {
   int64_t needed = job::descriptors_for(0);
   if (host.is_launcher)
@@ -56,7 +56,7 @@ int64_t open_files_needed(const Asked& asked, const HostReport& host) {
   return needed;
 }
 
-// Processors that are alike have the same text.
+// Equal processors have the same text.
 std::string isa_text(const Processor& processor) {
   const auto has = [&](const char* isa) {
     return std::find(processor.isa.begin(), processor.isa.end(), isa) != processor.isa.end();
@@ -77,7 +77,7 @@ std::vector<std::string> missing_isa(const Processor& processor) {
 
 constexpr double kLittleDisk = 64 << 20;  // for logs, metrics and events
 
-// A checkpoint is written beside the one that it replaces.
+// A new checkpoint is written before the old one is removed, so there must be space for two.
 double disk_needed_at_least(const HostReport& host, const Facts& facts) {
   return host.has_first_worker ? std::max(kLittleDisk, 2 * facts.needs.checkpoint) : kLittleDisk;
 }
@@ -190,7 +190,7 @@ std::vector<Row> check_open_files(const Examined& examined) {
   return rows_of("open files", findings, range_text(limits, [](double limit) { return fmt::format("{:.0f}", limit); }));
 }
 
-// Only NCCL uses it, between the GPUs of one host.
+// Shared memory is used only by NCCL, between the GPUs of one host.
 std::vector<Row> check_shared_memory(const Examined& examined) {
   constexpr double kEnough = 512 << 20;
   std::vector<double> sizes;

@@ -1,4 +1,4 @@
-// Checks of what a job needs: GPUs, flags, data and memory. And the whole list of checks.
+// Checks of what a job needs: GPUs, flags, data and memory. Also contains the list of all checks.
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
@@ -22,12 +22,12 @@ bool has_usable_gpus(const HostReport& host) {
   return asks_for_gpus(host) && host.facts->gpus.error.empty();
 }
 
-// A row of versions of software for GPUs, which should be the same on all hosts.
+// A check of GPU software versions, which should be the same on all hosts.
 struct VersionCheck {
   std::string check;
   std::string Gpus::*version;
   bool (*takes_part)(const HostReport& host);
-  Finding if_none;  // nothing has told the version
+  Finding if_none;  // used if no host has reported the version
 };
 
 std::vector<Row> versions_row(const Examined& examined, const VersionCheck& check) {
@@ -83,7 +83,7 @@ Finding judge_data(const Facts& facts) {
   return {.found = fmt::format("{} files, {}", facts.files.size(), bytes_text(bytes))};
 }
 
-// The content of each file that most hosts have.
+// The content of each file that is most common among the hosts.
 std::map<std::string, std::string> usual_files(const Examined& examined) {
   std::map<std::string, std::vector<std::string>> by_path;
   for (const HostReport& host : examined.hosts) {
@@ -125,7 +125,7 @@ Finding judge_memory(const HostReport& host, const Facts& facts) {
   return {.found = fmt::format("{}, {} are free", found, bytes_text(facts.memory_free_bytes))};
 }
 
-// Without a job: what is there.
+// Without a job: reports the memory that exists.
 std::vector<Row> memory_row(const Examined& examined) {
   std::vector<double> free, all;
   const std::vector<Finding> findings =

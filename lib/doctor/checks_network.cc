@@ -19,14 +19,14 @@ bool all_are_one_host(const Examined& examined) {
   return std::all_of(examined.hosts.begin(), examined.hosts.end(), [](const HostReport& host) { return host.is_here; });
 }
 
-// The cause alone: the ends of the connection are named anyway, and ports change from one examination to the next.
+// Only the cause: the ends of the connection are named elsewhere, and ports change between examinations.
 std::string cause_of(const std::string& error) {
   if (!error.starts_with("cannot connect to ")) return error;
   const size_t end = error.find(": ");
   return end == std::string::npos ? error : error.substr(end + 2);
 }
 
-// A connection that failed, by the names of its ends.
+// A failed connection, with the names of its ends.
 struct Blocked {
   std::string from, to, error;
 };
@@ -54,9 +54,9 @@ std::string remedy_for_blocked(const std::string& error) {
          "interface with -i";
 }
 
-// If a host is cut off from most others, in one direction, the rows name it rather than each pair.
+// If a host is cut off from most others in one direction, the rows name the host instead of each pair.
 std::vector<Finding> findings_of(const std::vector<Blocked>& blocked) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> to, from;  // by host and error
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> to, from;  // indexed by host and error
   for (const Blocked& one : blocked) {
     to[{one.to, one.error}].push_back(one.from);
     from[{one.from, one.error}].push_back(one.to);
@@ -88,7 +88,7 @@ std::vector<double> round_trips(const Examined& examined) {
   return all;
 }
 
-// How far the clock of a host is ahead of this host's.
+// How far the clock of a host is ahead of this host's clock.
 std::optional<double> clock_ahead(const HostReport& host) {
   for (const Contact& contact : host.contacts) {
     if (contact.host == 0 && contact.error.empty()) return -contact.clock_ahead_s;
@@ -96,7 +96,7 @@ std::optional<double> clock_ahead(const HostReport& host) {
   return std::nullopt;
 }
 
-// The names that this host cannot resolve. Other hosts are not blamed for them.
+// The names that this host cannot resolve either. Other hosts are not blamed for them.
 std::set<std::string> unknown_here(const Examined& examined) {
   std::set<std::string> unknown;
   if (!examined.hosts.front().facts) return unknown;
@@ -123,7 +123,7 @@ Finding judge_name(const Examined& examined, const HostReport& host, const Facts
                             : "add the name to DNS or /etc/hosts there; dtrain itself uses addresses"};
 }
 
-// The addresses that most hosts get for a name.
+// For each name, the addresses that most hosts resolve it to.
 std::map<std::string, std::string> usual_addresses(const Examined& examined) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const HostReport& host : examined.hosts) {
@@ -137,7 +137,7 @@ std::map<std::string, std::string> usual_addresses(const Examined& examined) {
   return usual;
 }
 
-// A host's own name is often a loopback address in its own /etc/hosts, which does no harm.
+// In its own /etc/hosts, a host often maps its name to a loopback address, which is harmless.
 std::optional<Finding> judge_addresses(const Facts& facts, const std::map<std::string, std::string>& usual) {
   for (const ResolvedName& name : facts.names) {
     const std::string addresses = fmt::format("{}", fmt::join(name.addresses, " "));
@@ -216,7 +216,7 @@ std::vector<Row> check_ports(const Examined& examined) {
   return rows_of("ports", findings);
 }
 
-// Logs are easier to compare if clocks agree, and TLS certificates and tokens of schedulers have times in them.
+// Logs are easier to compare if clocks agree, and TLS certificates and the schedulers' tokens depend on the time.
 std::vector<Row> check_clock(const Examined& examined) {
   constexpr double kWarn = 1, kFail = 300;
   if (is_alone(examined)) return single_row("clock", Verdict::kSkip, "only one host");

@@ -24,12 +24,12 @@ namespace fs = std::filesystem;
 using launch::Command;
 using proc::Finished;
 
-constexpr auto kFactsTime = std::chrono::seconds(30);  // after the agent's greeting: names, data and memory
+constexpr auto kFactsTime = std::chrono::seconds(30);  // time after the agent's greeting for names, data and memory
 constexpr auto kMeasuringTime = std::chrono::seconds(30);
 constexpr auto kContactsTime = std::chrono::seconds(25);
 constexpr auto kPathTime = std::chrono::seconds(30);
 
-// The value of a flag that is given last in a command line; empty: it is not given.
+// The value of a flag at its last occurrence in a command line; empty: it is not given.
 std::string last_value(const std::vector<std::string>& arguments, const std::string& flag) {
   const auto found = std::find(arguments.rbegin(), arguments.rend(), flag);
   return found == arguments.rend() || found == arguments.rbegin() ? "" : *std::prev(found);
@@ -42,14 +42,14 @@ std::optional<std::string> rest_of_line(const Finished& run, std::string_view be
   return std::nullopt;
 }
 
-// Why a command that was started on a host has not printed what it should.
+// Why a command that was started on a host has not printed its line.
 std::string why_nothing(const launch::HostRuns& runs, size_t host_number, size_t number) {
   if (runs.lost(host_number)) return runs.lost(host_number)->message;
   const Finished& run = runs.run(number);
   const std::string words = run.errors.empty() ? "" : fmt::format(": {}", fmt::join(run.errors, "; "));
   if (!runs.ended(number)) return fmt::format("the examination did not end in time{}", words);
   if (WIFSIGNALED(run.status)) {
-    // As a shell counts it.
+    // The code that a shell would report.
     return fmt::format("dtrain there ended with code {}{}", 128 + WTERMSIG(run.status), words);
   }
   return fmt::format("dtrain there ended with code {}{}", WEXITSTATUS(run.status), words);
@@ -61,10 +61,10 @@ class Examination {
   Result<Examined> run();
 
  private:
-  // Of one host, by Command::host_number.
+  // The part of one host, indexed by Command::host_number.
   struct Part {
-    Command command;               // of a process of the job there
-    std::set<std::string> gpus{};  // of all its workers, if the host file says which
+    Command command;               // command of one of the job's processes there
+    std::set<std::string> gpus{};  // GPUs of all its workers, if the host file gives them
   };
 
   Result<> plan();
@@ -97,7 +97,7 @@ Result<Examined> Examination::run() {
   return std::move(examined_);
 }
 
-// Which processes of the job run where.
+// Determines which processes of the job run on each host.
 Result<> Examination::plan() {
   const launch::Job& job = setting_.job;
   examined_.asked = setting_.asked;
@@ -163,7 +163,7 @@ Result<> Examination::gather() {
     DT_TRY(const size_t run, runs_.start(host_command(host_number, own, true)));
     runs.push_back(run);
   }
-  // Only so many hosts are being reached at the same time.
+  // Only a limited number of hosts are contacted at the same time.
   const auto turns = static_cast<int64_t>(parts_.size() / launch::ConnectGate::kAtOnce + 1);
   const auto time =
       turns * setting_.job.limits.greet + kFactsTime + (setting_.asked.perf ? kMeasuringTime : std::chrono::seconds(0));
@@ -186,7 +186,7 @@ Result<> Examination::gather() {
   return {};
 }
 
-// The scheduler could not be started then.
+// Records the address error as a fact of this host: the scheduler could not be started.
 void Examination::blame_address() {
   std::optional<Facts>& here = examined_.hosts[0].facts;
   if (setting_.address_error.empty() || !here) return;
@@ -205,8 +205,8 @@ net::Endpoint Examination::endpoint(size_t host_number) const {
   return {facts.address, static_cast<uint16_t>(facts.port)};
 }
 
-// Each host connects to each other one and to this host, where the scheduler would listen. This host connects to
-// none, because a launcher does not.
+// Each host connects to every other one and to this host, where the scheduler would listen. This host does not connect
+// to any, because a launcher does not.
 Result<> Examination::connect() {
   std::vector<size_t> runs(parts_.size()), started;
   for (size_t from = 1; from < parts_.size(); from++) {
@@ -266,7 +266,7 @@ Result<> Examination::measure_paths() {
   return {};
 }
 
-// A mark that lies where the run directory would be, or in the directory above it that exists; the hosts look for it.
+// A marker file where the run directory would be, or in its nearest existing parent; the hosts look for it.
 std::optional<launch::RunDirMark> make_mark(launch::Job job) {
   if (job.other_hosts.empty()) return std::nullopt;
   const bool absolute = fs::path(job.run_dir).is_absolute();
@@ -286,7 +286,8 @@ Result<Examined> examine(const ExaminationSetting& setting) {
   return Examination(setting, *runs).run();
 }
 
-// The circle method: one place stays, the others move on by one each round. With an odd number one host rests.
+// The circle method: one host stays in place, the others move on by one place each round. With an odd number one host
+// pauses.
 std::vector<std::vector<std::pair<size_t, size_t>>> rounds_of(size_t hosts) {
   std::vector<std::vector<std::pair<size_t, size_t>>> rounds;
   const size_t places = hosts + hosts % 2;

@@ -16,7 +16,7 @@ Result<Value> parse(std::string_view line, const char* what) {
   if (!json.is_object()) return fail(Code::kData, "not {} of dtrain doctor: {}", what, line.substr(0, 200));
   try {
     return json.get<Value>();
-  } catch (const nlohmann::json::exception& error) {  // the library's way to report a value of another type
+  } catch (const nlohmann::json::exception& error) {  // how the library reports a value of another type
     return fail(Code::kData, "not {} of dtrain doctor: {}", what, error.what());
   }
 }

@@ -1,4 +1,5 @@
-// The doctor's facts as JSON. Members that are missing, because another build has sent the facts, keep their defaults.
+// Converts the doctor's facts to and from JSON. Missing members, in facts that another build has sent, keep their
+// defaults.
 #pragma once
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-// What a check of the doctor finds on each host, and the rows that this makes.
+// The findings of a doctor's check for each host, and the table rows made from them.
 #pragma once
 
 #include <functional>
@@ -17,23 +17,23 @@ struct Finding {
   std::string remedy = {};
 };
 
-// One row if all pass, with `summary`, or with what all of them found if that is the same. Otherwise one row for each
-// different finding that is no pass, the worst first. Without findings: a row that says `if_none`.
+// One row if all pass, with `summary`, or with their common finding if all have the same. Otherwise one row for each
+// different finding that is not a pass, the worst first. Without findings: a row with `if_none`.
 std::vector<Row> rows_of(const std::string& check, const std::vector<Finding>& findings,
                          const std::string& summary = "", const std::string& if_none = "no host could be examined");
 
 // A row that is not about hosts.
 std::vector<Row> single_row(const std::string& check, Verdict verdict, std::string found, std::string remedy = {});
 
-// One finding for each host that was examined and that `takes_part` accepts (null: all).
+// One finding for each examined host that `takes_part` accepts (null: all).
 using Judge = std::function<Finding(const HostReport& host, const Facts& facts)>;
 std::vector<Finding> judge_hosts(const Examined& examined, const std::function<bool(const HostReport&)>& takes_part,
                                  const Judge& judge);
 
-bool runs_processes(const HostReport& host);  // servers or workers of the job
+bool runs_processes(const HostReport& host);  // true for servers or workers of the job
 bool runs_workers(const HostReport& host);
 
-// The most frequent value, and of those the one that comes first. `values` is not empty.
+// The most frequent value; among equally frequent ones the first. `values` must not be empty.
 std::string most_frequent(const std::vector<std::string>& values);
 
 // "node1", "node1 and node2", "node1, node2 and 96 others".

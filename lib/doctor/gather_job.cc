@@ -66,8 +66,8 @@ DataFile look_at(const std::string& path) {
   return found;
 }
 
-// A set of class directories counts as one file: the number of its images stands for their sizes, and the checksum
-// covers the names of the directories.
+// A set of class directories counts as one file: the number of its images is used as its size, and the checksum covers
+// the names of the directories.
 DataFile look_at_directory(const std::string& path) {
   DataFile found{.path = path};
   std::vector<std::string> classes;
@@ -134,7 +134,7 @@ bool names_data(const job::Flags& flags) {
 }
 
 // Each server has its part of the weights, the sums and the optimizer's state. Without servers, each worker has all of
-// it.
+// these.
 Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
@@ -155,7 +155,7 @@ Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
   return needs;
 }
 
-// Writes at most this much, for at most a second or two.
+// Limits the test to this size, and to a second or two.
 constexpr size_t kWritten = size_t{64} << 20;
 
 void measure_writing(const std::string& directory, Speeds& speeds) {
@@ -180,7 +180,7 @@ void measure_writing(const std::string& directory, Speeds& speeds) {
   speeds.disk_write = static_cast<double>(written) / std::max(1e-9, seconds_since(begin));
 }
 
-// Reads the largest file, after the kernel was asked to forget it.
+// Reads the largest file, after asking the kernel to drop it from its cache.
 void measure_reading(const std::vector<DataFile>& files, Speeds& speeds) {
   const auto largest = std::max_element(files.begin(), files.end(),
                                         [](const DataFile& a, const DataFile& b) { return a.bytes < b.bytes; });

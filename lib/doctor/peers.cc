@@ -23,7 +23,7 @@ constexpr std::string_view kHello = "dtrain-doctor ";
 constexpr unsigned kUnacknowledgedMs = 15'000;
 constexpr size_t kLineMax = 256;
 constexpr size_t kBlock = size_t{256} << 10;
-constexpr int64_t kBytesMax = int64_t{1} << 30;  // of one take or give
+constexpr int64_t kBytesMax = int64_t{1} << 30;  // limit for one take or give
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -132,7 +132,7 @@ class Served {
   int64_t to_take_ = 0, to_give_ = 0;
 };
 
-// A connection that has not said that it knows the key. With it, it joins `served`.
+// A connection that has not proved yet that it knows the key. Afterwards, it joins `served`.
 class NewPeer : public net::Caller {
  public:
   NewPeer(UniqueFd connection, const std::string& key, const std::vector<char>& block, std::vector<Served>& served)
@@ -154,7 +154,7 @@ class NewPeer : public net::Caller {
   std::vector<Served>& served_;
 };
 
-// The other end. Each call waits for `limit_` at most.
+// The connecting end. Each call waits for at most `limit_`.
 class Peer {
  public:
   static Result<Peer> connect(const net::Endpoint& endpoint, const std::string& key, std::chrono::milliseconds limit) {
@@ -230,7 +230,7 @@ class Peer {
   std::vector<char> buffer_;
 };
 
-// One round trip, and how far the other clock is ahead: its time is taken for that of the middle.
+// Measures one round trip, and how far the other clock is ahead, assuming that it was read at the midpoint.
 Result<Contact> ping(Peer& peer) {
   const double wall = wall_clock_s();
   const auto begin = Clock::now();
@@ -252,7 +252,7 @@ Result<Contact> contact(const Target& target, const std::string& key, std::chron
   return best;
 }
 
-// Sends or receives a part first, to learn how many bytes take the time.
+// First sends or receives a small part, to find out how many bytes take about the given time.
 Result<double> speed_of(const std::function<Result<>(int64_t bytes)>& move, std::chrono::milliseconds time) {
   constexpr int64_t kFirst = 1 << 20;
   double speed = 0;
@@ -280,7 +280,7 @@ Result<net::ListeningSockets> listen_at(const net::Listen& where) {
 
 void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::chrono::milliseconds lifetime,
                  const Log& log, int stop) {
-  constexpr auto kTurn = std::chrono::seconds(1);  // to notice connections whose time is over
+  constexpr auto kTurn = std::chrono::seconds(1);  // wakes up to notice connections whose time is over
   const std::vector<char> block(kBlock, 'x');
   std::vector<Served> served;
   net::Acceptor acceptor(

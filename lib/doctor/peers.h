@@ -1,9 +1,10 @@
-// Connections between the hosts that `dtrain doctor` examines: each host listens, and each other host connects to it.
+// Connections between the hosts that `dtrain doctor` examines: each host listens, and every other host connects to it.
 //
-// Lines of text, after "dtrain-doctor KEY", which a peer must send within a few seconds; other connections are closed:
+// The protocol is lines of text. A peer must first send "dtrain-doctor KEY" within a few seconds; other connections are
+// closed. The requests are:
 //   ping            answered by "pong TIME", the time of day in seconds since 1970
-//   take BYTES      followed by so many bytes; answered by "took"
-//   give BYTES      answered by so many bytes
+//   take BYTES      followed by this number of bytes; answered by "took"
+//   give BYTES      answered by this number of bytes
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@
 
 namespace dtrain::doctor {
 
-// Opens the first free port of `where`. Code::kStartup.
+// Listens on the first free port of `where`. Code::kStartup.
 Result<net::ListeningSockets> listen_at(const net::Listen& where);
 
 // Serves peers that know the key for at most `lifetime`, which is longer than any examination, or until the descriptor
@@ -28,18 +29,18 @@ void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::c
                  const Log& log, int stop = -1);
 
 struct Target {
-  int64_t host = 0;  // Contact::host
+  int64_t host = 0;  // see Contact::host
   net::Endpoint endpoint;
 };
 // "3=10.0.0.1:4000,4=[fe80::1]:4000".
 std::string to_text(const std::vector<Target>& targets);
 Result<std::vector<Target>> parse_targets(std::string_view text);  // Code::kUsage
 
-// Connects to all of them at the same time, and measures round trips and clocks. Takes `limit` at most for each wait.
+// Connects to all targets at the same time, and measures round trips and clocks. Each wait takes at most `limit`.
 std::vector<Contact> contact_all(const std::vector<Target>& targets, const std::string& key,
                                  std::chrono::milliseconds limit);
 
-// Sends for about this time, and then receives.
+// Measures sending for about this time, and then receiving.
 PathSpeed measure_path(const net::Endpoint& peer, const std::string& key, std::chrono::milliseconds time);
 
 // The time of day in seconds since 1970.

@@ -13,11 +13,11 @@ namespace {
 
 constexpr size_t kVerdictWidth = 7;
 constexpr size_t kHostsWidthMax = 28;
-constexpr size_t kTextWidthMin = 30;  // a narrower window gets longer lines
+constexpr size_t kTextWidthMin = 30;  // in a narrower window, lines are longer than the window
 constexpr size_t kMatrixHosts = 16;   // more do not fit into a window
 constexpr size_t kSlowestShown = 10;
 
-// Cuts a text into lines at blanks.
+// Wraps a text into lines at blanks.
 std::vector<std::string> broken(const std::string& text, size_t width) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -65,7 +65,7 @@ std::string row_text(const Row& row, const Widths& widths) {
 
 using Matrix = std::map<std::pair<size_t, size_t>, std::string>;
 
-// Rows are the hosts that something begins at, columns those that it ends at, both by their numbers.
+// Rows are the hosts at which a path begins, columns those at which it ends, both by their numbers.
 std::string matrix_text(const Examined& examined, const std::string& title, const Matrix& cells) {
   std::set<size_t> from, to;
   size_t name = 0;
@@ -132,7 +132,7 @@ std::string paths_text(const Examined& examined) {
          matrix_text(examined, "round trip in ms, begun by the host of the row (0 is this host)", round_trips);
 }
 
-// What was skipped, by the reason.
+// What was skipped, grouped by reason.
 std::string skipped_text(const std::vector<Row>& rows, size_t columns) {
   std::vector<std::string> reasons;
   std::map<std::string, std::vector<std::string>> checks;

@@ -10,8 +10,8 @@
 
 namespace dtrain::images {
 
-// An image of which only a part may be in memory, in `image`: pixel (y, x) is image->at(y - top, x - left). Pixels
-// outside that part must not be read.
+// An image that may be only partly in memory: pixel (y, x) is image->at(y - top, x - left). Pixels outside the part in
+// memory must not be read.
 struct ImageView {
   const Image* image = nullptr;
   int height = 0, width = 0;  // size of the whole image

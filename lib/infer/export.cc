@@ -31,7 +31,7 @@ Result<> write_safetensors(const std::vector<const ParameterSpan*>& arrays,
   return {};
 }
 
-// The network with its batch norms folded away, and its values.
+// The network after its batch norms were folded, and its values.
 struct Folded {
   graph::FoldedGraph graph;
   graph::Shapes shapes;

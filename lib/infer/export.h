@@ -1,4 +1,4 @@
-// `dtrain export`: a trained model in the formats of other programs.
+// `dtrain export`: writes a trained model in the formats of other programs.
 #pragma once
 
 #include <optional>
@@ -18,21 +18,21 @@ struct ExportOptions {
 
   ModelChoice model;
   Format format = Format::kOnnx;
-  bool fold_batch_norm = false;  // into the convolutions and fully connected layers before them
+  bool fold_batch_norm = false;  // fold batch norms into the convolutions and fully connected layers before them
 };
 
-// The format that the ending of a file's name says; nullopt for another ending.
+// The format for a file name's suffix; nullopt for an unknown one.
 std::optional<ExportOptions::Format> format_of(std::string_view path);
 
 struct Exported {
-  std::string params;  // the file of the weights
+  std::string params;  // path of the file with the weights
   std::string network;
-  size_t arrays = 0;  // learned tensors and statistics
-  size_t folded = 0;  // batch norms
+  size_t arrays = 0;  // number of learned tensors and statistics
+  size_t folded = 0;  // number of folded batch norms
 };
 
-// Writes the model. The names of arrays are those of .params without "arg:" and "aux:". Fails as find_model and
-// read_network, and as onnx_bytes.
+// Writes the model. The names of arrays are those in .params without "arg:" and "aux:". Fails like find_model,
+// read_network and onnx_bytes.
 Result<Exported> export_model(const ExportOptions& options, const Write& write, const Log& log);
 
 }  // namespace dtrain::infer

@@ -7,7 +7,7 @@
 namespace dtrain::infer {
 namespace {
 
-// A value for each channel, as the data are read: missing ones are `rest`.
+// One value for each channel, as when data are read: missing values are replaced by `rest`.
 std::string by_channel(std::vector<double> values, int64_t channels, double rest) {
   values.resize(static_cast<size_t>(channels), rest);
   return fmt::format("{}", fmt::join(values, ","));

@@ -1,4 +1,4 @@
-// What an exported file says about the images that its network reads and the classes that it names. See
+// The metadata of an exported file: what images its network reads, and what its classes are called. See
 // docs/formats.md, "Exported models".
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dtrain::infer {
 
-// `class_names`: by label; empty: not known. What the model's files do not tell is left out.
+// `class_names`: indexed by label; empty: not known. Facts that the model's files do not contain are left out.
 std::map<std::string, std::string> export_metadata(const TrainedModel& model,
                                                    const std::vector<std::string>& class_names);
 

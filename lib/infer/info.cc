@@ -50,7 +50,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Whether the words name a model with weights: a directory, or the prefix of checkpoints.
+// True if `subject` names a model with weights: a directory, or the prefix of checkpoints.
 Result<bool> is_model(const std::string& subject) {
   std::error_code ignored;
   if (fs::is_directory(subject, ignored)) return true;
@@ -59,7 +59,7 @@ Result<bool> is_model(const std::string& subject) {
 }
 
 // The flags of a network that has no run: its name or its symbol file, with the images and classes of the data set that
-// it was designed for, unless the flags or the file say otherwise.
+// it was designed for, unless the flags or the file specify others.
 Result<job::Flags> untrained_flags(const InfoOptions& options, const Log& log) {
   job::Flags flags = options.model.flags;
   flags.job.network.network = options.subject;
@@ -128,7 +128,7 @@ std::string metadata_text(const std::map<std::string, std::string>& metadata) {
   return text.empty() ? "" : text + "\n";
 }
 
-// Whether the file's name says that it has arrays.
+// True if the file's name says that it contains arrays.
 bool has_arrays(const std::string& subject) {
   const auto endings = {".params", ".states", ".onnx", ".safetensors"};
   return std::ranges::any_of(endings, [&](const char* ending) { return subject.ends_with(ending); });
@@ -152,7 +152,7 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
                    .parameters = network.shapes.parameter_elements(),
                    .statistics = network.shapes.statistic_elements()};
   const std::vector<int64_t> products = graph::multiply_accumulates_by_node(network.graph, network.shapes);
-  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // by the node that reads them first
+  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // indexed by the node that reads them first
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     parameters[parameter.uses.front().node] += element_count(parameter.shape);
   }

@@ -1,4 +1,4 @@
-// `dtrain info`: what a network computes layer by layer, and what a file of arrays holds.
+// `dtrain info`: shows what a network computes layer by layer, and what a file of arrays contains.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,39 @@ struct InfoOptions {
 
   // A network's name, a symbol file, a run directory, a prefix, or a .params, .states, .onnx or .safetensors file.
   std::string subject;
-  // Which checkpoint, and of the flags the network's and --batch-size. What is not set is that of the run, or, of a
-  // network that nobody has trained here, that of the data set it was designed for.
+  // The checkpoint, and of the flags those of the network and --batch-size. Flags that are not set are taken from the
+  // run or, for a network that has not been trained here, from the data set it was designed for.
   ModelChoice model;
 };
 
 struct LayerInfo {
   std::string name, op;
-  std::vector<std::string> inputs;  // the layers that it reads
-  Shape output;                     // without the batch
-  int64_t parameters = 0;           // learned elements that no earlier layer reads
-  int64_t multiply_adds = 0;        // of one image
-  int64_t activation_bytes = 0;     // of its output, for the whole batch in float32
+  std::vector<std::string> inputs;  // the layers whose outputs it reads
+  Shape output;                     // output shape without the batch
+  int64_t parameters = 0;           // number of learned elements that no earlier layer reads
+  int64_t multiply_adds = 0;        // operations for one image
+  int64_t activation_bytes = 0;     // size of its output, for the whole batch in float32
 };
 
 struct NetworkInfo {
   std::string network;
   Shape image;
   int64_t classes = 0, batch_size = 1;
-  std::vector<LayerInfo> layers;  // in the order of computing
+  std::vector<LayerInfo> layers;  // in the order in which they are computed
   int64_t parameters = 0, statistics = 0, multiply_adds = 0, activation_bytes = 0;
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string json() const;  // one line
 };
 
-// Code::kNotFound: there is no such file; kUsage: there is no such network, or the shape of its images is not known.
+// Code::kNotFound: there is no such file; kUsage: there is no such network, or the shape of its images is unknown.
 Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log);
 
 struct ArraysInfo {
   std::string file;
-  std::string header;  // of a .states file: how far the run had come, as JSON; empty: the file is of another kind
-  // Of an .onnx or .safetensors file: what it says about its network, by key (docs/formats.md, "Exported models").
+  std::string header;  // from a .states file: the progress of the run, as JSON; empty: the file is of another kind
+  // From an .onnx or .safetensors file: information about its network, indexed by key (docs/formats.md, "Exported
+  // models").
   std::map<std::string, std::string> metadata;
   std::vector<ArrayInfo> arrays;
 

@@ -1,4 +1,4 @@
-// A network with its values as a model of ONNX, for inference. Source: https://onnx.ai/onnx/operators, opset 17.
+// Writes a network with its values as an ONNX model, for inference. Source: https://onnx.ai/onnx/operators, opset 17.
 #pragma once
 
 #include <map>
@@ -20,13 +20,14 @@ struct OnnxNetwork {
   std::map<std::string, std::string> metadata = {};
 };
 
-// The bytes of the .onnx file. Its input "data" is [batch, c, h, w], float32, as the network reads it: pixels are
-// normalized before. Each result of the graph is an output [batch, classes] of probabilities, called as its node. The
-// names of initializers are those of the network's variables. Dropout is left out, and labels are. Code::kUsage: the
-// model needs more than 2 GiB, which ONNX's files cannot have.
+// The bytes of the .onnx file. Its input "data" is [batch, c, h, w], float32, as the network reads it, so pixels must
+// be normalized before. Each result of the graph is an output [batch, classes] of probabilities, named after its node.
+// The names of initializers are those of the network's variables. Dropout and labels are left out. Code::kUsage: the
+// model needs more than 2 GiB, which an ONNX file cannot hold.
 Result<std::string> onnx_bytes(const OnnxNetwork& network);
 
-// Reads the arrays and the metadata of a file, of any program. Code::kNotFound; kData: it is no such file, or damaged.
+// Reads the arrays and the metadata of a file, written by any program. Code::kNotFound; kData: it is not an ONNX file,
+// or it is damaged.
 Result<StoredModel> read_onnx(const std::string& path);
 
 }  // namespace dtrain::infer

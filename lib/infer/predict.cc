@@ -19,7 +19,7 @@ namespace {
 
 using Output = PredictOptions::Output;
 
-// The names of the model's classes by the file that the user gave, or by one that is there.
+// The names of the model's classes, from the file that the user gave, or from an existing one.
 Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, int64_t classes,
                                                 const Log& log) {
   if (synset.empty()) return known_class_names(model, classes, log);
@@ -29,7 +29,7 @@ Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const
               classes);
 }
 
-// Writes the classes of one image after the other.
+// Writes the classes of the images one after the other.
 class Report {
  public:
   Report(const PredictOptions& options, std::vector<std::string> names, const data::Dataset& images, const Write& write)
@@ -97,16 +97,16 @@ class Report {
   }
 
   const PredictOptions& options_;
-  const std::vector<std::string> names_;  // by class; empty: not known
+  const std::vector<std::string> names_;  // indexed by class; empty: not known
   const data::Dataset& images_;
   const Write& write_;
   size_t classes_ = 0, top_ = 0;
-  size_t width_ = 0;           // of the table's first column
-  int64_t next_ = 0;           // of the array: the row that is written next
+  size_t width_ = 0;           // width of the table's first column
+  int64_t next_ = 0;           // next row of the array to write
   std::vector<size_t> order_;  // the classes to show
 };
 
-// The position of the result that --result names.
+// The index of the result that --result names.
 Result<size_t> find_result(const graph::Shapes& shapes, const std::string& name, const Log& log) {
   std::vector<std::string> names;
   for (const graph::HeadInfo& head : shapes.heads) names.push_back(head.name);
@@ -131,7 +131,7 @@ Result<> classify(exec::Executor& executor, size_t head, data::Loader& loader, s
   }
 }
 
-// Image files are fitted to the input of a model that knows of no other images; the images of sets stay as they are.
+// If the model's image size is unknown, image files are fitted to its input; the images of sets are not changed.
 Result<> fit_image_files(const PredictOptions& options, TrainedModel& model) {
   if (!model.fits_images) return {};
   const auto sets = std::ranges::count_if(options.inputs, data::is_set_file);

@@ -1,4 +1,4 @@
-// The file format safetensors: a header in JSON, then the numbers of all arrays.
+// The file format safetensors: a header in JSON, followed by the elements of all arrays.
 // Source: https://github.com/huggingface/safetensors, "Format".
 #pragma once
 
@@ -12,12 +12,13 @@
 
 namespace dtrain::infer {
 
-// What precedes the floats: 8 bytes with the length of the header, and the header. The arrays, of float32, follow in
-// their order without gaps, row-major and little-endian. Its length is a multiple of 8 bytes.
+// The part of a file before the floats: 8 bytes with the length of the header, and the header. The float32 arrays
+// follow in order without gaps, row-major and little-endian. The length of this part is a multiple of 8 bytes.
 std::string safetensors_header(const std::vector<const ParameterSpan*>& arrays,
                                const std::map<std::string, std::string>& metadata);
 
-// Reads the header of a file, of any program. Code::kNotFound; kData: it is no such file, or cut short.
+// Reads the header of a file, written by any program. Code::kNotFound; kData: it is not a safetensors file, or it is
+// truncated.
 Result<StoredModel> read_safetensors(const std::string& path);
 
 }  // namespace dtrain::infer

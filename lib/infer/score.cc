@@ -21,7 +21,7 @@
 namespace dtrain::infer {
 namespace {
 
-// The names of the data's classes must be those with which the model was trained, if both are known.
+// The names of the data's classes must be those that the model was trained with, if both are known.
 Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
   const int64_t classes = model.network().num_classes;
   const std::vector<std::string>& names = sets.class_names;
@@ -39,7 +39,7 @@ Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
               "the class directories of the data are not the classes in {}, with which the model was trained", path);
 }
 
-// The data to score with, for people: "data/mnist".
+// Names the data to score with, for people: "data/mnist".
 std::string data_text(const job::DataFlags& data) {
   return data.data_val.empty() ? data.data_dir : data.data_val;
 }
@@ -50,8 +50,8 @@ bool names_data(const job::DataFlags& data) {
 
 constexpr const char* kHowToNameData = "give --data-val FILE.rec or DIRECTORY, or --data-dir DIR";
 
-// Sets the data flags to those of the run that trained the model. Code::kUsage: it is no run, or it had no validation
-// data.
+// Sets the data flags to those of the run that trained the model. Code::kUsage: the model has no run, or the run had no
+// validation data.
 Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   DT_TRY(const std::string params, role::params_of({choice.flag, choice.model, choice.epoch}));
   const Result<job::JobSpec> spec = role::spec_of(params);
@@ -75,7 +75,7 @@ Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   return {};
 }
 
-// Other data than the run's may have another form than those, and lie in directories whose images have any size.
+// Data other than the run's may have another form, and may be in class directories with images of any size.
 Result<job::Flags> flags_for_other_data(const TrainedModel& model) {
   job::Flags flags = model.flags;
   flags.job.augment.data_type.clear();

@@ -16,16 +16,16 @@ using telemetry::kClassesShown;
 using telemetry::kConfusionsShown;
 
 constexpr size_t kColumnsMax = 80;
-constexpr size_t kNameColumnsMax = 22;  // two of them, and "taken for" and two numbers, fit into a line
+constexpr size_t kNameColumnsMax = 22;  // so that two names, "taken for" and two numbers fit into a line
 
-// The text, cut to so many columns.
+// The text, truncated to this number of columns.
 std::string cut(std::string_view text, size_t columns_max) {
   if (columns_of(text) <= columns_max) return std::string(text);
   constexpr std::string_view kDots = "...";
   return std::string(fitting(text, columns_max - kDots.size())).append(kDots);
 }
 
-// The text and as many blanks as it takes to fill the columns.
+// The text, padded with blanks to this number of columns.
 std::string padded(const std::string& text, size_t columns) {
   return text + std::string(columns - std::min(columns, columns_of(text)), ' ');
 }
@@ -36,7 +36,7 @@ std::string class_name(const Score& score, int64_t label) {
   return cut(printable(score.class_names[at]), kNameColumnsMax);
 }
 
-// The end of a path, because its beginning says less.
+// The end of a path, which says more than its beginning.
 std::string end_of_path(const std::string& path, size_t columns_max) {
   std::string text = printable(path);
   if (columns_of(text) <= columns_max) return text;

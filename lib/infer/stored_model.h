@@ -1,4 +1,4 @@
-// What a model's file in the format of another program says about itself: its arrays, and metadata by key.
+// The content of a model file in another program's format: its arrays, and metadata indexed by key.
 #pragma once
 
 #include <map>

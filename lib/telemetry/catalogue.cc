@@ -10,7 +10,7 @@
 namespace dtrain::telemetry {
 namespace {
 
-// Of times from a tenth of a millisecond to a minute: steps, rounds.
+// Bounds for times from a tenth of a millisecond to a minute: steps, rounds.
 constexpr std::array kTimeBounds = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0};
 constexpr std::array kStalenessBounds = {1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0};
 
@@ -49,7 +49,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kAccuracy, "accuracy", kGauge, Unit::kRatio, kOnWorker, "", "The level that 'time_to_accuracy' is of."},
     MetricInfo{kValidation, "validation", kGauge, Unit::kNone, kOnWorker, "",
                "1 if 'time_to_accuracy' is of validation, 0 if it is of training."},
-    // Where a worker's time goes
+    // How a worker spends its time
     MetricInfo{
         kPhaseSeconds, "phase_s", kCounter, Unit::kSeconds, kOnWorker, "phase",
         "Time that the step loop has spent in each phase: data_wait, forward, backward, push, pull_wait, update, "

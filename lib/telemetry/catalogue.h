@@ -1,5 +1,5 @@
 // The table of all metrics: name, unit, kind and meaning, and which processes have them. metrics.jsonl, TensorBoard,
-// Prometheus and the live page show metrics of this table and no others. docs/reference/metrics.md is made from it.
+// Prometheus and the live page show only metrics of this table. docs/reference/metrics.md is generated from it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace dtrain::telemetry {
 
 enum class Kind : uint8_t {
   kCounter,    // only grows while a process runs
-  kGauge,      // the newest value
+  kGauge,      // the latest value
   kHistogram,  // counts of values below MetricInfo::bounds, with their sum
 };
 
@@ -41,7 +41,7 @@ enum class Metric : uint16_t {
   kTimeToAccuracy,
   kAccuracy,
   kValidation,
-  // Where a worker's time goes
+  // How a worker spends its time
   kPhaseSeconds,
   kStepSeconds,
   kWaitDataS,
@@ -100,7 +100,7 @@ enum class Metric : uint16_t {
   kJobEpochs,
   kJobEtaSeconds,
   kHeartbeatAgeSeconds,
-  // The run so far: what summary.json says at its end
+  // The run so far: the values that summary.json has at the end
   kRunEpochs,
   kRunSamples,
   kRunSamplesPerS,
@@ -127,9 +127,10 @@ struct MetricInfo {
   Kind kind;
   Unit unit;
   unsigned on;             // kOnWorker, ...
-  std::string_view label;  // what tells the series of this metric apart, such as "phase"; empty: there is one series
+  std::string_view label;  // what distinguishes the series of this metric, such as "phase"; empty: there is only one
+                           // series
   std::string_view help;   // one sentence
-  std::span<const double> bounds = {};  // of a histogram: upper bounds, inclusive, ascending
+  std::span<const double> bounds = {};  // for a histogram: upper bounds, inclusive, ascending
 };
 
 // All metrics, in the order of Metric.
@@ -141,11 +142,11 @@ std::optional<Metric> find_metric(std::string_view name);
 std::string_view name_of(Unit unit);  // "seconds"; empty for kNone
 std::string_view name_of(Kind kind);  // "counter"
 
-// The metric's name in OpenMetrics: "dtrain_wait_data_seconds". Time is in seconds there, so a metric in milliseconds
-// is to be divided by 1000. Samples of a counter have "_total" behind it.
+// The metric's name in OpenMetrics: "dtrain_wait_data_seconds". OpenMetrics has times in seconds, so the values of a
+// metric in milliseconds must be divided by 1000. The samples of a counter also end in "_total".
 std::string open_metrics_name(const MetricInfo& info);
 
-// docs/reference/metrics.md.
+// The content of docs/reference/metrics.md.
 std::string catalogue_page();
 
 }  // namespace dtrain::telemetry

@@ -1,6 +1,6 @@
-// How a network classified labeled images: which classes it took for which, and the images that it got most wrong.
-// Training writes this after each validation into its run directory, where `dtrain report` reads it. See
-// docs/formats.md, "Run directory".
+// How a network classified labeled images: which classes it confused, and the images with the highest loss. Training
+// writes this into its run directory after each validation, and `dtrain report` reads it. See docs/formats.md, "Run
+// directory".
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace dtrain::telemetry {
 
 struct ClassAccuracy {
   int64_t label = 0;
-  int64_t images = 0, right = 0;  // with this label; of them, those that were classified correctly
+  int64_t images = 0, right = 0;  // images with this label, and how many of them were classified correctly
   [[nodiscard]] double accuracy() const { return static_cast<double>(right) / static_cast<double>(images); }
 };
 
-// Images of one class that were taken for another one.
+// Images of one class that were classified as another one.
 struct Confusion {
   int64_t label = 0, prediction = 0;
   int64_t images = 0;
@@ -37,43 +37,43 @@ class ClassCounts {
 
   [[nodiscard]] const std::map<Pair, int64_t>& counts() const { return counts_; }
   [[nodiscard]] int64_t images() const;
-  // The classes that have images, the least accurate first; of equal ones the lower label first.
+  // The classes that have images, in order of increasing accuracy; among equal ones the lower label first.
   [[nodiscard]] std::vector<ClassAccuracy> accuracies() const;
-  // The most frequent one first; of equal ones the lower label, then the lower prediction first.
+  // The most frequent one first; among equal ones the lower label, then the lower prediction first.
   [[nodiscard]] std::vector<Confusion> confusions() const;
 
  private:
   std::map<Pair, int64_t> counts_;
 };
 
-// An image and what the network took it for.
+// An image and the network's prediction.
 struct JudgedImage {
   int64_t label = 0, prediction = 0;
-  double probability = 0;  // of the prediction
+  double probability = 0;  // probability of the prediction
   double loss = 0;         // cross-entropy
   std::string name = {};   // where the image is stored
   std::string image = {};  // a small PNG in base64; empty: there is none
 };
 
-// How many images with the highest loss are kept.
+// Number of images with the highest loss that are kept.
 inline constexpr size_t kWorstImages = 20;
 
-// How many classes and confusions people are shown.
+// Number of classes and confusions that are shown to people.
 inline constexpr size_t kClassesShown = 20, kConfusionsShown = 10;
 
-// The images with the highest loss first, and no more than kWorstImages.
+// Sorts the images by decreasing loss, and keeps at most kWorstImages.
 void keep_worst(std::vector<JudgedImage>& images);
 
-// What one worker writes about its share of a validation.
+// The results of one worker for its share of a validation.
 struct ClassResults {
   int64_t epoch = 0;
-  uint64_t step = 0;  // updates of the weights before
+  uint64_t step = 0;  // number of weight updates before the validation
   int64_t rank = 0, workers = 1;
-  int64_t images = 0;                         // that all workers together have classified
-  std::string result = {};                    // which result of the network; empty: it has only one
-  std::vector<std::string> class_names = {};  // by label; empty: not known
-  ClassCounts counts = {};                    // of this worker's share
-  std::vector<JudgedImage> worst = {};        // of this worker's share
+  int64_t images = 0;                         // number of images that all workers together have classified
+  std::string result = {};                    // name of the network's result; empty: it has only one
+  std::vector<std::string> class_names = {};  // indexed by label; empty: not known
+  ClassCounts counts = {};                    // only this worker's share
+  std::vector<JudgedImage> worst = {};        // only this worker's share
 };
 
 // "validation-3.json".
@@ -81,8 +81,8 @@ std::string class_results_file(int64_t rank);
 bool is_class_results_file(std::string_view name);
 
 std::string to_json(const ClassResults& results);
-// Code::kData: the text is cut short, or from another program. Everything in the result can be shown in HTML once its
-// names are escaped.
+// Code::kData: the text is truncated, or from another program. The result can be shown in HTML if its names are
+// escaped.
 Result<ClassResults> parse_class_results(std::string_view text);
 
 }  // namespace dtrain::telemetry

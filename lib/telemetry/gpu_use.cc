@@ -9,14 +9,14 @@ namespace dtrain::telemetry {
 
 namespace {
 
-// What is used of NVML's interface, which has stayed compatible since CUDA 7. It is declared here because a host
-// that builds dtrain may lack its header.
+// The part of NVML's interface that is used, which has stayed compatible since CUDA 7. It is declared here because a
+// host that builds dtrain may not have its header.
 using Device = void*;
 struct Utilization {
-  unsigned gpu, memory;  // per cent of the time, over at most the last second
+  unsigned gpu, memory;  // percentage of the time, over at most the last second
 };
 struct Memory {
-  unsigned long long total, free, used;  // bytes
+  unsigned long long total, free, used;  // in bytes
 };
 constexpr int kSuccess = 0, kOfTheChip = 0;
 
@@ -76,7 +76,7 @@ class Nvml {
   int (*temperature_)(Device, int, unsigned*) = function<int(Device, int, unsigned*)>("nvmlDeviceGetTemperature");
 };
 
-// An old value would be taken for a new one, so a metric without a value is removed.
+// A metric without a value is removed, because an old value would be mistaken for a current one.
 void set_or_remove(Registry& to, Metric metric, std::optional<double> value, const std::string& label) {
   if (value) {
     to.set(metric, *value, label);

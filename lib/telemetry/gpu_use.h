@@ -1,6 +1,6 @@
-// How busy the GPUs of this process are, as NVIDIA's driver counts it. The numbers come from NVML, a library of the
-// driver that is loaded while the process runs. Whatever is missing, be it the library, a function, a GPU or a number,
-// leaves metrics out and is no error.
+// How busy the GPUs of this process are, as measured by NVIDIA's driver. The numbers come from NVML, a library of the
+// driver that is loaded at run time. If the library, a function, a GPU or a number is missing, the metrics are left out
+// without an error.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ inline constexpr const char* kNvml = "libnvidia-ml.so.1";
 
 struct UsedGpu {
   std::string label;       // in the metrics: its number in --gpus
-  std::string pci_bus_id;  // "0000:3b:00.0": NVML does not know CUDA_VISIBLE_DEVICES and numbers the GPUs otherwise
+  std::string pci_bus_id;  // "0000:3b:00.0": NVML ignores CUDA_VISIBLE_DEVICES and numbers the GPUs differently
 };
 
 // Sets the metrics of these GPUs in every snapshot, until the handle is destroyed. `library`: NVML's name or path.

@@ -11,8 +11,8 @@
 
 namespace dtrain::telemetry {
 
-// Appends records. Each line is written by one system call, if the disk takes it whole, so several processes of a host
-// may share the file.
+// Appends records. Each line is normally written by a single system call, so several processes of a host may share the
+// file.
 class MetricsFile final : public Sink {
  public:
   // Code::kUsage if the file cannot be opened.

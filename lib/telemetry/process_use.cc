@@ -54,7 +54,7 @@ double CoreWait::update() {
     // A thread may have ended since its name was read.
     if (!(std::ifstream(task.path() / "schedstat") >> ran_ns >> waited_ns)) continue;
     const auto before = ns_of_thread_.find(thread);
-    // Less than before: another thread has got the same id.
+    // If the value has decreased, another thread has got the same id.
     const bool is_same = before != ns_of_thread_.end() && before->second <= waited_ns;
     total_ns_ += waited_ns - (is_same ? before->second : 0);
     now.emplace(thread, waited_ns);

@@ -1,4 +1,4 @@
-// What a process writes down at certain points of a run, such as the end of an epoch: some metrics with their values.
+// What a process records at certain points of a run, such as the end of an epoch: some metrics with their values.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,36 @@
 
 namespace dtrain::telemetry {
 
-// Seconds of training after which its speed is judged: the first steps are not like the others.
+// Time of training after which its speed is judged: the first steps are not typical.
 inline constexpr double kJudgedAfterSeconds = 30;
 
 struct Value {
   Metric metric;
   double value;
-  std::string label = {};  // as in Sample
-  bool of_epoch = false;   // over a whole epoch, of a metric that is over a window elsewhere
+  std::string label = {};  // see Sample
+  bool of_epoch = false;   // the value is over a whole epoch, for a metric that otherwise is over a window
 };
 
 struct Record {
-  std::optional<int64_t> epoch = 0;  // nullopt: of a server, which does not know epochs
-  uint64_t step = 0;                 // updates since the start of the run
+  std::optional<int64_t> epoch = 0;  // nullopt: the record of a server, which does not know epochs
+  uint64_t step = 0;                 // number of updates since the start of the run
   std::vector<Value> values;
 };
 
-// Takes the records of a process: a file, for example. One thread calls it.
+// Receives the records of a process, for example to write a file. One thread calls it.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual Result<> write(const Record& record) = 0;
 };
 
-// Hands each record to all sinks, and to the registry, so that all see the same numbers. The registry does not get the
-// values of whole epochs: a series there has one kind of value, those of windows.
+// Passes each record to all sinks, and to the registry, so that all see the same numbers. The registry does not get the
+// values of whole epochs, because each of its series has only values of windows.
 class Recorder {
  public:
   explicit Recorder(Registry& registry) : registry_(registry) {}
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
-  // The first error of a sink.
+  // Returns the first error of a sink.
   Result<> write(const Record& record);
 
  private:

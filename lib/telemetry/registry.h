@@ -1,4 +1,5 @@
-// The metrics of one process. Writing to one costs an atomic store; nothing is formatted or sent before somebody asks.
+// The metrics of one process. Writing to a metric costs an atomic store; nothing is formatted or sent until it is
+// requested.
 #pragma once
 
 #include <atomic>
@@ -27,19 +28,19 @@ class Cell {
   std::atomic<double> value_ = 0;
 };
 
-// One series of a histogram, as Cell.
+// One series of a histogram. Threads and ownership: as for Cell.
 class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds);
-  // `count` values of this size.
+  // Adds `count` values of this size.
   void observe(double value, uint64_t count = 1);
 
   struct State {
-    std::vector<uint64_t> counts;  // by bound, not cumulative; the last one is of values above all bounds
+    std::vector<uint64_t> counts;  // one for each bound, not cumulative; the last one counts values above all bounds
     double sum = 0;
   };
   [[nodiscard]] State state() const;
-  void replace(const State& state);  // by a histogram that was counted elsewhere, with the same bounds
+  void replace(const State& state);  // takes over a histogram with the same bounds that was counted elsewhere
 
  private:
   std::span<const double> bounds_;
@@ -51,8 +52,8 @@ class Histogram {
 struct Sample {
   Metric metric = Metric::kEpoch;
   std::string label;             // the label's value, such as "forward"; empty if the metric has no label
-  double value = 0;              // of a counter or gauge; of a histogram, the sum of its values
-  std::vector<uint64_t> counts;  // of a histogram, as Histogram::State
+  double value = 0;              // of a counter or gauge; for a histogram, the sum of its values
+  std::vector<uint64_t> counts;  // for a histogram, see Histogram::State
   bool operator==(const Sample&) const = default;
 };
 using Snapshot = std::vector<Sample>;  // in the order of Metric, then of the labels
@@ -60,17 +61,16 @@ using Snapshot = std::vector<Sample>;  // in the order of Metric, then of the la
 // Thread-safe.
 class Registry {
  public:
-  // The series of a metric, which is made if it does not exist yet. The reference stays valid. Keep it where the time
-  // matters: finding a series takes a lock.
+  // The series of a metric, which is created if it does not exist yet. The reference stays valid. If speed matters,
+  // keep the reference, because finding a series takes a lock.
   Cell& cell(Metric metric, const std::string& label = "");
   Histogram& histogram(Metric metric, const std::string& label = "");
   void set(Metric metric, double value, const std::string& label = "") { cell(metric, label).set(value); }
-  // Removes a series of a counter or gauge whose value is not known any more. Only for one to which no reference is
-  // kept.
+  // Removes a series of a counter or gauge whose value is no longer known. No reference to it may be kept.
   void remove(Metric metric, const std::string& label = "");
 
-  // Called before each snapshot, by the thread that takes it, to write what somebody else counts. The collector is
-  // removed when the handle is destroyed, which waits for a snapshot in progress.
+  // Called before each snapshot, by the thread that takes it, to write values that are counted elsewhere. The collector
+  // is removed when the handle is destroyed, which waits for a snapshot in progress.
   using Collector = std::function<void(Registry&)>;
   class Handle {
    public:

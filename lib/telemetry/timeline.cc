@@ -33,8 +33,9 @@ void Timeline::end() {
   is_on_ = false;
 }
 
-// Of the calling thread if `track` is null. Looks for the lane from a place that follows from its owner's number, so
-// that it usually is the first one. A thread's number is the address of memory of its own, as a track's is.
+// The lane of the track, or of the calling thread if `track` is null. The search starts at a position derived from the
+// owner's number, so the lane is usually found at once. A thread's number is the address of thread-local memory; a
+// track's is the address of its name.
 Timeline::Lane* Timeline::lane_of(const char* track) {
   const uint64_t self = track != nullptr ? reinterpret_cast<uint64_t>(track) : static_cast<uint64_t>(::pthread_self());
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
@@ -62,7 +63,7 @@ void Timeline::add_to(const char* track, const TimelineEvent& event) {
 }
 
 void Timeline::add_to_lane(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
-  // A span that began before the recording would have no counterparts.
+  // A span that began before the recording has no counterparts in other processes.
   if (!is_on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
   const size_t events = 1 + arrows.size();
   const bool fits = count_.fetch_add(events, std::memory_order_relaxed) + events <= kEventsMax;

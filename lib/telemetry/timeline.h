@@ -1,9 +1,9 @@
-// A recorder of what the threads of a process do, from when to when: spans, and the points at which an arrow from one
-// span to another begins, passes and ends. tracer.h says when it records, trace_file.h writes a file that Perfetto and
+// Records what the threads of a process do, and when: spans, and the points at which an arrow from one span to another
+// begins, passes and ends. tracer.h decides when it records, trace_file.h writes a file that Perfetto and
 // chrome://tracing show.
 //
-// Each thread has a lane of its own, so threads do not wait for each other, and so has each track: what a device does
-// in one of its queues. While nothing is recorded, a span costs one relaxed load.
+// Each thread has its own lane, so threads do not wait for each other. Each track also has a lane: it shows what a
+// device does in one of its queues. While recording is off, a span costs one relaxed load.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace dtrain::telemetry {
 
-// One end or a middle of an arrow. The events of one arrow have the same id, in all processes.
+// The beginning, a middle point or the end of an arrow. The events of one arrow have the same id, in all processes.
 enum class ArrowPoint : uint8_t { kBegin, kPass, kEnd };
 
 // The arrow that follows a worker's request to a server and back: `request` is its number (kvstore/wire/header.h).
@@ -40,8 +40,8 @@ struct TimelineEvent {
   };
   const char* name = "";      // lives as long as the program or the timeline
   const char* category = "";  // static text
-  int64_t begin_ns = 0;       // of the steady clock
-  int64_t end_ns = 0;         // of a span
+  int64_t begin_ns = 0;       // time on the steady clock
+  int64_t end_ns = 0;         // for a span
   uint64_t arrow = 0;         // the arrow's id
   std::array<Argument, 3> arguments = {};
   Kind kind = Kind::kSpan;
@@ -49,35 +49,35 @@ struct TimelineEvent {
 };
 
 struct TimelineLane {
-  std::string thread;  // its name when it recorded its first event; of a track, the track's name
+  std::string thread;  // the thread's name when it recorded its first event, or the track's name
   std::vector<TimelineEvent> events;
 };
 
 // Any thread may call it.
 class Timeline {
  public:
-  static constexpr size_t kEventsMax = 500'000;  // of all threads; some 45 MB
+  static constexpr size_t kEventsMax = 500'000;  // limit for all threads; some 45 MB
   static constexpr size_t kLanesMax = 512;
 
   Timeline();
 
   [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
-  // Forgets what was recorded before, and records from now on.
+  // Discards what was recorded before, and records from now on.
   void begin() DT_EXCLUDES(mutex_);
-  // Records no more. Spans that are open are left out.
+  // Stops recording. Open spans are left out.
   void end();
 
-  // While it is off these do nothing, and so they do beyond the limits, which is counted.
+  // While recording is off, these do nothing. Events beyond the limits are dropped and counted.
   void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
   // The same in the lane of a track, whose name comes from keep().
   void add_to(const char* track, const TimelineEvent& event);
   // For a name that does not live as long as the program. Returns a copy that lives as long as the timeline. Takes a
-  // lock: keep the result.
+  // lock, so callers should keep the result.
   const char* keep(std::string_view name) DT_EXCLUDES(mutex_);
 
-  // What has been recorded, by thread; threads without events are left out.
+  // The recorded events of each thread; threads without events are left out.
   [[nodiscard]] std::vector<TimelineLane> lanes() const;
-  // Events left out because of the limits, since begin().
+  // Number of events dropped because of the limits, since begin().
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
   static int64_t now_ns() {
@@ -87,8 +87,8 @@ class Timeline {
 
  private:
   struct Lane {
-    std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: nobody's yet
-    Mutex mutex;                      // only lanes() and begin() ever compete with the owner
+    std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: no owner yet
+    Mutex mutex;                      // only lanes() and begin() compete with the owner
     TimelineLane content DT_GUARDED_BY(mutex);
   };
   Lane* lane_of(const char* track);
@@ -121,12 +121,12 @@ class Span {
     if (open_) set(name, static_cast<int64_t>(value));
     return *this;
   }
-  // An arrow begins, passes or ends here, now. It is recorded with the span, or not at all.
+  // An arrow begins, passes or ends here, at this moment. It is recorded only if the span is.
   Span& arrow(ArrowPoint point, uint64_t id) {
     if (open_) add_arrow(point, id);
     return *this;
   }
-  // Ends it before its destruction.
+  // Ends the span before its destruction.
   void end();
   [[nodiscard]] bool is_recorded() const { return open_.has_value(); }
 
@@ -140,7 +140,7 @@ class Span {
   void set(const char* name, int64_t value);
   void add_arrow(ArrowPoint point, uint64_t id);
 
-  std::optional<Open> open_;  // empty: it is not recorded
+  std::optional<Open> open_;  // empty: the span is not recorded
 };
 
 }  // namespace dtrain::telemetry

@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "trace-", kSuffix = ".json";
 constexpr std::string_view kEnd = "]}";
-// Written at once.
+// The number of bytes written at a time.
 constexpr size_t kBlockBytes = size_t{1} << 20;
-// A line that this program wrote is much shorter.
+// A limit far above the length of lines that this program writes.
 constexpr size_t kLineBytesMax = size_t{1} << 16;
 
-// Processes are shown in this order: the scheduler, the servers, the workers. Chrome wants numbers for them.
+// Processes are shown in this order: the scheduler, the servers, the workers. Chrome requires numbers for them.
 constexpr uint64_t kServers = 1'000'000, kWorkers = 2'000'000;
 uint64_t process_number(const TraceOrigin& origin) {
   if (origin.role == "scheduler") return 1;
@@ -42,7 +42,7 @@ std::string_view phase_of(ArrowPoint point) {
   return kPhases[static_cast<size_t>(point)];
 }
 
-// A number; a list by worker if the workers' first steps differ; null if no step was made.
+// A number; a list with one number per worker if their first steps differ; null if no step was made.
 nlohmann::ordered_json first_step_json(const TraceRequest& request) {
   if (request.first_steps.size() > 1) return request.first_steps;
   return request.first_steps.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(request.first_steps.front());
@@ -95,7 +95,7 @@ class EventLines {
 
   Result<> lane(size_t thread, const TimelineLane& lane) {
     DT_TRY_VOID(about("thread_name", thread, fmt::format("\"name\":{}", json_string(lane.thread))));
-    // In the order of time, and a span before what it contains. They were recorded when they ended.
+    // In chronological order, with a span before the spans that it contains. They were recorded when they ended.
     std::vector<const TimelineEvent*> events;
     for (const TimelineEvent& event : lane.events) events.push_back(&event);
     std::ranges::stable_sort(events, {}, [](const TimelineEvent* e) { return std::pair(e->begin_ns, -e->end_ns); });
@@ -134,14 +134,14 @@ class EventLines {
   Writer& writer_;
 };
 
-// One file of a process, as far as merging needs it.
+// The part of a process's file that is needed for merging.
 struct Source {
   std::string path;
   uint64_t number = 0;
   nlohmann::ordered_json about;
 };
 
-// A file that was not written to its end has another one.
+// True if the file is complete: a file that was not completely written has another end.
 bool has_end(const std::string& path) {
   std::string end(kEnd.size() + 1, '\0');
   std::ifstream file(path, std::ios::binary);

@@ -1,7 +1,7 @@
 // Traces as files in Chrome's trace event format, which chrome://tracing and https://ui.perfetto.dev show:
 // RUN_DIR/trace-ROLE-RANK.json of each process, and RUN_DIR/trace.json of all of them. docs/formats.md, "Trace".
 //
-// Each event is a line of its own, so that files can be put together without reading them whole.
+// Each event is on a separate line, so that files can be merged without reading them completely.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct TraceOrigin {
   std::string role;  // "worker", "server" or "scheduler"
   uint32_t rank = 0;
   TraceRequest request;
-  std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; times are then those of its own clock
+  std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; times are then on the process's own clock
 };
 
 // "trace-worker-3.json".
 std::string trace_file_name(const std::string& role, uint32_t rank);
 inline constexpr const char* kWholeTraceFile = "trace.json";
-bool is_trace_file(std::string_view name);  // of a process, or of all
-// Removes the files of traces that an earlier run has left there.
+bool is_trace_file(std::string_view name);  // the file of one process, or the merged file
+// Removes the traces that an earlier run has left in the directory.
 void remove_traces(const std::string& directory);
 
 // Replaces the file. `dropped`: the number of events that the timeline left out.
@@ -37,13 +37,13 @@ Result<> write_trace(const std::string& path, const TraceOrigin& origin, const s
 
 struct MergedTrace {
   std::string path;
-  uint64_t number = 0;  // of the trace
-  size_t files = 0;     // put together
+  uint64_t number = 0;  // number of the trace
+  size_t files = 0;     // number of merged files
   uint64_t events = 0;
   std::vector<std::string> left_out;  // "trace-worker-1.json: it is cut short"
 };
-// Puts the files of the newest trace in the directories together, as trace.json in the first directory. Files of older
-// traces are left out, and files that are not whole. Code::kNotFound: there is no trace.
+// Merges the files of the latest trace in the directories into trace.json in the first directory. Leaves out files of
+// older traces and incomplete files. Code::kNotFound: there is no trace.
 Result<MergedTrace> merge_traces(const std::vector<std::string>& directories);
 
 }  // namespace dtrain::telemetry

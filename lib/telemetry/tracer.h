@@ -1,10 +1,10 @@
-// When a process records its timeline, and the file that it writes then: --trace, SIGUSR2, the scheduler's request.
+// Decides when a process records its timeline, and writes the file: for --trace, SIGUSR2, and the scheduler's request.
 //
-// A trace is of some steps of each worker, also those whose update was left out, which count although the next step of
-// a job with one worker has their number again. Workers that wait for each other trace the same steps. A worker records
-// from the beginning of the first one until the weights of the last one have come, which is in the forward pass after
-// it. A server records what belongs to these steps until the scheduler says that the trace is over, because all workers
-// have written theirs or because it waits no longer for some. The scheduler numbers the traces of a job from 1.
+// A trace covers some steps of each worker. It includes steps whose update was left out; they count, although the next
+// step of a job with one worker has the same number again. Workers that wait for each other trace the same steps. A
+// worker records from the beginning of the first step until the weights of the last one have arrived, which is in the
+// forward pass after it. A server records what belongs to these steps until the scheduler ends the trace, because all
+// workers have written theirs or because it no longer waits for some. The scheduler numbers the traces of a job from 1.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,9 @@
 namespace dtrain::telemetry {
 
 struct TraceRequest {
-  uint64_t number = 0;                // of the trace; 0: no trace
-  std::vector<uint64_t> first_steps;  // by worker, as gradients are numbered; a single one is that of all workers
+  uint64_t number = 0;                // number of the trace; 0: no trace
+  std::vector<uint64_t> first_steps;  // indexed by worker, numbered like gradients; a single number applies to all
+                                      // workers
   uint64_t steps = 0;
 
   // nullopt: the trace has no steps of this worker.
@@ -36,12 +37,13 @@ struct TraceRequest {
 // "the steps 20 to 29"; "10 steps of each worker, the first of them numbered 7 to 24" if the workers' steps differ.
 std::string steps_text(const TraceRequest& request);
 
-// Any thread may call it, but only one takes steps.
+// Any thread may call it, but only one thread executes steps.
 class Tracer {
  public:
-  // Steps of a process before those that --trace records: memory is touched, connections grow, caches fill.
+  // The number of steps before those that --trace records: during these, memory is touched, connections grow, caches
+  // fill.
   static constexpr uint64_t kWarmUpSteps = 5;
-  // Of a trace that was asked for without a number of steps.
+  // The length of a trace that was requested without a number of steps.
   static constexpr uint64_t kUsualSteps = 10;
 
   explicit Tracer(Log log) : log_(std::move(log)) {}
@@ -49,40 +51,41 @@ class Tracer {
   Timeline& timeline() { return timeline_; }
   ClockOffset& clock() { return clock_; }
 
-  // Who this process is ("worker", 3), and where its file goes. Until then nothing is written.
+  // Sets the identity of this process ("worker", 3), and the directory of its file. Until then nothing is written.
   void set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) DT_EXCLUDES(mutex_);
 
-  // --trace: of `steps` steps after the first kWarmUpSteps, whichever step the first one is. Trace number 1.
+  // For --trace: requests `steps` steps after the first kWarmUpSteps, whatever the number of the first step is. Trace
+  // number 1.
   void request_at_start(uint64_t steps) DT_EXCLUDES(mutex_);
-  // Ignored unless the number is new. Steps that have begun already are not recorded.
+  // Requests a trace. Ignored unless its number is new. Steps that have already begun are not recorded.
   void request(const TraceRequest& request) DT_EXCLUDES(mutex_);
-  // For a process that trains alone: of the next steps. Code::kUnavailable while a trace is in progress.
+  // For a process that trains alone: requests the next steps. Code::kUnavailable while a trace is in progress.
   Result<> request_next(uint64_t steps) DT_EXCLUDES(mutex_);
 
-  // A worker's step loop: before a step, and when its forward pass has ended.
+  // Called by a worker's step loop: before a step, and when its forward pass has ended.
   void begin_step(uint64_t step) {
     if (is_wanted()) begin_wanted_step(step);
   }
   void forward_done(uint64_t step) {
     if (timeline_.is_on()) end_after(step);
   }
-  // A server or the scheduler: the timeline if something that belongs to this worker's step is to be recorded, else
-  // null.
+  // For a server or the scheduler: the timeline if messages of this worker's step are to be recorded, otherwise null.
   Timeline* of_step(uint32_t worker, uint64_t step) {
     return timeline_.is_on() && covers(worker, step) ? &timeline_ : nullptr;
   }
-  // A server or the scheduler: from now on, what belongs to the steps of a trace is recorded.
+  // For a server or the scheduler: from now on, messages of the trace's steps are recorded.
   void record_messages() DT_EXCLUDES(mutex_);
 
-  // Whether a trace was asked for and its file is not written yet.
+  // True if a trace was requested and its file is not written yet.
   [[nodiscard]] bool is_wanted() const { return is_wanted_.load(std::memory_order_relaxed); }
-  // The number of the last trace whose file was written, or given up; 0: none.
+  // The number of the last trace whose file was written or that was given up; 0: none.
   [[nodiscard]] uint64_t written() const { return written_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t number() const DT_EXCLUDES(mutex_);
 
-  // The trace with this number is over. Writes what this process has of it, if it has not done so.
+  // Called when the trace with this number is over. Writes this process's part, if it has not done so yet.
   void close(uint64_t number) DT_EXCLUDES(mutex_);
-  // The process ends: writes what it has of a trace in progress, and says so if a trace did not come about.
+  // Called when the process ends: writes the recorded part of a trace in progress, and logs if a requested trace was
+  // not made.
   void finish() DT_EXCLUDES(mutex_);
 
  private:
@@ -103,9 +106,9 @@ class Tracer {
   mutable Mutex mutex_;
   Log log_ DT_GUARDED_BY(mutex_);
   TraceRequest request_ DT_GUARDED_BY(mutex_);
-  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // else it follows from the first step that comes
-  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // steps from that one to the first one of the trace
-  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // a worker's steps since the timeline began, the open one included
+  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // otherwise it is determined by the next step
+  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // number of steps from that one to the first one of the trace
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // a worker's steps since the timeline began, including the current one
   bool records_messages_ DT_GUARDED_BY(mutex_) = false;
   std::string role_ DT_GUARDED_BY(mutex_), directory_ DT_GUARDED_BY(mutex_);
   uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;

@@ -19,7 +19,7 @@ struct ModelRow {
   const char* id;
   const char* title;
   const char* network;
-  int64_t edge;  // of its images
+  int64_t edge;  // edge of its images
 };
 constexpr std::array<ModelRow, 14> kModels = {{
     {"alexnet", "AlexNet", "alexnet", 227},
@@ -39,8 +39,8 @@ constexpr std::array<ModelRow, 14> kModels = {{
 }};
 constexpr int64_t kClasses = 1000;
 
-// Parameters of DLBS that mean something only to MXNet or to DLBS's own scripts: the only value that they may have, as
-// dlbs_text writes it, and why. An empty value: none.
+// Parameters that only MXNet or DLBS's own scripts use: the only value that they may have, as dlbs_text writes it, and
+// the reason. An empty value means that none is allowed.
 struct Fixed {
   const char* name;
   const char* value;
@@ -62,7 +62,7 @@ constexpr std::array kFixed = {
     Fixed{"monitor.frequency", "0", "dtrain has no resource monitor"},
 };
 
-// Parameters of DLBS that name its own scripts or MXNet's files.
+// Parameters that name DLBS's own scripts or MXNet's files.
 constexpr std::array<const char*, 12> kForeign = {
     "mxnet.args",        "mxnet.env",          "mxnet.launcher",         "mxnet.bench_path",
     "mxnet.docker_args", "mxnet.docker_image", "mxnet.host_python_path", "mxnet.host_libpath",
@@ -98,7 +98,7 @@ Result<> check_choice(const DlbsParameters& parameters, const char* name, const 
   return fail(Code::kUsage, "{}: there is no \"{}\"; choose from {}", name, printable(value), fmt::join(choices, ", "));
 }
 
-// Which node of the benchmark this is. mxnet.scheduler says it too, for the first one.
+// The rank of this node. mxnet.scheduler also marks the first node.
 Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
   const bool schedules = parameters.boolean("mxnet.scheduler");
   const DlbsParameters::Parameter* given = parameters.find("mxnet.rank");
@@ -120,7 +120,7 @@ Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
   return rank;
 }
 
-// The GPUs of exp.gpus, which are replicas of the network.
+// The GPUs of exp.gpus, each of which has a replica of the network.
 Result<std::vector<std::string>> gpus_of(const DlbsParameters& parameters) {
   const std::string text = parameters.text("exp.gpus");
   if (text.find(':') != std::string::npos) {
@@ -143,7 +143,8 @@ Result<std::vector<std::string>> gpus_of(const DlbsParameters& parameters) {
   return gpus;
 }
 
-// Parameters that follow from others must not contradict them: the rates are those of the samples that were processed.
+// Parameters that follow from others must not contradict them, because rates are computed from the samples that were
+// processed.
 Result<> check_derived(const DlbsParameters& parameters, const DlbsBenchmark& benchmark, int64_t replicas) {
   const auto check = [&](const char* name, int64_t value) -> Result<> {
     if (parameters.integer(name) == value) return {};
@@ -174,12 +175,12 @@ Result<> choose_store(const DlbsParameters& parameters, DlbsBenchmark& benchmark
               given, benchmark.nodes);
 }
 
-// All samples of the benchmark, of all nodes.
+// The number of samples of the whole benchmark, over all nodes.
 int64_t samples_of(const DlbsBenchmark& benchmark) {
   return (benchmark.warmup_batches + benchmark.batches) * benchmark.worker_batch * benchmark.nodes;
 }
 
-// Also keeps samples_of from overflowing.
+// The limit also prevents an overflow in samples_of.
 Result<> check_size(const DlbsBenchmark& benchmark) {
   const auto batches = static_cast<double>(benchmark.warmup_batches + benchmark.batches);
   const double samples = batches * static_cast<double>(benchmark.worker_batch) * static_cast<double>(benchmark.nodes);
@@ -188,7 +189,7 @@ Result<> check_size(const DlbsBenchmark& benchmark) {
               benchmark.nodes, samples, job::kExamplesMax);
 }
 
-// MXNet's program for inference has one device, too.
+// Inference uses one device, as in MXNet's program.
 Result<> check_inference(const DlbsBenchmark& benchmark, bool on_gpus) {
   if (benchmark.nodes > 1) {
     return fail(Code::kUsage, "exp.phase: inference is measured on one node, and exp.num_nodes is {}", benchmark.nodes);
@@ -287,7 +288,7 @@ std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const
   add("--dtype", parameters.text("exp.dtype") == "float16" ? "float16" : "float32");
   const std::string gpus = parameters.text("exp.gpus");
   if (!gpus.empty()) add("--gpus", gpus);
-  // MXNet's sgd without parameters, as DLBS uses it.
+  // MXNet's sgd without parameters, which is what DLBS uses.
   for (const char* flag : {"--mom", "--wd"}) add(flag, "0");
   add("--lr", "0.01");
   add("--num-epochs", "1");
@@ -298,7 +299,7 @@ std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const
     add("--benchmark", "1");
     add("--num-batches", std::to_string(benchmark.warmup_batches + benchmark.batches));
   } else {
-    // The pass through the records is made as long as the benchmark: it ends early, or begins again.
+    // The pass through the records is made as long as the benchmark: it ends early, or starts again.
     add("--data-train", data + "/train.rec");
     add("--num-examples", std::to_string(samples_of(benchmark)));
     add("--data-nthreads", std::to_string(parameters.integer("mxnet.preprocess_threads")));

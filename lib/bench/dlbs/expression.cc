@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNestingMax = 64;
 
-// A value that cannot be computed. It only counts if it is needed: "1 / 0 if False else 2" is 2.
+// A value that cannot be computed. It is an error only if it is used: "1 / 0 if False else 2" is 2.
 struct Undefined {
   std::string why;
 };
@@ -28,7 +28,7 @@ bool is_text(const Value& value) {
   return std::holds_alternative<std::string>(value);
 }
 
-// A truth value counts as 0 or 1. Nullopt for what is not a whole number.
+// The value as an integer; a boolean is 0 or 1. Nullopt if it is not an integer.
 std::optional<int64_t> integer_of(const Value& value) {
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? 1 : 0;
   if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
@@ -136,11 +136,11 @@ Value comparison(const std::string& op, const Value& a, const Value& b) {
 struct Token {
   enum class Kind { kEnd, kOperator, kWord, kValue };
   Kind kind = Kind::kEnd;
-  std::string text;  // of an operator or a word
+  std::string text;  // text of an operator or a word
   Value value;
 };
 
-// Parses and computes at the same time, because each expression is computed once.
+// Parses and computes at the same time, because each expression is evaluated only once.
 class Evaluator {
  public:
   explicit Evaluator(std::string_view text) : rest_(text) {}
@@ -181,7 +181,7 @@ class Evaluator {
       rest_.remove_prefix(op.size());
       return {};
     }
-    token_ = {Token::Kind::kOperator, std::string(1, first), {}};  // no rule takes it
+    token_ = {Token::Kind::kOperator, std::string(1, first), {}};  // no rule accepts it
     rest_.remove_prefix(1);
     return {};
   }

@@ -1,5 +1,5 @@
-// The expressions $(...)$ in the parameters of a DLBS benchmark. DLBS gives them to Python's eval; here they are only
-// numbers and quoted texts with + - * / // % **, comparisons and "x if c else y", with Python's meaning.
+// The expressions $(...)$ in the parameters of a DLBS benchmark. DLBS passes them to Python's eval; here they are
+// limited to numbers and quoted texts with + - * / // % **, comparisons and "x if c else y", with Python's meaning.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dtrain::bench {
 
-// The expression's value, as Python's str() writes it: "3", "0.5", "True". Code::kUsage if it is anything else than the
-// above, divides by 0, or leaves the range of 64 bits.
+// The expression's value, as Python's str() writes it: "3", "0.5", "True". Code::kUsage if it contains anything else,
+// divides by 0, or exceeds the range of 64 bits.
 Result<std::string> evaluate_expression(std::string_view expression);
 
 }  // namespace dtrain::bench

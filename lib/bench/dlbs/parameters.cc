@@ -21,10 +21,10 @@ using Json = DlbsParameters::Json;
 using Parameter = DlbsParameters::Parameter;
 using Type = DlbsParameters::Type;
 
-constexpr size_t kExpandedMax = 1 << 20;  // bytes of a value
-constexpr size_t kReferencesMax = 100;    // parameters that need each other in a row
+constexpr size_t kExpandedMax = 1 << 20;  // limit for a value, in bytes
+constexpr size_t kReferencesMax = 100;    // limit for a chain of parameters that depend on each other
 
-// DLBS's defaults, of those parameters that mean something here. Names in ${} make the rest follow from them.
+// DLBS's defaults of the parameters that are used here. Names in ${} derive further ones from them.
 std::vector<Parameter> defaults() {
   return {
       {"exp.status", "ok", Type::kText},
@@ -48,13 +48,13 @@ std::vector<Parameter> defaults() {
       {"exp.gpus", "0", Type::kText},
       {"exp.num_nodes", 1, Type::kInteger},
       {"exp.num_local_gpus", nullptr, Type::kInteger},      // counted in exp.gpus
-      {"exp.num_local_replicas", nullptr, Type::kInteger},  // likewise
+      {"exp.num_local_replicas", nullptr, Type::kInteger},  // counted in exp.gpus
       {"exp.num_gpus", "$(${exp.num_local_gpus} * ${exp.num_nodes})$", Type::kInteger},
       {"exp.num_replicas", "$(${exp.num_local_replicas} * ${exp.num_nodes})$", Type::kInteger},
       {"exp.device_type", "$('gpu' if ${exp.num_gpus} > 0 else 'cpu')$", Type::kText},
       {"exp.device_title", "", Type::kText},
       {"exp.effective_batch", "$(${exp.num_replicas} * ${exp.replica_batch})$", Type::kInteger},
-      {"exp.id", nullptr, Type::kText},  // drawn
+      {"exp.id", nullptr, Type::kText},  // random
       {"exp.log_file", "${exp.framework}_${exp.device_type}_${exp.model}_${exp.effective_batch}_${exp.id}.log",
        Type::kText},
       {"exp.rerun", "never", Type::kText},
@@ -90,7 +90,7 @@ Result<Type> type_named(const std::string& name, const std::string& type) {
   return fail(Code::kUsage, "{}: there is no type \"{}\"; DLBS has str, int, float and bool", name, type);
 }
 
-// A number as it is written, without blanks or anything behind it.
+// The number that the whole text is; it may not contain blanks.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number{};
@@ -110,7 +110,7 @@ std::optional<bool> truth_in(std::string text) {
   return std::nullopt;
 }
 
-// Texts become numbers and truth values where the parameter is one: they may come from an expression.
+// Converts texts to numbers and booleans if the parameter has such a type, because they may come from an expression.
 Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   const bool is_text = value.is_string();
   const std::string text = is_text ? value.get<std::string>() : "";
@@ -118,7 +118,7 @@ Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   switch (type) {
     case Type::kAny: typed = value; break;
     case Type::kText:
-      if (is_text || value.is_number()) typed = dlbs_text(value);  // DLBS takes exp.gpus=0, too
+      if (is_text || value.is_number()) typed = dlbs_text(value);  // DLBS also accepts exp.gpus=0
       break;
     case Type::kInteger:
       if (const auto number = number_in<int64_t>(text)) typed = *number;
@@ -162,7 +162,7 @@ void give(std::vector<Parameter>& all, const std::string& name, Json value) {
   parameter->given = true;
 }
 
-// A parameter of the file: its value, or {"val": its value, "type": "int", "desc": "..."}.
+// Reads a parameter of the file: its value, or {"val": its value, "type": "int", "desc": "..."}.
 Result<> take_from_file(const std::string& name, const Json& entry, std::vector<Parameter>& all) {
   DT_TRY_VOID(check_name(name));
   if (!entry.is_object()) {
@@ -212,7 +212,7 @@ Result<> read_config(const std::string& config, std::vector<Parameter>& all) {
   return {};
 }
 
-// The GPUs of "0:1,2:3" and its replicas, which commas separate. The CPU is one replica.
+// The number of GPUs in "0:1,2:3", and of replicas, which commas separate. The CPU is one replica.
 std::pair<int64_t, int64_t> gpus_and_replicas(const std::string& gpus) {
   int64_t count = 0, replicas = 0;
   bool in_gpu = false, in_replica = false;
@@ -226,7 +226,7 @@ std::pair<int64_t, int64_t> gpus_and_replicas(const std::string& gpus) {
   return {count, std::max<int64_t>(1, replicas)};
 }
 
-// Expands each parameter once, and those that it needs before it.
+// Expands each parameter once, after those that it depends on.
 class Expander {
  public:
   Expander(std::vector<Parameter>& all, const job::Environment& environment)
@@ -270,7 +270,7 @@ class Expander {
     return {};
   }
 
-  // The defaults that DLBS computes by means of Python.
+  // The defaults that DLBS computes in Python.
   Result<Json> derived(const std::string& name) {
     if (name == "exp.id") return job::make_token();
     DT_TRY(const std::string gpus, value_of("exp.gpus", name));
@@ -278,7 +278,7 @@ class Expander {
     return name == "exp.num_local_gpus" ? count : replicas;
   }
 
-  // The value of the parameter or environment variable `name`, which `user` needs.
+  // The value of the parameter or environment variable `name`, which `user` refers to.
   Result<std::string> value_of(const std::string& name, const std::string& user) {
     if (Parameter* parameter = find_in(all_, name)) {
       DT_TRY_VOID(finish(*parameter));
@@ -292,7 +292,7 @@ class Expander {
                 printable(name), near ? fmt::format(", did you mean '{}'?", *near) : "");
   }
 
-  // Replaces each ${name}. What replaces it is not looked at again.
+  // Replaces each ${name}. The replacement is not expanded again.
   Result<std::string> expand(std::string_view text, const std::string& user) {
     std::string result;
     DT_TRY(const size_t end, expand_until(text, 0, false, user, result));
@@ -300,8 +300,8 @@ class Expander {
     return result;
   }
 
-  // Appends the expansion of `text` from `at` on to `result`: up to a closing brace if `in_name`. Returns where it
-  // ended.
+  // Appends the expansion of `text` from `at` on to `result`: up to a closing brace if `in_name`. Returns the position
+  // at which it ended.
   Result<size_t> expand_until(std::string_view text, size_t at, bool in_name, const std::string& user,
                               std::string& result, int depth = 0) {
     if (depth > static_cast<int>(kReferencesMax)) return fail(Code::kUsage, "{}: ${{ is nested too deep", user);
@@ -338,7 +338,7 @@ class Expander {
   std::vector<Parameter>& all_;
   const job::Environment& environment_;
   std::vector<bool> done_;
-  std::vector<std::string> open_;  // parameters that are being expanded, each needed by the one before it
+  std::vector<std::string> open_;  // parameters that are being expanded; each depends on the next one
 };
 
 }  // namespace
@@ -357,7 +357,7 @@ Result<DlbsSetting> parse_dlbs_setting(std::string_view text) {
     setting.value = without_lists(setting.value);
     return setting;
   }
-  // Shells take quotes away, so a text may come without them.
+  // Shells remove quotes, so a text may be given without them.
   const bool looks_like_json = value.find_first_of("\"[]{}") == 0 || value.ends_with('"');
   if (looks_like_json) return fail(Code::kUsage, "{}: '{}' is not JSON", setting.name, printable(value));
   setting.value = std::string(value);

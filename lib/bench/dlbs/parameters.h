@@ -14,12 +14,12 @@
 
 namespace dtrain::bench {
 
-// A value for a parameter that replaces the file's.
+// A value that overrides the file's value of a parameter.
 struct DlbsSetting {
   std::string name;
   nlohmann::ordered_json value;
 };
-// Reads "NAME=JSON" of -P. A value that is a plain word, such as resnet50, counts as a text.
+// Parses "NAME=JSON" of -P. A plain word, such as resnet50, is also accepted as a text.
 Result<DlbsSetting> parse_dlbs_setting(std::string_view text);
 
 class DlbsParameters {
@@ -30,37 +30,37 @@ class DlbsParameters {
     std::string name;
     Json value;
     Type type = Type::kAny;
-    bool given = false;  // by the file or the command line
+    bool given = false;  // set by the file or the command line
   };
 
-  // `config`: the text of a configuration file, {"parameters": {...}}; empty: none. Of `settings` the last one of a
-  // name counts. Parameters that nobody gave have DLBS's defaults, and parameters that DLBS does not know are kept.
-  // Then each text is expanded: ${name} is another parameter's value, or else that of an environment variable, and
-  // $(...)$ is the value of an expression (expression.h). Names may be made of others, as in
-  // ${${exp.framework}.data_dir}.
+  // `config`: the text of a configuration file, {"parameters": {...}}; empty: none. If several of `settings` have the
+  // same name, the last one counts. Parameters that are not given have DLBS's defaults, and parameters that DLBS does
+  // not know are kept. Then each text is expanded: ${name} is replaced by another parameter's value, or else by that of
+  // an environment variable, and $(...)$ by the value of an expression (expression.h). Names may be composed of others,
+  // as in ${${exp.framework}.data_dir}.
   //
-  // Code::kUsage: no such JSON; a value of the wrong type; an undefined name, or names that need each other, which the
-  // message lists.
+  // Code::kUsage: the JSON is invalid; a value has the wrong type; a name is undefined, or names depend on each other,
+  // which the message lists.
   static Result<DlbsParameters> make(const std::string& config, const std::vector<DlbsSetting>& settings,
                                      const job::Environment& environment);
 
   [[nodiscard]] const std::vector<Parameter>& all() const { return all_; }  // DLBS's own first
-  [[nodiscard]] const Parameter* find(std::string_view name) const;         // null: there is none
+  [[nodiscard]] const Parameter* find(std::string_view name) const;         // null if there is none
   [[nodiscard]] bool is_given(std::string_view name) const;
-  // The value of a parameter that DLBS knows, which has the right type.
+  // The value of a parameter that DLBS knows. The type must be the parameter's.
   [[nodiscard]] std::string text(std::string_view name) const;
   [[nodiscard]] int64_t integer(std::string_view name) const;
   [[nodiscard]] bool boolean(std::string_view name) const;
-  // Names that look like mistyped names of DLBS: "exp.replica_bacth: DLBS has exp.replica_batch; ...".
+  // Notes about names that look like mistyped names of DLBS: "exp.replica_bacth: DLBS has exp.replica_batch; ...".
   [[nodiscard]] std::vector<std::string> notes() const;
 
-  void set(std::string_view name, Json value);  // adds the parameter if there is none
+  void set(std::string_view name, Json value);  // adds the parameter if it does not exist
 
  private:
   std::vector<Parameter> all_;
 };
 
-// A value as Python's str() writes it: texts as they are, True, False, 2.0.
+// A value as Python's str() writes it: texts unchanged, True, False, 2.0.
 std::string dlbs_text(const nlohmann::ordered_json& value);
 
 }  // namespace dtrain::bench

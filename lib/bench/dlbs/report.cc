@@ -18,7 +18,7 @@ namespace {
 
 using Json = DlbsParameters::Json;
 
-// Samples per second. DLBS's is a whole number, but 0 counts as a failure, and slow hosts need a fraction.
+// Samples per second. DLBS writes an integer, but 0 counts as a failure, and slow hosts need a fraction.
 Json rate_of(const DlbsTimes::Part& part) {
   const double rate = part.seconds > 0 ? part.samples / part.seconds : 0;
   return rate >= 1 ? Json(static_cast<int64_t>(rate)) : Json(rate);
@@ -28,7 +28,7 @@ double mean_ms(const DlbsTimes::Part& part) {
   return 1e3 * part.seconds / static_cast<double>(part.batches_ms.size());
 }
 
-// The smallest time that at least `share` of all times do not exceed.
+// The smallest time such that at least the fraction `share` of all times do not exceed it.
 double quantile(std::vector<double> times, double share) {
   std::sort(times.begin(), times.end());
   const auto count = static_cast<double>(times.size());
@@ -40,7 +40,7 @@ Json bytes_of(const std::optional<double>& bytes) {
   return bytes ? Json(static_cast<int64_t>(*bytes)) : Json(nullptr);
 }
 
-// The members of `json` are there and numbers; batches_ms is a list of numbers that is not empty.
+// All members of `json` must exist and be numbers; batches_ms must be a nonempty list of numbers.
 Result<DlbsTimes> times_of(const nlohmann::json& json) {
   const auto number = [&json](const char* name) { return json.at(name).get<double>(); };
   const auto bytes = [&json](const char* name) {
@@ -60,7 +60,7 @@ Result<DlbsTimes> times_of(const nlohmann::json& json) {
   }
 }
 
-// The value that a parser of the log finds; discarded if there is none.
+// The value that a parser of the log finds; "discarded" if there is none.
 Json last_value(const std::string& log, const std::string& name) {
   const std::string beginning = "__" + name + "__=";
   std::istringstream lines(log);

@@ -1,5 +1,5 @@
-// What a DLBS benchmark prints: "__NAME__=JSON" lines, which DLBS's log parser reads. Of several lines with one name
-// the last one counts for it.
+// The output of a DLBS benchmark: "__NAME__=JSON" lines, which DLBS's log parser reads. If several lines have the same
+// name, the parser uses the last one.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,18 @@
 
 namespace dtrain::bench {
 
-// How long the batches after the warm-up took.
+// The time of the batches after the warm-up.
 struct DlbsTimes {
   struct Part {
     double samples = 0, seconds = 0;
     std::vector<double> batches_ms;
   };
-  Part job;                                                    // the samples of all nodes; the times of the slowest one
-  Part own;                                                    // of this node
-  double wait_data_s = 0, wait_network_s = 0;                  // of this node's seconds
-  std::optional<double> bytes_sent = {}, bytes_received = {};  // by this node; nullopt: not known
+  Part job;                                    // the samples of all nodes; the times of the slowest node
+  Part own;                                    // this node only
+  double wait_data_s = 0, wait_network_s = 0;  // part of this node's seconds
+  std::optional<double> bytes_sent = {}, bytes_received = {};  // bytes of this node; nullopt: not known
 };
-// From the file of --time-batches-after in the run directory. Code::kData if it is not such a file.
+// Reads the file that --time-batches-after has written to the run directory. Code::kData if it is not such a file.
 Result<DlbsTimes> read_dlbs_times(const std::string& run_dir, int64_t rank);
 DlbsTimes dlbs_times_of(const BenchTrainResult& inference);
 
@@ -35,13 +35,13 @@ DlbsTimes dlbs_times_of(const BenchTrainResult& inference);
 std::string dlbs_line(const std::string& name, const DlbsParameters::Json& value);
 // All parameters, one line each.
 std::string dlbs_header(const DlbsParameters& parameters);
-// The lines of the results. There is at least one batch.
+// The lines of the results. There must be at least one batch.
 std::string dlbs_results(const DlbsTimes& times);
-// The lines by which a benchmark is recognized as failed.
+// The lines that mark a benchmark as failed.
 std::string dlbs_failure(const std::string& why);
 // "2026-11-25:01:30:00:123", local time.
 std::string dlbs_clock(std::chrono::system_clock::time_point time);
-// Whether a log has results, so that exp.rerun=onfail does not measure again.
+// True if a log has results. With exp.rerun=onfail such a benchmark is not repeated.
 bool dlbs_succeeded(const std::string& log);
 
 // Writes to stdout and to the log file.

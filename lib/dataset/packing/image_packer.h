@@ -1,4 +1,4 @@
-// Makes the payload of one record from an image file, as im2rec's options say.
+// Creates the payload of one record from an image file, as im2rec's options require.
 #pragma once
 
 #include <functional>
@@ -16,32 +16,33 @@ namespace dtrain::dataset {
 
 struct PackOptions {
   bool pass_through = false;  // keep the files' bytes; color, size and encoding cannot be changed then
-  int color = 1;              // 1 color, 0 gray, -1 as stored: gray, color or color with alpha, of 8 or 16 bits
-  bool center_crop = false;   // crop the central square, before resizing
-  int resize = 0;             // the shorter edge; 0: do not resize
-  int inter_method = 1;       // an Interpolation's number; kRandom draws from the image's place in the list
+  int color = 1;  // 1: color; 0: gray; -1: as stored, which is gray, color or color with alpha, of 8 or 16 bits
+  bool center_crop = false;  // crop the central square, before resizing
+  int resize = 0;            // length of the shorter edge; 0: do not resize
+  int inter_method = 1;      // number of an Interpolation; kRandom draws from the image's position in the list
   std::optional<std::string> encoding = {};  // ".jpg", the default, or ".png"
   std::optional<int> quality = {};           // JPEG: 0 .. 100, 95 by default; PNG: compression level, above 9 means 3
   int restart_interval = 0;     // JPEG: rows of MCUs between restart markers; 0: none, or those of the file
   bool raw = false;             // keep the pixels without encoding them
-  bool pack_label = false;      // store all labels of an image; else only the first
-  bool label_in_header = true;  // store the first of several labels in the header too (im2rec.cc); else 0 (im2rec.py)
+  bool pack_label = false;      // store all labels of an image; otherwise only the first
+  bool label_in_header = true;  // store the first of several labels in the header too (im2rec.cc); otherwise 0
+                                // (im2rec.py)
   int threads = 1;
 
   [[nodiscard]] std::string encoding_or_default() const { return encoding.value_or(".jpg"); }
   // No image is decoded, not even to add restart markers.
   [[nodiscard]] bool copies_files() const { return pass_through && restart_interval == 0; }
 };
-// Code::kUsage if a value is out of range, or has no effect together with another.
+// Code::kUsage if a value is out of range, or has no effect together with another one.
 Result<> check(const PackOptions& options);
-// All options that the records depend on, on one line: "color=1 center_crop=0 ...".
+// All options that affect the records, on one line: "color=1 center_crop=0 ...".
 std::string settings_text(const PackOptions& options);
 
-// Where the images of a list are.
+// Where the images of a list are stored.
 struct ImageDirectory {
-  std::string root;  // the paths of the entries are below it
-  // If it is not null, reads the file of an entry from another place, such as an archive. Threads may call it at the
-  // same time.
+  std::string root;  // the paths of the entries are relative to it
+  // If it is not null, reads the file of an entry from elsewhere, such as an archive. Threads may call it at the same
+  // time.
   std::function<Result<std::string>(const data::ListEntry& entry)> read = nullptr;
   data::FileCalls calls = data::FileCalls::of_system();
 
@@ -51,14 +52,13 @@ struct ImageDirectory {
 // Keeps its memory from image to image. Used by one thread at a time.
 class ImagePacker {
  public:
-  // `options` must be checked. Faults of the disk that passed are logged.
+  // `options` must have been checked. Disk faults that a retry overcame are logged.
   ImagePacker(PackOptions options, ImageDirectory source, const Log& log)
       : options_(std::move(options)), source_(std::move(source)), log_(log) {}
 
-  // Replaces `payload` by the one for `entry`, which has this place in its list. The error names the file and the
-  // reason. Code::kDevice: a fault of the disk that did not pass (records/retrying_file.h), or too little memory; the
-  // image may be good. Every other code: the image cannot be read, or not be stored in the format that is asked
-  // for.
+  // Replaces `payload` by the one for `entry`, which is at this place in its list. The error names the file and the
+  // reason. Code::kDevice: a disk fault that retries did not overcome (records/retrying_file.h), or too little memory;
+  // the image may be sound. Any other code: the image cannot be read, or cannot be stored in the requested format.
   Result<> pack(const data::ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
 
  private:

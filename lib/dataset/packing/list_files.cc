@@ -60,7 +60,7 @@ class ListDivider {
   }
 
  private:
-  // The entries [from, to) that are before `end` and exist.
+  // The entries [from, to), limited to those that exist and are before `end`.
   [[nodiscard]] std::vector<data::ListEntry> slice(int64_t from, int64_t to, int64_t end) const {
     const int64_t last = std::min(end, static_cast<int64_t>(entries_.size()));
     from = std::min(from, last);
@@ -73,15 +73,15 @@ class ListDivider {
   int64_t chunk_, test_, train_;
 };
 
-// How many of a class's `count` images are for validation.
+// The number of images for validation in a class of `count` images.
 int64_t validation_count(int64_t count, double fraction) {
   if (count < 2) return 0;
   return std::clamp<int64_t>(std::llround(static_cast<double>(count) * fraction), 1, count - 1);
 }
 
-// Which of the entries are for validation.
+// Which entries are for validation: one value for each entry.
 std::vector<bool> choose_validation(const std::vector<data::ListEntry>& entries, const ListDivision& division) {
-  std::map<float, std::vector<size_t>> classes;  // the entries of each label, by id
+  std::map<float, std::vector<size_t>> classes;  // the entries of each label, sorted by id
   std::vector<size_t> by_id(entries.size());
   std::iota(by_id.begin(), by_id.end(), size_t{0});
   std::ranges::sort(by_id, {}, [&](size_t i) { return entries[i].id; });

@@ -14,7 +14,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// Training takes the same number of labels from each record, and records with another one for broken.
+// Training expects the same number of labels in each record, and treats a record with a different number as broken.
 void warn_of_different_numbers(const std::vector<data::ListEntry>& entries, const Log& log) {
   if (entries.empty()) return;
   const size_t usual = entries.front().labels.size();
@@ -35,7 +35,7 @@ void warn_of_labels(const std::vector<data::ListEntry>& entries, const PackOptio
       several, entries.size());
 }
 
-// FNV-1a over all that the records depend on.
+// FNV-1a over everything that the records depend on.
 class ListHash {
  public:
   void add(std::string_view bytes) {
@@ -52,7 +52,7 @@ class ListHash {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// What a run must have in common with an earlier one to go on where that one was ended.
+// What a run must have in common with an earlier one in order to continue it.
 std::string run_settings(const std::vector<data::ListEntry>& entries, const std::string& root,
                          const PackOptions& options) {
   ListHash hash;
@@ -67,7 +67,7 @@ std::string run_settings(const std::vector<data::ListEntry>& entries, const std:
                      printable(directory.string(), directory.string().size()));
 }
 
-// The threads that make the records' payloads. They end with this object.
+// The threads that create the records' payloads. They end when this object is destroyed.
 class PackThreads {
  public:
   PackThreads(const std::vector<data::ListEntry>& entries, const ImageDirectory& directory, const PackOptions& options,
@@ -106,13 +106,13 @@ class PackThreads {
   std::vector<std::thread> threads_;
 };
 
-// A fault of the disk, or too little memory, says nothing about the image. Skipping it would give other files than a
+// A disk fault or a lack of memory does not mean that the image is broken. Skipping it would give other files than a
 // run without the fault.
 bool ends_run(const Error& error) {
   return error.code == Code::kDevice;
 }
 
-// Says which images are skipped, up to a number that can be read.
+// Reports skipped images, up to a number that a person can read.
 class SkippedImages {
  public:
   void add(const Error& error, const Log& log) {
@@ -151,12 +151,12 @@ Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWind
   return {};
 }
 
-// A window large enough for the slowest image of a hundred ordinary ones, on many threads.
+// A window large enough for one slow image among a hundred ordinary ones, on many threads.
 constexpr size_t kWindowItems = 4096;
 constexpr size_t kWindowBytes = size_t{256} << 20;
 // Files that are only copied all take about the same time per byte. With the large window, the threads would only run
-// ahead of the disk, into memory that the system has to clear and that no cache holds: this took 1.2 times the CPU
-// time. 4 MiB instead of 8 gain 2 % more, but would hold only a few large files.
+// ahead of the disk, into memory that the system has to clear and that is not in any cache: this took 1.2 times the CPU
+// time. 4 MiB instead of 8 are 2 % faster, but would hold only a few large files.
 constexpr size_t kCopyWindowBytes = size_t{8} << 20;
 
 }  // namespace

@@ -52,7 +52,7 @@ std::optional<JournalLine> parse_line(std::string_view text) {
   return line;
 }
 
-// The lines after the first one, up to the first that is not whole.
+// The lines after the first one, up to the first incomplete one.
 std::vector<JournalLine> parse_journal(std::string_view text) {
   std::vector<JournalLine> lines;
   size_t begin = text.find('\n') + 1;
@@ -85,7 +85,7 @@ uint32_t checksum_of(Bytes bytes) {
   return crc32c(std::as_bytes(bytes));
 }
 
-// Whether the record at `offset` is the one that the journal describes.
+// True if the record at `offset` is the one that the journal describes.
 bool matches(int fd, int64_t offset, const JournalLine& line, std::vector<uint8_t>& buffer) {
   buffer.resize(static_cast<size_t>(line.bytes));
   size_t got = 0;
@@ -151,10 +151,10 @@ Result<> PackedRecords::start_anew(const std::string& settings) {
   return write(journal_fd_.get(), journal_path(), as_bytes(std::string(kFirstWord) + settings + '\n'));
 }
 
-// Keeps the lines whose records are whole, and cuts both files behind them.
+// Keeps the lines whose records are complete, and truncates both files after them.
 Result<> PackedRecords::cut_at_whole_records(const std::string& journal) {
   const std::vector<JournalLine> lines = parse_journal(journal);
-  size_t synced = 0;  // lines whose records are on disk
+  size_t synced = 0;  // number of lines whose records are on disk
   for (size_t i = 0; i < lines.size(); i++) {
     if (lines[i].kind == JournalLine::Kind::kSynced) synced = i + 1;
   }
@@ -228,7 +228,7 @@ Result<> PackedRecords::flush() {
   DT_TRY_VOID(write(records_fd_.get(), records_path(), pending_));
   DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(pending_lines_)));
   const auto written = static_cast<int64_t>(pending_.size());
-  // Starts writing to disk, so that sync() waits for little.
+  // Starts writing to disk, so that sync() does not have to wait long.
   ::sync_file_range(records_fd_.get(), bytes_ - written, written, SYNC_FILE_RANGE_WRITE);
   pending_.clear();
   pending_lines_.clear();
@@ -251,8 +251,8 @@ Result<> PackedRecords::commit() {
   if (!has_its_name_) {
     DT_TRY_VOID(sync());
     DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(std::string(kComplete) + '\n')));
-    // Removes the old index first, so that the new record file is never seen beside it. A file without an index is
-    // indexed by a scan.
+    // Removes the old index first, so that the new record file is never seen together with it. A file without an index
+    // is indexed by a scan.
     std::filesystem::remove(data::index_path(path_), absent);
     DT_TRY_VOID(call("rename", path_, [&] { return ::rename(records_path().c_str(), path_.c_str()); }));
     has_its_name_ = true;
