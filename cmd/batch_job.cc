@@ -37,7 +37,7 @@ Result<> write_script(const std::string& path, const std::string& text) {
   return fail(Code::kUsage, "cannot write the script '{}'", path);
 }
 
-// Whether the job has left a file in the run directory. Before it runs, there is only the script.
+// True if the job has left a file in the run directory. Before the job starts, it contains only the script.
 bool has_left_files(const std::string& run_dir) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
@@ -88,7 +88,7 @@ Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags) {
 }
 
 Result<int> submit_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
-  // What the flags get wrong is said before a directory is made.
+  // Mistakes in the flags are reported before a directory is created.
   DT_TRY_VOID(submission_of(call, flags, role::choose_run_dir(flags, resumed)));
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(const cluster::Submission submission, submission_of(call, flags, run_dir.path()));
@@ -97,7 +97,7 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
   Console console = Console::to_stderr(flags.launch.terminal);
   Result<int> code = launch::run_in_background(
       console, [&](launch::Screen& screen) { return cluster::run_batch_job(*submission.system, {}, screen); });
-  // From its start on, the run directory belongs to the launcher in the job.
+  // Once the job has started, the run directory belongs to the launcher in the job.
   if ((code && *code == job::kExitOk) || has_left_files(run_dir.path())) {
     run_dir.keep();
   } else {

@@ -25,7 +25,7 @@ namespace {
 struct BenchDlbsOptions {
   std::string config;
   std::vector<bench::DlbsSetting> settings;  // in the order of the command line
-  std::vector<std::string> job;              // flags of training
+  std::vector<std::string> job;              // flags of training, for the job
   bool dry_run = false;
 };
 using BenchDlbsRow = job::FlagRow<BenchDlbsOptions>;
@@ -43,7 +43,8 @@ BenchDlbsRow setting_row() {
           .repeats = true};
 }
 
-// A flag named like a parameter, without the parameter's prefix. A value of -P or of such a flag that comes later wins.
+// A flag named after a parameter, without the parameter's prefix. If -P or another such flag sets the same parameter,
+// the later one wins.
 BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
                            const std::string& help, const std::string& default_text) {
   return {.name = name,
@@ -56,7 +57,7 @@ BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter
                    .get = [default_text](const BenchDlbsOptions&) { return default_text; }}};
 }
 
-// A flag of training that the node's processes get.
+// A flag of training that is passed to the node's processes.
 BenchDlbsRow job_row(const std::string& name) {
   const Result<size_t> index = job::training_flags().find("--" + name);
   DT_CHECK(index, "no flag '{}'", name);
@@ -105,7 +106,7 @@ std::vector<BenchDlbsRow> bench_dlbs_rows() {
 
 constexpr const char* kBenchDlbsUsage = "dtrain bench dlbs [FLAGS]";
 
-// Variables for dmlc's programs do not describe this benchmark.
+// Removes variables for dmlc's programs, which do not describe this benchmark.
 job::Environment without_dmlc(const job::Environment& environment) {
   return [environment](const std::string& name) {
     return name.starts_with("DMLC_") ? std::optional<std::string>() : environment(name);
@@ -116,7 +117,7 @@ job::Environment without_dmlc(const job::Environment& environment) {
 struct Planned {
   bench::DlbsParameters parameters;
   bench::DlbsBenchmark benchmark;
-  std::vector<std::string> arguments = {};  // that the flags were read from
+  std::vector<std::string> arguments = {};  // the arguments that the flags were read from
   job::Flags flags = {};
 };
 
@@ -128,7 +129,7 @@ Result<bench::DlbsParameters> read_parameters(const BenchDlbsOptions& options, c
   return parameters;
 }
 
-// Each node says it, because it could not tell the others why they cannot meet.
+// Each node checks its token itself, because without one it cannot tell the others why they cannot meet.
 Result<> check_token(const std::string& token, bool insecure, const bench::Rendezvous& rendezvous) {
   const std::string address = to_text(rendezvous.scheduler);
   if (job::check_token_policy(token, insecure, address)) return {};
@@ -139,7 +140,7 @@ Result<> check_token(const std::string& token, bool insecure, const bench::Rende
               address);
 }
 
-// Also refuses a benchmark in which this node could not meet the others.
+// Also refuses a benchmark in which this node cannot meet the others.
 Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options, bench::DlbsParameters parameters) {
   DT_TRY(bench::DlbsBenchmark benchmark, bench::dlbs_benchmark(parameters));
   Planned planned{std::move(parameters), std::move(benchmark)};
@@ -196,8 +197,8 @@ Result<int> print_dry_run(const Call& call, const Planned& planned) {
   return job::kExitOk;
 }
 
-// What a run of the benchmark reports besides its exit code. A failure that is already in the log is not reported
-// again.
+// What a run of the benchmark reports in addition to its exit code. A failure that is already in the log is not
+// reported again.
 struct Ran {
   int code = job::kExitOk;
   bool reported = false;
@@ -229,7 +230,7 @@ Result<bench::DlbsTimes> infer_here(const Planned& planned) {
   return bench::dlbs_times_of(result);
 }
 
-// Nullopt if the benchmark ended without results, with the code `code`.
+// Nullopt if the benchmark ended without results, with the exit code `code`.
 Result<std::optional<bench::DlbsTimes>> measure(const Call& call, const Planned& planned, bench::DlbsLog& log,
                                                 int& code) {
   if (planned.benchmark.infers) return infer_here(planned);
@@ -241,7 +242,7 @@ Result<std::optional<bench::DlbsTimes>> measure(const Call& call, const Planned&
   return std::nullopt;
 }
 
-// What is known before the benchmark runs, for the header.
+// Adds, for the header, what is known before the benchmark runs.
 void complete(Planned& planned) {
   const std::string version = fmt::format("dtrain {}", job::build_id());
   planned.parameters.set("exp.framework_ver", version);
@@ -273,7 +274,7 @@ Result<int> run_benchmark(const Call& call, Planned planned) {
   return code;
 }
 
-// Why the benchmark is not run at all; empty: it is.
+// Why the benchmark is not run; empty if it is.
 std::string why_skipped(const bench::DlbsParameters& parameters) {
   const std::string status = parameters.text("exp.status"), log = parameters.text("exp.log_file");
   if (status == "disabled" || status == "inactive") return fmt::format("exp.status is {}", status);

@@ -61,7 +61,7 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
   };
 }
 
-// The GPU that --gpus names, if it does, and the data type.
+// Determines the GPU, if --gpus names one, and the data type.
 Result<> choose_device(BenchTrainOptions& options) {
   options.bench.dtype = role::type_of(options.dtype);
   if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");

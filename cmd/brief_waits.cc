@@ -10,9 +10,9 @@ namespace dtrain::cmd {
 
 namespace {
 
-// 0.1 to 0.3 ms, depending on the processor. Measured on two cores with bench train: on an idle host, counts from
-// 1,000 up are as fast as the library's default of 300,000. Beside two busy processes 5,000 is best, because a thread
-// that sleeps gets its CPU back only at the next tick of the kernel's clock.
+// 0.1 to 0.3 ms, depending on the processor. Measured on two cores with bench train: on an idle host, counts of 1,000
+// and more are as fast as the library's default of 300,000. While two other processes are busy, 5,000 is best, because
+// a sleeping thread gets its CPU back only at the next tick of the kernel's clock.
 constexpr const char* kSpinCount = "5000";
 
 }  // namespace

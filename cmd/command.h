@@ -14,7 +14,7 @@ namespace dtrain::cmd {
 struct Call {
   std::vector<std::string> arguments;  // those after the sub-command
   job::Environment environment;
-  // Takes the help of a sub-command that is asked for it by --help. Null: the sub-command prints its help.
+  // Receives the help of a sub-command whose --help is requested through it. Null: the sub-command prints its help.
   std::function<void(const std::string& usage, std::vector<job::FlagHelp> flags)> take_help = nullptr;
 };
 
@@ -46,26 +46,26 @@ Result<int> help(const Call& call);
 Result<int> completion(const Call& call);
 Result<int> man(const Call& call);
 Result<int> doctor(const Call& call);
-// Not for users: a launcher and dtrain doctor start them on other hosts.
+// Internal: a launcher and dtrain doctor start them on other hosts.
 Result<int> launch_agent(const Call& call);
 Result<int> examine_host(const Call& call);
-// Not for users: submits a service to YARN, follows and destroys it, alongside the launcher whose agents it starts.
+// Internal: submits a service to YARN, follows and destroys it, alongside the launcher whose agents it starts.
 Result<int> launch_service(const Call& call);
 
 // The help of all sub-commands for users, in the order of `dtrain --help all`.
 Result<std::vector<CommandHelp>> command_helps();
 
-// Prints what `dtrain --help TOPIC` shows. The topic is empty for the first screen, "all", a subject of the flags of
+// Prints the output of `dtrain --help TOPIC`. The topic is empty for the first screen, "all", a subject of the flags of
 // training, or a sub-command. Code::kUsage: none of these.
 Result<int> print_help(const std::string& topic);
 
-// Prints what `dtrain` alone shows, to standard error, because nothing was done. Returns the exit code.
+// Prints the output of `dtrain` without arguments, to standard error, because nothing was done. Returns the exit code.
 int print_examples();
-// True if variables of a tracker make this process a part of a job. Then `dtrain` alone runs it.
+// True if a tracker's variables make this process a part of a job. Then `dtrain` without arguments runs it.
 bool is_started_by_tracker(const job::Environment& environment);
 
-// Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
-// name none. Code::kUsage for a sub-command that does not exist.
+// Runs the sub-command that the first words of `arguments` name (without the program's name), or train if they name
+// none. Code::kUsage for a sub-command that does not exist.
 Result<int> dispatch(const std::vector<std::string>& arguments, const job::Environment& environment);
 
 // True if the sub-command may train or run inference in this process; false if it only prints something.

@@ -1,4 +1,4 @@
-// What --help says about a sub-command, as data. Shell completion and the manual page are made from it.
+// The --help of a sub-command, as data. Shell completion and the manual page are generated from it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct CommandHelp {
   std::string summary;             // one line
   std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
   std::vector<job::FlagHelp> flags;
-  std::vector<std::string> topics;  // what may follow its --help, or `dtrain help`; empty: nothing
+  std::vector<std::string> topics;  // words that may follow its --help, or `dtrain help`; empty: none
 
   [[nodiscard]] std::string name() const { return joined(words, " "); }
 };

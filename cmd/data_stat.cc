@@ -58,8 +58,8 @@ constexpr const char* kDataStatUsage =
     "TRAINING-FLAGS (dtrain --help images) change them, among them --image-shape and\n"
     "--seed. FLAGS are:";
 
-// Takes the words that belong to no flag, wherever they stand. Flags of training, with their values, and unknown flags
-// stay.
+// Removes the words that belong to no flag, wherever they are, and returns them. Flags of training, with their values,
+// and unknown flags remain.
 Result<std::vector<std::string>> take_names(std::vector<std::string>& words) {
   DT_TRY(job::CommandLine line, job::read_command_line(job::training_flags().spellings(), words));
   words.clear();

@@ -20,7 +20,7 @@ struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);
   bool computes = false;  // it may train or run inference in this process
-  std::string help = {};  // empty: not for users
+  std::string help = {};  // empty: internal
 };
 
 const std::vector<SubCommand>& grammar() {
@@ -60,7 +60,7 @@ const std::vector<SubCommand>& grammar() {
   return commands;
 }
 
-// How many of the first arguments name a sub-command or the first word of one.
+// The number of leading arguments that name a sub-command or the first word of one.
 size_t count_words(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> commands;
   for (const SubCommand& command : grammar()) commands.push_back(command.words);
@@ -136,7 +136,7 @@ std::string topic_of(const std::vector<std::string>& arguments) {
   return topic;
 }
 
-// The first word is one of several sub-commands, whose second word is missing or unknown.
+// For a first word that several sub-commands share: the second word is missing or unknown.
 Result<int> refuse_group(const std::vector<std::string>& arguments) {
   const std::vector<std::string> second = second_words(arguments[0]);
   const std::optional<std::string> near = arguments.size() > 1 ? nearest(arguments[1], second) : std::nullopt;
@@ -167,7 +167,7 @@ Result<int> dispatch(const std::vector<std::string>& arguments, const job::Envir
   DT_TRY(const int code, run(arguments, environment));
   const SubCommand* command = named_by(arguments);
   const bool trains = computes(arguments) && (command == nullptr || command->words[0] == "train");
-  // A training leaves files. What any other command prints is its result, so losing it is an error.
+  // Training leaves files. The output of any other command is its result, so losing it is an error.
   if (!trains && code == job::kExitOk) DT_TRY_VOID(flush_output());
   return code;
 }

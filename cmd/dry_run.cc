@@ -27,7 +27,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-// What the processes take and, if that is more than is free, a warning.
+// The memory that the processes take and, if it is more than is free, a warning.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
   if (!opened) return fmt::format("memory of a worker: unknown on this host: {}\n", opened.error().message);
@@ -73,8 +73,8 @@ double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
   return optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
 }
 
-// The first epoch after `epoch` and before `end` with another rate; `end` if there is none. A binary search, because
-// rates never rise after the warm-up, in which every epoch has its own.
+// The first epoch after `epoch` and before `end` with a different rate; `end` if there is none. A binary search,
+// because rates never rise after the warm-up, in which every epoch has a different one.
 int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t end) {
   if (static_cast<double>(epoch) < optim::rising_epochs(schedule)) return std::min(epoch + 1, end);
   const double rate = rate_of(schedule, epoch);
@@ -85,7 +85,7 @@ int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t 
   return end;
 }
 
-// The first epoch with the rate of the last one.
+// The first epoch whose rate is that of the last epoch.
 int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
   const double rate = rate_of(schedule, epochs - 1);
   const auto warm = static_cast<int64_t>(std::ceil(optim::rising_epochs(schedule)));

@@ -1,6 +1,6 @@
-// What dtrain says about itself: the screens of --help and `dtrain help`, the examples that `dtrain` alone prints, the
-// manual page, and the completion of command lines in shells. All of it is made from the table of sub-commands and the
-// tables of flags.
+// The texts that describe dtrain: the screens of --help and `dtrain help`, the examples that `dtrain` alone prints, the
+// manual page, and the completion of command lines in shells. All of them are generated from the table of sub-commands
+// and the tables of flags.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace {
 
 using Commands = std::vector<CommandHelp>;
 
-// The first screen of --help has the commands and flags that most people need.
+// The first screen of --help shows the commands and flags that most people need.
 struct FirstCommand {
   std::string word;
-  std::string summary = {};  // of a group; empty: the sub-command's own
+  std::string summary = {};  // summary of a group; empty: the sub-command's own
 };
 const std::vector<FirstCommand>& first_commands() {
   static const std::vector<FirstCommand> all = {
@@ -48,7 +48,7 @@ const std::vector<FirstFlags>& first_flags() {
   return all;
 }
 
-// One line: at most one more name, of one letter, and the default only if it is a value.
+// The flag's help in one line: at most one further spelling, of one letter, and the default only if it is a value.
 job::FlagHelp shortened(const job::FlagHelp& flag, const std::string& heading) {
   job::FlagHelp brief = {.names = {flag.names[0]}, .value = flag.value, .help = flag.brief, .section = heading};
   if (flag.names.size() > 1 && flag.names[1].size() == 2) brief.names.push_back(flag.names[1]);
@@ -108,7 +108,7 @@ std::string everything(const Commands& commands) {
          command_lines(commands, "") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
-// Several sub-commands, or the flags of a subject, or both, as for "data". Empty: there is no such topic.
+// The text about several sub-commands, the flags of a subject, or both, as for "data". Empty: there is no such topic.
 std::string text_about(const Commands& commands, const std::string& topic) {
   std::string text;
   for (const CommandHelp& command : commands) {
@@ -125,7 +125,7 @@ std::string text_about(const Commands& commands, const std::string& topic) {
   return text.empty() ? lines.substr(1) : text + lines;  // without the blank line before the heading
 }
 
-// What may follow --help and `dtrain help`.
+// The words that may follow --help and `dtrain help`.
 std::vector<std::string> topics(const Commands& commands) {
   std::vector<std::string> all = subjects();
   all.insert(all.begin(), "all");

@@ -22,7 +22,7 @@ job::Binding<Im2recOptions> no_shuffle() {
   return binding;
 }
 
-// Flags of the lists.
+// The flags that concern lists.
 std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   return {
       {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Im2recOptions, list)},
@@ -91,7 +91,7 @@ std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   };
 }
 
-// Flags of the images that records hold.
+// The flags that concern the images in records.
 std::vector<job::FlagRow<Im2recOptions>> im2rec_image_rows() {
   return {
       {.name = "resize",
@@ -169,7 +169,7 @@ job::FlagTable<Im2recOptions> im2rec_flags() {
 constexpr const char* kIm2recUsage =
     "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
 
-// MXNet's spelling that other tools of dtrain do not have: `--exts .jpg .png`.
+// Accepts a spelling of MXNet that other tools of dtrain do not have: `--exts .jpg .png`.
 std::vector<std::string> with_own_spellings(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   bool in_extensions = false;

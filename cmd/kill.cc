@@ -14,7 +14,7 @@ namespace {
 
 struct KillOptions {
   HostsOptions hosts;
-  std::chrono::milliseconds stop_timeout{0};  // 0: that of the job
+  std::chrono::milliseconds stop_timeout{0};  // 0: the job's own time
 };
 
 job::FlagTable<KillOptions> kill_flags() {
@@ -50,7 +50,7 @@ Error unknown_job(const std::string& job, const std::vector<launch::RecordedProc
           {}};
 }
 
-// How the part of the job on one host ended.
+// How the job's processes on one host ended.
 struct Outcome {
   bool found = false;
   int code = job::kExitOk;
@@ -106,10 +106,10 @@ Result<int> kill(const Call& call) {
   std::erase_if(here, [&](const launch::RecordedProcess& process) { return process.job != name; });
   const std::chrono::milliseconds given = line.options.stop_timeout;
   const std::chrono::milliseconds time = given.count() > 0 ? given : stop_time_of(here);
-  Outcome outcome = end_here(here, name, time);  // first: a scheduler that is asked to stop lets the whole job save
+  Outcome outcome = end_here(here, name, time);  // first, because a scheduler that is stopped lets the whole job save
   std::vector<std::string> arguments = {"kill", name};
   if (given.count() > 0) arguments.insert(arguments.end(), {"--stop-timeout", job::format_value(given)});
-  // Without a process of the job here, it is not known how long its processes on the hosts may take.
+  // If no process of the job runs here, the time that its processes on other hosts may take is not known.
   const std::chrono::milliseconds there = time.count() > 0 ? time : launch::kStopTime;
   DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, std::move(arguments),
                                              kAnswerTime + std::chrono::duration_cast<std::chrono::seconds>(there)));

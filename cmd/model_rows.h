@@ -1,4 +1,4 @@
-// The flags that name a trained model, which several commands have in common.
+// The flags that name a trained model, which several commands share.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace dtrain::cmd {
 
-// The default, in --help, of flags that change something of the run that trained the model.
+// The default, in --help, of flags that override a value of the run that trained the model.
 inline const std::string kOfModel = "the model's";
 
 template <class Options>
@@ -23,7 +23,7 @@ job::FlagRow<Options> epoch_row() {
           .max = job::kStepsMax};
 }
 
-// Which model, and which network it is. Options must have a member `infer::ModelChoice model`.
+// The flags that choose the model and its network. Options must have a member `infer::ModelChoice model`.
 template <class Options>
 std::vector<job::FlagRow<Options>> model_rows() {
   return {
@@ -40,7 +40,7 @@ std::vector<job::FlagRow<Options>> model_rows() {
   };
 }
 
-// How images are read and computed.
+// The flags for reading and computing images.
 template <class Options>
 std::vector<job::FlagRow<Options>> image_rows() {
   return {
@@ -68,7 +68,7 @@ std::vector<job::FlagRow<Options>> rows_together(std::vector<std::vector<job::Fl
   return all;
 }
 
-// Flags of training that these commands refuse.
+// Training flags that these commands refuse.
 inline std::vector<job::RefusedFlag> refused_with_model() {
   return {{{"--gpus", "--gpu"},
            "is refused, because this version computes trained models on CPUs only; leave out the flag",

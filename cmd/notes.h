@@ -12,7 +12,7 @@ struct Flags;
 
 namespace dtrain::cmd {
 
-// Prints "note: TEXT" for people. The text may have paths and values from outside.
+// Prints "note: TEXT" for people. The text may contain untrusted paths and values.
 void show_note(const std::string& note);
 
 // Prints a note if `threads` is more than this host's number of cores.

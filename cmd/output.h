@@ -1,4 +1,4 @@
-// Where a command writes its results: a file that is there as a whole or not at all, or standard output.
+// The destination of a command's results: a file that appears only when it is complete, or standard output.
 #pragma once
 
 #include <initializer_list>
@@ -10,8 +10,7 @@
 
 namespace dtrain::cmd {
 
-// Writes what standard output has buffered. Code::kUsage: that, or something printed before, cannot be written, for
-// example because the disk is full.
+// Flushes standard output. Code::kUsage: this or an earlier write has failed, for example because the disk is full.
 Result<> flush_output();
 
 // Refuses a name for --out that has none of these endings, such as ".png". Code::kUsage.

@@ -1,4 +1,4 @@
-// `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses, which runs on
+// `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses. It runs on
 // hosts that have none of these.
 #include <fmt/ranges.h>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `dtrain plan`: measures the workers of a job, or reads their speeds, and writes its groups and shares.
+// `dtrain plan`: measures the workers of a job, or reads their speeds, and writes the job's groups and shares.
 #include "plan/plan.h"
 
 #include "base/console.h"
@@ -114,7 +114,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
   arguments.insert(arguments.begin(), "plan");
-  // The servers of the real job keep their part of the hosts' cores and slots, although none is started.
+  // The servers of the real job are assigned their part of the hosts' cores and slots, although none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
   DT_TRY(Places places, places_of(call, flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),

@@ -1,5 +1,5 @@
-// What commands ask of their tools, as their command lines say. For tests, which follow each flag to the options that
-// it sets, where running the command would show less.
+// The requests of commands to their tools, parsed from their command lines. For tests, which check which options each
+// flag sets, where running the command would show less.
 #pragma once
 
 #include "bench/input.h"

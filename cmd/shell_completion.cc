@@ -62,7 +62,7 @@ std::vector<std::string> first_words(const Commands& commands) {
   return words;
 }
 
-// The second words of the sub-commands that have two, by the first word.
+// The sub-commands that have two words, grouped by their first word.
 std::map<std::string, std::vector<const CommandHelp*>> groups_of(const Commands& commands) {
   std::map<std::string, std::vector<const CommandHelp*>> groups;
   for (const CommandHelp& command : commands) {
@@ -101,7 +101,7 @@ std::string bash_commands(const Commands& commands) {
                             fmt::join(first_words(commands), " "));
 }
 
-// The values of the flag before the cursor.
+// Completes the value of the flag before the cursor.
 std::string bash_values(const CommandHelp& command) {
   std::string text;
   for (const job::FlagHelp& flag : command.flags) {

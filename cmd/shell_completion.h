@@ -1,5 +1,5 @@
-// Completion scripts for shells: sub-commands, flags, and values of flags. A flag whose value is called FILE or DIR is
-// completed by file names; one with a list of values by that list; others get no suggestions.
+// Completion scripts for shells: sub-commands, flags, and values of flags. A flag whose placeholder is FILE or DIR is
+// completed with file names, one with a list of values with that list; other flags get no suggestions.
 //
 // `commands` includes the sub-command "train", whose flags are also completed without its name.
 #pragma once

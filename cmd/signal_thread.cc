@@ -49,7 +49,7 @@ void unblock_early_signals() {
 SignalThread::SignalThread() {
   const sigset_t set = taken_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGINT, SIG_DFL);   // a shell ignores INT for programs that it starts in the background
+  std::signal(SIGINT, SIG_DFL);   // a shell makes programs ignore INT if it starts them in the background
   std::signal(SIGPIPE, SIG_IGN);  // writing to a closed connection fails with an error instead
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
   end_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -82,7 +82,7 @@ void SignalThread::take(int signal) {
   }
   signals_.stop = true;
   if (signal != SIGINT || ++signals_.interrupts < 2) return;
-  // Unblocking INT in this thread ends the process by the signal, so that a shell sees how it ended.
+  // Unblocking INT in this thread ends the process with the signal, so that a shell sees how it ended.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);

@@ -1,5 +1,5 @@
 // Records signals in a Signals. TERM, USR1, INT and HUP (unless it is ignored, as under nohup) ask the process to stop;
-// USR2 asks for the list of open waits. A second INT ends the process at once, by the default action.
+// USR2 asks for the list of open waits. A second INT ends the process immediately, by the default action.
 //
 // A thread reads the signals from a descriptor, so no handler and no global is needed. The main thread must construct
 // it before any other thread exists, so that all threads inherit the blocked signals.
@@ -29,9 +29,9 @@ class SignalThread {
   std::thread thread_;
 };
 
-// A process that trains is asked to stop by TERM or USR1, also in the first moments, before there is a SignalThread.
-// The first blocks these signals, and the second, for a process that does not train itself, lets them through again.
-// Programs that are started in between would inherit the block.
+// TERM or USR1 asks a process that trains to stop, even in the first moments, before there is a SignalThread. The first
+// function blocks these signals, and the second, for a process that does not train itself, unblocks them. Programs
+// started in between would inherit the blocked signals.
 void block_early_signals();
 void unblock_early_signals();
 

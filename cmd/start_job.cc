@@ -40,7 +40,7 @@ Result<std::string> scheduler_address(const job::Flags& flags, const Places& pla
 
 namespace {
 
-// The processes of other hosts may have left their traces there; `dtrain trace` takes them too.
+// Merges the traces in the run directory, which processes on other hosts may share; `dtrain trace` also accepts others.
 void merge_traces(const std::string& run_dir, launch::Screen& screen) {
   const Result<telemetry::MergedTrace> merged = telemetry::merge_traces({run_dir});
   if (merged) {
@@ -51,7 +51,7 @@ void merge_traces(const std::string& run_dir, launch::Screen& screen) {
   }
 }
 
-// The hosts of a missing file.
+// Placeholder hosts for a missing host file.
 job::HostAssignment unknown_hosts(const job::Flags& flags) {
   const job::ProcessSlot slot{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
   job::HostAssignment assignment;
@@ -64,7 +64,7 @@ job::HostAssignment unknown_hosts(const job::Flags& flags) {
 
 namespace {
 
-// The hosts of -H; nullopt without it.
+// The hosts of -H; nullopt if it is not given.
 Result<std::optional<job::HostAssignment>> named_hosts(const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
   if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);

@@ -1,4 +1,4 @@
-// Builds the processes that a launcher starts: this executable, in all roles of a job.
+// Prepares the processes that a launcher starts: this executable, in all roles of a job.
 #pragma once
 
 #include <functional>
@@ -13,27 +13,28 @@
 
 namespace dtrain::cmd {
 
-// Where --dry-run collects what a job needs and this host lacks. Null: anything missing is an error.
+// The list in which --dry-run collects what a job needs but this host lacks. Null: anything missing is an error.
 using Missing = std::vector<std::string>*;
 
-// Where the job's processes run.
+// The hosts of the job's processes.
 struct Places {
   std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this host
   std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh reaches the hosts
   std::vector<std::string> ways = {};                // see cluster::Cluster
-  bool are_known = true;                             // false: the hosts' names stand for those that will be given
+  bool are_known = true;  // false: the hosts' names are placeholders for hosts that the system will choose
 };
 // Assigns the job's processes to the hosts of its host file, or to those of the cluster that --launcher names. If the
 // file is missing and `missing` is given, all processes are on a host named "HOST".
 Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
-  std::vector<std::string> arguments;  // of every process, before its role; begins with the sub-command unless train
-  const job::Flags& flags;             // of the processes
+  std::vector<std::string> arguments;  // arguments of every process, before its role; begins with the sub-command
+                                       // unless that is train
+  const job::Flags& flags;             // flags of the processes
   Places places;
   std::string run_dir;
   Missing missing = nullptr;
-  std::optional<int> only_rank = {};  // as in launch::JobSetting
+  std::optional<int> only_rank = {};  // see launch::JobSetting
 };
 
 struct JobToStart {
@@ -43,8 +44,8 @@ struct JobToStart {
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting);
 
-// Runs the job in the background of this process, and adds to the run's summary how it ended. Returns its exit code.
-// `on_end`, if given, is called in the background process.
+// Runs the job in a background child of this process, and adds its outcome to the run's summary. Returns the job's exit
+// code. `on_end`, if given, is called in the background process.
 Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
                     const std::function<void(const launch::JobEnd& end)>& on_end = nullptr);
 

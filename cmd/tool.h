@@ -12,7 +12,7 @@
 
 namespace dtrain::cmd {
 
-// A tool's row for a flag that training has too. Takes the names, help text and limits from training's table, and binds
+// A tool's row for a flag that training has too. Uses the names, help text and limits of training's table, and binds
 // them to a member of the tool's Options.
 template <class Options>
 job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options> bind,
@@ -32,7 +32,7 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .max = row.max};
 }
 
-// Rows that several benchmarks have.
+// Rows that several benchmarks share.
 template <class Options>
 job::FlagRow<Options> num_batches_row(job::Binding<Options> bind) {
   return {.name = "num-batches",
@@ -47,7 +47,7 @@ job::FlagRow<Options> json_row(job::Binding<Options> bind) {
   return {.name = "json", .help = "print only the line of JSON, without the report", .bind = std::move(bind)};
 }
 
-// The log of a tool, whose live lines appear on a terminal.
+// A tool's log; live lines appear if stderr is a terminal.
 Log tool_log(const std::string& name, const Call& call);
 
 // Refuses flags that only a later version of a tool has.
@@ -56,10 +56,10 @@ job::RefusedFlag later(std::vector<std::string> spellings);
 // The text of --help of a sub-command.
 std::string command_text(const std::string& usage, const std::vector<job::FlagHelp>& flags);
 
-// Answers --help: prints that text, or gives its parts to call.take_help.
+// Handles --help: prints that text, or passes its parts to call.take_help.
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags);
 
-// Of a tool that has no flags.
+// The options of a tool that has no flags.
 struct NoFlags {};
 
 // A tool's parsed command line.

@@ -1,4 +1,4 @@
-// `dtrain trace`: puts the traces of a job's processes together.
+// `dtrain trace`: merges the traces of a job's processes.
 #include "telemetry/trace_file.h"
 
 #include "tool.h"

@@ -36,8 +36,8 @@ namespace dtrain::cmd {
 
 namespace {
 
-// Reports errors that would occur in every process of the job once, before a process is started or a run directory is
-// made.
+// Reports errors that would occur in every process of the job only once, before a process is started or a run directory
+// is created.
 Result<> check_early(job::Flags flags) {
   const job::LoopFlags& loop = flags.loop;
   if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
@@ -63,7 +63,7 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  // On other hosts the file may use addresses that are not known yet.
+  // On other hosts the file may contain addresses that are not known yet.
   const bool here = !flags.launch.on_other_hosts();
   if (here) DT_TRY_VOID(role::check_tls(flags.launch));
   if (groups && places && here) {
@@ -115,8 +115,8 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   return 0;
 }
 
-// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. A failure is no reason
-// not to train.
+// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. If that fails, it trains
+// anyway.
 std::optional<launch::JobRecord> record_process(const Call& call, const std::string& run_dir) {
   Result<launch::JobRecord> record =
       launch::JobRecord::create(launch::record_root(call.environment), launch::job_name(run_dir));
@@ -156,7 +156,7 @@ Result<int> train(const Call& call) {
   }
   if (flags.distributed() || flags.launch.dry_run) unblock_early_signals();
   if (flags.launch.launcher == "print") return print_files(call, flags);
-  // The pods read the data, which need not be here.
+  // The pods read the data, which do not have to be on this host.
   if (flags.launch.launcher == "kubernetes") return run_in_kubernetes(call, flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) show_note(note);

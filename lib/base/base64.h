@@ -1,4 +1,4 @@
-// Bytes as text, for images in JSON and HTML. Source: RFC 4648, section 4.
+// Base64: bytes as text, for images in JSON and HTML. Source: RFC 4648, section 4.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dtrain {
 // The alphabet with + and /, padded with =, without line breaks.
 std::string base64(std::span<const uint8_t> bytes);
 
-// Whether the text has only characters of that alphabet, and = at most twice at its end.
+// True if the text contains only characters of that alphabet, and = at most twice at its end.
 bool is_base64(std::string_view text);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// Bytes that were read or are to be written. Numbers in them are little-endian.
+// Bytes that were read or will be written. Numbers in them are little-endian.
 #pragma once
 
 #include <cstdint>

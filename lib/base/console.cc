@@ -18,8 +18,8 @@ constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr WindowSize kSizeUnknown{80, 24};
 constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
 
-// Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out,
-// and said when writing is possible again: it never ends the program.
+// Writes to stderr. Output that cannot be written, because nobody reads stderr or it is a file on a full disk, is
+// dropped, and this is reported when writing is possible again: it never ends the program.
 class StderrWriter {
  public:
   void operator()(std::string_view bytes) {
@@ -35,7 +35,7 @@ class StderrWriter {
   }
 
  private:
-  // Returns how many bytes at the end could not be written.
+  // Returns the number of bytes at the end that could not be written.
   size_t write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t put = ::write(STDERR_FILENO, bytes.data(), bytes.size());
@@ -56,7 +56,7 @@ class StderrWriter {
   }
 
   uint64_t lost_ = 0;
-  int error_ = 0;  // of the last write that failed
+  int error_ = 0;  // errno of the last write that failed
 };
 
 WindowSize window_of(int fd) {
@@ -80,7 +80,7 @@ std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {
     const std::string_view fits = fitting(text, columns);
-    // A break may come directly behind what fits.
+    // A break may come directly after the text that fits.
     const size_t part = text.substr(0, fits.size() + kBetweenParts.size()).rfind(kBetweenParts);
     if (part == std::string_view::npos || part == 0) break;
     lines.emplace_back(text.substr(0, part));
@@ -90,7 +90,7 @@ std::vector<std::string> broken(std::string_view text, size_t columns) {
   return lines;
 }
 
-// Without the parts for which there is no room.
+// Removes the parts for which there is no room.
 std::string with_fewer_parts(std::string text, size_t columns) {
   while (columns_of(text) > columns) {
     const size_t last = text.rfind(kBetweenParts);
@@ -105,13 +105,13 @@ std::string with_fewer_parts(std::string text, size_t columns) {
   return text;
 }
 
-// Whether the quote at `at` begins or ends a quoted text, unlike an apostrophe within or behind a word.
+// True if the quote at `at` begins or ends a quoted text; false for an apostrophe within or after a word.
 bool turns_quote(std::string_view text, size_t at, bool is_quoted) {
   return text[at] == '\'' && (is_quoted || at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
 }
 
-// Where a line may end that begins at `begin`: at the last blank outside quotes before `columns` are full, or at the
-// first one behind a longer word; else at the end.
+// Where a line that begins at `begin` may end: at the last blank outside quotes before `columns` are full, or at the
+// first one after a longer word; otherwise at the end of the text.
 size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
   if (columns_of(text.substr(begin)) <= columns) return text.size();
   bool is_quoted = false;
@@ -126,7 +126,8 @@ size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
   return end;
 }
 
-// Broken at blanks outside quotes, from which commands and paths are copied. All lines but the first are indented.
+// Wraps a text at blanks outside quotes, because users copy commands and paths from quotes. All lines but the first are
+// indented.
 std::vector<std::string> wrapped(std::string_view text, size_t columns) {
   constexpr std::string_view kIndent = "  ";
   std::vector<std::string> lines;
@@ -143,7 +144,7 @@ std::vector<std::string> wrapped(std::string_view text, size_t columns) {
 }  // namespace
 
 std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
-  // A line that is exactly as wide as the terminal would wrap.
+  // A terminal would wrap a line that is exactly as wide as the window.
   const auto columns = static_cast<size_t>(std::max(1, window.columns - 1));
   const auto rows = static_cast<size_t>(std::max(1, window.rows / 2));
   const size_t bar_columns = std::min(kBarMax, columns / 3);

@@ -1,9 +1,9 @@
 // The console output of a run: ordinary lines, and below them a block of live lines.
 //
 // On a terminal, the block stays at the bottom and follows the window's size: a text that is too wide is broken between
-// its parts, other lines are cut, and lines for which there is no room are counted. The block is erased before other
-// output and redrawn after it. Elsewhere, its text is printed as a plain line, at most every 10 s. All that is drawn is
-// ASCII, apart from names, and no colors are used. Not thread-safe.
+// its parts, other lines are truncated, and lines for which there is no room are replaced by their number. The block is
+// erased before other output and redrawn after it. If there is no terminal, its text is printed as a plain line, at
+// most every 10 s. Everything that is drawn is ASCII, apart from names, and no colors are used. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@ struct WindowSize {
   int rows = 0;
 };
 
-// The lines of the block in such a window, each narrower than it. At most half of the window's rows are used, but at
-// least one.
+// The lines of the block in a window of this size, each narrower than the window. At most half of the window's rows are
+// used, but at least one.
 std::vector<std::string> lines_in_window(const Live& live, WindowSize window);
 
-// The text in lines that are no wider than the window. A word or a quoted text that is too wide stays whole.
+// The text, split into lines that are no wider than the window. A word or a quoted text that is too wide stays whole.
 std::vector<std::string> fitted(std::string_view text, Fit fit, WindowSize window);
 
 class Console {
@@ -45,7 +45,7 @@ class Console {
   // Writes to stderr. `terminal` is the environment's TERM; if it is "dumb" or empty, stderr is not treated as a
   // terminal.
   static Console to_stderr(std::string_view terminal);
-  // Whether stderr is a terminal, of whatever kind.
+  // True if stderr is a terminal of any kind.
   static bool is_terminal();
 
   void line(std::string_view text, Fit fit = Fit::kAsIs);  // without the newline; fitted on a terminal only
@@ -60,7 +60,7 @@ class Console {
   Write write_;
   Window window_;
   Live live_;
-  std::vector<size_t> drawn_;    // columns of each line of the block that is on the screen
+  std::vector<size_t> drawn_;    // the number of columns of each line of the block on the screen
   bool unprinted_ = false;       // the live text has changed since it was last printed as plain text
   std::optional<Time> printed_;  // when it was last printed as plain text
   std::string printed_text_;     // what was printed then

@@ -1,9 +1,9 @@
 // Errors: returned or thrown, depending on their cause.
 //
-// Failures that the outside can cause (flags, files, records, peers, networks) are expected outcomes and are returned
-// as Result<T>. Each frame that passes an Error on adds context, with DT_TRY's text. Failures that only a bug or a
-// broken device can cause are thrown: DT_CHECK throws CheckFailed. Exceptions are caught and turned into an Error in
-// three places only: a thread's entry function, an RPC handler, and main.
+// Failures that come from outside the program (flags, files, records, peers, networks) are expected outcomes and are
+// returned as Result<T>. Each frame that passes an Error on adds context, with DT_TRY's text. Failures that only a bug
+// or a broken device can cause are thrown: DT_CHECK throws CheckFailed. Exceptions are caught and turned into an Error
+// in three places only: a thread's entry function, an RPC handler, and main.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@
 namespace dtrain {
 
 // Each Code exists because some caller acts on it: job/process/exit_code.h maps it to the process's exit code, retries
-// look for kUnavailable, and readers of optional files for kNotFound.
+// look for kUnavailable, and readers of optional files look for kNotFound.
 enum class Code {
   kInternal,       // a bug, or a non-finite loss
   kUsage,          // a mistake in the user's flags or files, or flags that do not match the job's
@@ -29,7 +29,7 @@ enum class Code {
   kDenied,         // wrong token, build or protocol
   kData,           // bad record, label or checkpoint
   kNotFound,       // a file does not exist
-  kDevice,         // no device, a fault of a disk that does not pass, or out of memory
+  kDevice,         // no device, a disk fault that retries did not overcome, or out of memory
   kPreempted,      // stopped by a signal; a checkpoint was written if there was anything to save
   kUnavailable,    // the peer did not answer this time; the caller may try again
 };
@@ -56,8 +56,8 @@ template <class T = void>
 using Result = tl::expected<T, Error>;
 
 // Nearly every file includes this header and formats errors, so the templates below only check the format string and
-// pack the arguments; functions that are compiled once format. Files that need more of fmt than <fmt/core.h> include
-// it.
+// pack the arguments; the formatting is in functions that are compiled once. Files that need more of fmt than
+// <fmt/core.h> include it themselves.
 namespace detail {
 tl::unexpected<Error> make_failure(Code code, fmt::string_view format, fmt::format_args args);
 void add_context(Error& error, fmt::string_view format, fmt::format_args args);
@@ -65,7 +65,7 @@ void add_context(Error& error, fmt::string_view format, fmt::format_args args);
                                      fmt::format_args args);
 }  // namespace detail
 
-// Makes the value to return from a function with a Result: return fail(Code::kData, "{}: no records", path);
+// Creates the value to return from a function that returns a Result: return fail(Code::kData, "{}: no records", path);
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return detail::make_failure(code, format, fmt::make_format_args(args...));

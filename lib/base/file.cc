@@ -20,8 +20,8 @@ std::string directory_of(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
-// A name beside `path` that no other thread or process uses, also on another host that shares the directory. (A process
-// number would be unique on one host only.)
+// A name next to `path` that no other thread or process uses, including those on other hosts that share the directory.
+// (A process number would be unique on one host only.)
 std::string temporary_name(const std::string& path) {
   std::random_device random;
   return fmt::format("{}.tmp-{:08x}{:08x}", path, random(), random());
@@ -147,8 +147,8 @@ Result<> AtomicFile::commit() {
   if (injected("close") || closed != 0) return tl::unexpected(error("close"));
   if (injected("rename") || ::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::unexpected(error("rename"));
   is_named_ = false;
-  // The rename itself survives a power cut only once the directory is on disk. An error of this fsync is not returned,
-  // because the new file is already in place, and callers take an error to mean that the old one is.
+  // The rename survives a power failure only once the directory is on disk. An error of this fsync is not returned,
+  // because the new file is already in place, and callers take an error to mean that the old file is still there.
   const int fd = ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     ::fsync(fd);

@@ -26,8 +26,8 @@ Result<std::string> read_file(const std::string& path, uint64_t bytes_max = kTex
 // Writes a file so that readers see either the old content or the complete new content. It writes an unnamed file
 // (O_TMPFILE), calls fsync, links it to a temporary name in the same directory, renames it, and calls fsync on the
 // directory. If a call fails, or if the process is killed while it writes, the old file is unchanged and no other file
-// is left. (Some file systems, such as NFS, have no unnamed files. There the temporary name exists from the beginning,
-// and remains if the process is killed.)
+// is left. (Some file systems, such as NFS, do not support unnamed files. There the temporary name exists from the
+// beginning, and remains if the process is killed.)
 class AtomicFile {
  public:
   // For tests: called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"). If
@@ -57,16 +57,16 @@ class AtomicFile {
   int fd_ = -1;
 };
 
-// Opens a file for writing line by line, and makes it if it is missing. `flags`: O_APPEND or O_TRUNC. Code::kUsage: it
-// cannot be written, or it is a pipe: a thread that writes would wait for whoever reads it, perhaps for ever.
+// Opens a file for writing line by line, and creates it if it does not exist. `flags`: O_APPEND or O_TRUNC.
+// Code::kUsage: it cannot be written, or it is a pipe: a writing thread might wait for the pipe's reader for ever.
 Result<UniqueFd> open_for_lines(const std::string& path, int flags);
 
 Result<> write_file_atomic(const std::string& path, std::string_view content);
 // Creates the directory and its parents. Succeeds if it exists already.
 Result<> make_directories(const std::string& path);
 
-// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is the path of a
-// file is one path, also with ';' in it.
+// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is itself the path
+// of an existing file is one path, even if it contains ';'.
 std::vector<std::string> split_paths(const std::string& list, const std::string& directory = {});
 
 }  // namespace dtrain

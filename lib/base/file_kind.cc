@@ -28,19 +28,19 @@ constexpr Kind kKinds[] = {
     {"an HDF5 file", "\x89HDF"sv},
 };
 
-// Pickle protocols 2 to 5 begin with the byte 0x80 and their number.
+// Pickle protocols 2 to 5 begin with the byte 0x80 and the protocol's number.
 bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-// Whether a character of UTF-8 may begin with these bytes.
+// True if a UTF-8 character can begin with these bytes.
 bool begins_character(std::string_view bytes) {
   return std::ranges::any_of(std::array{"\x80\x80\x80"sv, "\xbf\xbf\xbf"sv}, [&](std::string_view rest) {
     return character_bytes(std::string(bytes).append(rest)) > bytes.size();
   });
 }
 
-// The last character may be cut.
+// The last character may be truncated.
 bool is_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t size = character_bytes(bytes);
@@ -50,7 +50,7 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
-// Text in ASCII or UTF-8: it contains no control characters except white space.
+// True for text in ASCII or UTF-8 without control characters other than white space.
 bool is_text(std::string_view bytes) {
   return !bytes.empty() && is_utf8(bytes) && std::ranges::all_of(bytes, [](char c) {
     return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';

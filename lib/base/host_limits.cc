@@ -23,7 +23,7 @@ double value_in(const std::string& text, const std::string& key) {
   return 0;
 }
 
-// nullopt if the text says that there is no limit ("max", and -1 in version 1), or nothing.
+// nullopt if the text means that there is no limit ("max", and -1 in version 1), or is empty.
 std::optional<double> limit_of(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -45,9 +45,9 @@ void limit_memory(double bytes, double used, double inactive, GroupLimits& limit
   limits.memory_used_bytes = std::max(0.0, used - inactive);
 }
 
-// Version 2: one group has the limits of everything.
+// Version 2: one group has all kinds of limits.
 void look_at_group(const std::string& group, GroupLimits& limits) {
-  const std::string cpu = read_file(group + "/cpu.max").value_or("");  // "200000 100000": microseconds of each period
+  const std::string cpu = read_file(group + "/cpu.max").value_or("");  // "200000 100000": microseconds in each period
   const auto quota = limit_of(cpu), period = limit_of(cpu.substr(std::min(cpu.size(), cpu.find(' '))));
   if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
   if (const auto bytes = limit_in(group + "/memory.max")) {
@@ -56,7 +56,7 @@ void look_at_group(const std::string& group, GroupLimits& limits) {
   }
 }
 
-// Version 1: each kind of limit has a tree of its own.
+// Version 1: each kind of limit has a separate tree.
 void look_at_cpu_group(const std::string& group, GroupLimits& limits) {
   const auto quota = limit_in(group + "/cpu.cfs_quota_us"), period = limit_in(group + "/cpu.cfs_period_us");
   if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
@@ -69,8 +69,8 @@ void look_at_memory_group(const std::string& group, GroupLimits& limits) {
   }
 }
 
-// Calls `look` for a group and for those around it. In a container the groups' tree may begin at the container's own
-// group although the process is listed with its path on the host: then only the top of the tree is there.
+// Calls `look` for a group and its parents. In a container the groups' tree may begin at the container's own group
+// although the process is listed with its path on the host: then only the top of the tree exists.
 template <class Look>
 void for_group_and_parents(const std::string& tree, std::string path, const Look& look) {
   while (path.size() > 1) {
@@ -118,7 +118,7 @@ int usable_cores(const GroupLimits& limits) {
 UsableMemory usable_memory(const GroupLimits& limits) {
   const double host = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   const double free = value_in(read_file("/proc/meminfo").value_or(""), "MemAvailable:") * 1024;
-  // Version 1 says "no limit" by a number beyond all memory.
+  // Version 1 represents "no limit" by a number larger than any memory.
   if (limits.memory_bytes <= 0 || limits.memory_bytes >= host) return {.bytes = host, .free_bytes = free};
   return {.bytes = limits.memory_bytes,
           .free_bytes = std::clamp(limits.memory_bytes - limits.memory_used_bytes, 0.0, free)};

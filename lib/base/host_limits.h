@@ -1,17 +1,18 @@
-// How much of its host this process may use. Containers and batch systems limit processes by control groups (Linux's
-// cgroups, versions 1 and 2), which the numbers of the host's processors and bytes do not show. All functions read
-// files of the kernel, in less than a millisecond; call them once, not in a loop.
+// The share of its host that this process may use. Containers and batch systems limit processes with control groups
+// (Linux's cgroups, versions 1 and 2), which the host's total numbers of processors and bytes do not reflect. All
+// functions read kernel files, in less than a millisecond; call them once, not in a loop.
 #pragma once
 
 #include <string>
 
 namespace dtrain {
 
-// The limits of the control groups that a process belongs to, and of the groups around these: the smallest of each.
+// The limits of the control groups that a process belongs to, and of their parent groups: the smallest of each.
 struct GroupLimits {
-  double cores = 0;              // seconds of processor time a second; 0: no limit
+  double cores = 0;              // seconds of processor time per second; 0: no limit
   double memory_bytes = 0;       // 0: no limit
-  double memory_used_bytes = 0;  // by the group that has this limit, without file cache that it can give back
+  double memory_used_bytes = 0;  // memory used by the group that has this limit, without file cache that it can give
+                                 // back
 };
 
 // Where the kernel shows control groups.
@@ -21,13 +22,13 @@ struct GroupFiles {
 };
 GroupLimits group_limits(const GroupFiles& files = {});
 
-// The number of threads that can run at the same time, at least 1: the processors that the process is bound to, or the
-// limit of its control groups, rounded, if that is less.
+// The number of threads that can run at the same time, at least 1: the number of processors that the process is bound
+// to, or the limit of its control groups, rounded, if that is smaller.
 int usable_cores(const GroupLimits& limits = group_limits());
 
 struct UsableMemory {
-  double bytes = 0;       // of the host, or the limit of the control groups
-  double free_bytes = 0;  // of these, what no process uses
+  double bytes = 0;       // memory of the host, or the limit of the control groups
+  double free_bytes = 0;  // the part of it that no process uses
 };
 UsableMemory usable_memory(const GroupLimits& limits = group_limits());
 

@@ -1,5 +1,5 @@
-// Safe reading and writing of untrusted JSON. nlohmann's library has two traps. It parses arbitrarily deep nesting, and
-// copying or writing such a value then overflows the stack. And it throws when a string that it writes is not UTF-8.
+// Reads and writes untrusted JSON safely. nlohmann's library has two traps. It parses arbitrarily deep nesting, and
+// copying or writing such a value then overflows the stack. And it throws if a string that it writes is not UTF-8.
 #pragma once
 
 #include <nlohmann/json.hpp>

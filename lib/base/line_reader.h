@@ -1,4 +1,4 @@
-// Reads a text file line by line, in memory that does not depend on the file.
+// Reads a text file line by line, in memory that does not depend on the file's size.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dtrain {
 
 class LineReader {
  public:
-  // Longer lines are cut.
+  // Longer lines are truncated.
   static constexpr size_t kLineBytesMax = size_t{1} << 20;
 
   // Code::kNotFound if it does not exist; kData if it cannot be read.
@@ -21,9 +21,10 @@ class LineReader {
 
   // The next line, without its newline; nullopt at the end of the file. It is valid until the next call.
   Result<std::optional<std::string_view>> next();
-  [[nodiscard]] uint64_t number() const { return number_; }  // of the last line, from 1
+  [[nodiscard]] uint64_t number() const { return number_; }  // number of the last line, from 1
   [[nodiscard]] bool was_cut() const { return was_cut_; }    // the last line was longer than kLineBytesMax
-  // "worker-0.log: 2 lines are longer than 1 MiB and were cut, first line 17"; empty if none was. Of the lines so far.
+  // "worker-0.log: 2 lines are longer than 1 MiB and were cut, first line 17", for the lines read so far; empty if none
+  // was.
   [[nodiscard]] std::string cut_lines_text() const;
   [[nodiscard]] bool has_newline() const { return has_newline_; }  // the last line ended with a newline
 
@@ -34,7 +35,7 @@ class LineReader {
   std::string path_;
   UniqueFd fd_;
   std::string buffer_;
-  size_t begin_ = 0;  // of the unread part of the buffer
+  size_t begin_ = 0;  // start of the unread part of the buffer
   bool at_end_ = false, was_cut_ = false, has_newline_ = false;
   uint64_t number_ = 0, cut_ = 0, first_cut_ = 0;
 };

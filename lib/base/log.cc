@@ -6,7 +6,7 @@
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/spdlog.h>
 
-// After base_sink.h: without the compiled library, that header includes this one itself, where it is needed.
+// Included after base_sink.h: without the compiled library, that header includes this one itself.
 #include <spdlog/sinks/base_sink-inl.h>  // the compiled library has base_sink for the standard mutex only
 
 #include <sys/stat.h>
@@ -61,7 +61,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
   void flush_() override {}
 
   Console console_ DT_GUARDED_BY(mutex_);
-  std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;  // nullptr: all, as they are
+  std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;  // nullptr: all lines, unchanged
 };
 
 // Appends lines to a file. When a write fails, it calls `failed` once with errno and writes no more.
@@ -90,7 +90,7 @@ class FileSink final : public spdlog::sinks::base_sink<Mutex> {
   std::function<void(int error)> failed_ DT_GUARDED_BY(mutex_);
 };
 
-// Whether a line can be written. A file on a full disk, and /dev/full, can be opened like any other file.
+// True if a line can be written. A file on a full disk, and /dev/full, can be opened like any other file.
 bool has_room(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return false;
@@ -104,7 +104,7 @@ constexpr size_t kRecordBytesMax = 64 << 10;
 
 constexpr std::string_view kWarning = "warning: ", kError = "error";
 
-// Errors of dtrain (base/error.h) begin with the word already.
+// Errors of dtrain (base/error.h) already begin with the word.
 std::string_view word_before(Level level, std::string_view line) {
   if (level == Level::kWarning) return kWarning;
   return level == Level::kError && !line.starts_with(kError) ? "error: " : "";

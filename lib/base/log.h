@@ -3,10 +3,10 @@
 //
 // The text of a warning begins with "warning: ", that of an error with "error".
 //
-// Each record is one line of printable text. Control characters other than the tab, which MXNet's lines have, become
-// \xNN, so that quoted text from a peer can neither forge a log line nor control the terminal.
+// Each record is one line of printable text. Control characters other than the tab, which occurs in MXNet's lines,
+// become \xNN, so that quoted text from a peer can neither forge a log line nor control the terminal.
 //
-// There is no global Log: code that writes log lines is given one. Copies share their sinks. Thread-safe.
+// There is no global Log: a Log is passed to the code that writes log lines. Copies share their sinks. Thread-safe.
 #pragma once
 
 #include <fmt/core.h>
@@ -56,13 +56,13 @@ class Log {
     if (verbosity <= this->verbosity()) write(Level::kDebug, format, fmt::make_format_args(args...));
   }
 
-  // From now on stderr is for people: of the lines without a warning or error it gets those for which `shown` says how
-  // they are fitted to the terminal, and all lines are without time and node. Files get all lines as before.
+  // From now on stderr is for people. Lines other than warnings and errors appear only if `shown` returns how to fit
+  // them to the terminal, and all lines appear without time and node. Files still get all lines in full.
   void show_people(std::optional<Fit> (*shown)(std::string_view text)) const;
-  // Writes to the files only: for lines of libraries, which are of use when a failure is looked into.
+  // Writes to the files only: for lines of libraries, which help to investigate a failure.
   void to_files(std::string_view line) const;
 
-  // Shows this below all lines (base/console.h), on stderr only; each call replaces it.
+  // Shows this below all lines (base/console.h), on stderr only; each call replaces the text.
   void live(Live live) const;
 
   [[nodiscard]] int verbosity() const;
@@ -78,8 +78,8 @@ class Log {
   std::string node_;
 };
 
-// The node of a line that a Log wrote and that is neither a warning nor an error, such as "0" or "server 1"; empty for
-// any other line.
+// The node of a line that a Log has written and that is neither a warning nor an error, such as "0" or "server 1";
+// empty for any other line.
 std::string_view node_of_ordinary_line(std::string_view line);
 
 }  // namespace dtrain

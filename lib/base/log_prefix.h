@@ -1,4 +1,4 @@
-// What stands before the text of a log line: when it was written, and by whom (docs/formats.md, "Log lines").
+// The prefix of a log line: when it was written, and by which process (docs/formats.md, "Log lines").
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace dtrain {
 
-// A line's prefix: "2016-05-12 10:11:12,345 Node[0] ", also behind the prefix of a launcher, or "INFO:root:".
+// A line's prefix: "2016-05-12 10:11:12,345 Node[0] ", possibly after a launcher's prefix, or "INFO:root:".
 struct SplitLine {
   std::optional<double> time;   // seconds since 1970, as if the clock of the writer showed UTC
-  size_t begin = 0;             // of the prefix in the line, if it has a time and a node
-  std::string_view node;        // "0", "server 1", "scheduler"; empty if the line does not say
-  std::optional<int64_t> rank;  // of a worker
-  std::string_view text;        // what follows the prefix
+  size_t begin = 0;             // where the prefix begins in the line, if it has a time and a node
+  std::string_view node;        // "0", "server 1", "scheduler"; empty if the line has none
+  std::optional<int64_t> rank;  // the rank, if the node is a worker
+  std::string_view text;        // the text after the prefix
 };
 SplitLine split_log_line(std::string_view line);
 

@@ -1,4 +1,4 @@
-// What every message that finds no data to train on says at its end.
+// The end of every message that reports missing training data.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@ namespace dtrain {
 inline constexpr std::string_view kWaysToGetData =
     "'dtrain data get mnist' downloads MNIST into data/mnist; without a network take build/quickstart-data, which "
     "scripts/quickstart made, or make such a set with 'dtrain data synth --out build/quickstart-data'";
-// The part of it for who has tried to download.
+// The part of it for a user who has tried to download.
 inline constexpr std::string_view kWithoutNetwork = kWaysToGetData.substr(kWaysToGetData.find("without a network"));
 
 }  // namespace dtrain

@@ -1,6 +1,7 @@
-// The modules: parts of the program in shared libraries of their own, which are loaded when they are first used. What
-// they are linked with would make every process start slower, or may be missing on a host. The loader searches for them
-// where it searches for the program's libraries (cmd/meson.build). Module and program must be of the same build.
+// The modules: parts of the program in separate shared libraries, which are loaded when they are first used. The
+// libraries that they depend on would make every process start more slowly, or may be missing on a host. The loader
+// searches for modules where it searches for the program's libraries (cmd/meson.build). Module and program must be from
+// the same build.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace dtrain {
 struct Module {
   const char* file;
   const char* entry;   // the symbol with C linkage through which the program uses it
-  const char* use;     // what it is for, as in "the part for GPUs"
+  const char* use;     // its purpose, as in "the part for GPUs"
   const char* remedy;  // what to do if it cannot be loaded
 };
 

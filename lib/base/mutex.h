@@ -1,5 +1,5 @@
-// Locks that clang checks: what a mutex guards is written in the code, and code that touches it without the lock does
-// not pass.
+// Locks that clang checks: the code states which data a mutex guards, and code that accesses the data without the lock
+// fails the check.
 //
 // scripts/dev/check-locks parses every file that uses this header with clang's thread-safety analysis; g++, which
 // builds dtrain, ignores the annotations. In lib and cmd, the standard library's mutexes, locks and condition variables
@@ -23,9 +23,9 @@
 //     int count_ DT_GUARDED_BY(mutex_) = 0;
 //   };
 //
-// The analysis looks at one function at a time, and at a lambda as a function of its own. It therefore needs to be told
-// which functions are called with the lock held (DT_REQUIRES). It does not look at constructors and destructors, nor at
-// what a pointer to guarded data is used for after the lock is released.
+// The analysis examines one function at a time, and treats a lambda as a separate function. It therefore needs to know
+// which functions are called with the lock held (DT_REQUIRES). It does not check constructors and destructors, nor how
+// a pointer to guarded data is used after the lock is released.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@
 #define DT_REQUIRES(...) DT_THREAD_SAFETY(requires_capability(__VA_ARGS__))
 // After a function's parameters: the caller must not hold the mutex, because the function locks it.
 #define DT_EXCLUDES(...) DT_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
-// After a function's parameters: the function's body is not checked. A comment beside it says why that is safe.
+// After a function's parameters: the function's body is not checked. A comment next to it explains why that is safe.
 #define DT_NO_THREAD_SAFETY_ANALYSIS DT_THREAD_SAFETY(no_thread_safety_analysis)
 // For the classes below only: a type that can be held, a type that holds it for its lifetime, and the functions that
 // lock and unlock.

@@ -21,7 +21,7 @@ std::string_view digits_at_end(std::string_view name) {
   return name.substr(name.find_last_not_of("0123456789") + 1);
 }
 
-// "bf16" and "bfloat16".
+// True for "bf16" and "bfloat16", for example.
 bool abbreviates(std::string_view name, std::string_view candidate) {
   const std::string_view digits = digits_at_end(name);
   return !digits.empty() && digits.size() < name.size() && digits == digits_at_end(candidate) &&

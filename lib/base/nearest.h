@@ -12,10 +12,10 @@ namespace dtrain {
 // case (optimal string alignment distance).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest edit distance to `name`, the first one if several have it. Nullopt if the distance is
+// The candidate with the smallest edit distance to `name`; the first one if several have it. Nullopt if the distance is
 // more than a third of the name's length (1 is always allowed), because a far-fetched suggestion confuses, unless the
 // name may abbreviate the candidate: it has the same first letter and the same number at its end ("bf16", "bfloat16").
-// Nullopt too if `name` has more than 100 letters.
+// Also nullopt if `name` has more than 100 letters.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace dtrain

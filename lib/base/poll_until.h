@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-// Like poll. Nullopt waits without limit. A time in the past returns at once.
+// Like poll(2). Nullopt waits without limit. If the time is in the past, returns immediately.
 inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::steady_clock::time_point> until) {
   int timeout_ms = -1;
   if (until) {

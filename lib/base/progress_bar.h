@@ -1,4 +1,4 @@
-// How far a long piece of work is, as live lines (base/live.h):
+// The progress of a long piece of work, as live lines (base/live.h):
 //   train.rec  45 %  2300 of 5120 images  830/s  ETA 3s  2 skipped
 //   cifar-10-binary.tar.gz  27 %  45.2 of 170.1 MB  12.3 MB/s  ETA 10s
 #pragma once
@@ -15,12 +15,12 @@ namespace dtrain {
 
 struct Work {
   std::string name;
-  std::string unit;   // of what is counted: "images"; empty: bytes, which are shown in MB
+  std::string unit;   // unit of the count: "images"; empty: bytes, which are shown in MB
   int64_t total = 0;  // 0: not known
 };
 
 // `done` of the work is done, `done_before` of it by an earlier run; `seconds` have passed since this run began. `more`
-// is put at the end.
+// is appended.
 Live progress_of(const Work& work, int64_t done, int64_t done_before, double seconds, const std::string& more = "");
 
 // Used by one thread at a time.
@@ -29,14 +29,14 @@ class ProgressBar {
   ProgressBar(Work work, ShowLive show) : work_(std::move(work)), show_(std::move(show)) {}
   ProgressBar(Work work, Log log)
       : ProgressBar(std::move(work), [log = std::move(log)](Live live) { log.live(std::move(live)); }) {}
-  ~ProgressBar();  // removes what is shown
+  ~ProgressBar();  // removes the displayed line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // To be called often: shows something when a second has passed, then four times a second. What is done at the first
-  // call was done by an earlier run, for the speed.
+  // Call it often: it displays the progress after the first second, then four times a second. To compute the speed,
+  // what is done at the first call is attributed to an earlier run.
   void show(int64_t done, const std::string& more = "");
-  // For a total that becomes known while the work is done.
+  // For a total that becomes known during the work.
   void set_total(int64_t total) { work_.total = total; }
 
  private:

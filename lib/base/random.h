@@ -19,7 +19,7 @@ inline uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The purpose of a stream. Gives independent streams to uses that have the same (seed, a, b).
+// The purpose of a stream. Uses that have the same (seed, a, b) get independent streams.
 enum class Use : uint64_t {
   kInit = 1,
   kShuffle,

@@ -1,4 +1,5 @@
-// What signals have asked of this process. cmd sets the members; training and launching loops read them at each step.
+// The requests that signals have made to this process. cmd sets the members; training and launching loops read them at
+// each step.
 #pragma once
 
 #include <atomic>
@@ -7,7 +8,7 @@ namespace dtrain {
 
 struct Signals {
   std::atomic<bool> stop{false};   // TERM, HUP, USR1 or INT: at the next step, write a checkpoint and exit with code 75
-  std::atomic<int> interrupts{0};  // number of INTs: the second one ends the process at once
+  std::atomic<int> interrupts{0};  // number of INTs: the second one ends the process immediately
   std::atomic<int> dump_waits{0};  // number of USR2s: the open waits are printed once for each
 };
 

@@ -1,4 +1,5 @@
-// What --inject does to the steps of a process, for tests: it lengthens every step, or kills the process at one.
+// Implements the part of --inject that concerns the steps of a process, for tests: lengthens every step, or kills the
+// process at a certain step.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ class KillSwitch {
   // `step`: the step at which the process kills itself; nullopt: never.
   explicit KillSwitch(std::optional<uint64_t> step) : step_(step) {}
   // Call it when the process reaches `step`; steps may be skipped. At the switch's step or a later one, the process
-  // kills itself with SIGKILL, so that it leaves without a message to its peers and without completing files.
+  // kills itself with SIGKILL, so that it ends without a message to its peers and without completing files.
   void reached(uint64_t step) const;
 
  private:

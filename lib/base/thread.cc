@@ -60,7 +60,7 @@ void ThreadPool::take_items(const std::function<void(int64_t)>& work) {
     try {
       const MutexUnlock unlocked(mutex_);
       work(item);
-    } catch (...) {  // parallel_for throws it again
+    } catch (...) {  // parallel_for rethrows it
       thrown = std::current_exception();
     }
     if (thrown_ == nullptr) thrown_ = std::move(thrown);

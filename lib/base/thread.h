@@ -27,8 +27,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls work(0) .. work(n - 1), each once, in any order, and returns when all have ended. If any of them threw, it
-  // then throws the first exception again. Only one thread may call it at a time.
+  // Calls work(0) .. work(n - 1), each once, in any order, and returns when all have ended. If any of them threw,
+  // throws the first exception again. Only one thread may call it at a time.
   void parallel_for(int64_t n, const std::function<void(int64_t)>& work) DT_EXCLUDES(mutex_);
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 

@@ -20,7 +20,7 @@ class UniqueFd {
 
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool open() const { return fd_ >= 0; }
-  // The descriptor, which is the caller's from now on.
+  // Returns the descriptor and gives up its ownership.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

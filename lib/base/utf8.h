@@ -1,4 +1,4 @@
-// What texts in UTF-8 are made of.
+// Functions for text in UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -6,24 +6,26 @@
 
 namespace dtrain {
 
-// Whether the byte goes on with a character that an earlier byte has begun.
+// True if the byte continues a character that an earlier byte began.
 constexpr bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
 }
 
-// The number of bytes of the character at the start of `text`, which is not empty; 0 if there is none or it is cut.
+// The number of bytes of the character at the start of `text`, which must not be empty; 0 if there is none or it is
+// truncated.
 size_t character_bytes(std::string_view text);
 
-// The text after the mark that some editors and spreadsheets put at the beginning of a file.
+// The text without the byte order mark that some editors and spreadsheets put at the beginning of a file.
 constexpr std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
 }
 
-// How many columns of a terminal the text takes: Latin, Greek and Cyrillic letters one, all others two at most.
+// The number of columns that the text occupies on a terminal: Latin, Greek and Cyrillic letters one, all others at most
+// two.
 size_t columns_of(std::string_view text);
 
-// The longest beginning of the text that is at most `columns` wide; no character is cut in two.
+// The longest beginning of the text that is at most `columns` wide; no character is split.
 std::string_view fitting(std::string_view text, size_t columns);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// Every blocking wait has a name, so that one can see why a run hangs: SIGUSR2 prints the list of open waits.
+// Every blocking wait has a name, so that a user can see why a run hangs: SIGUSR2 prints the list of open waits.
 #pragma once
 
 #include <chrono>

@@ -16,30 +16,29 @@ struct WordLine {
 // The words between spaces, tabs and carriage returns. They point into `line`.
 std::vector<std::string_view> words_of(std::string_view line);
 
-// Without the spaces, tabs and ends of lines at both ends.
+// The text without spaces, tabs and line ends at either end.
 std::string_view trimmed(std::string_view text);
 
 // The lines that are not blank, split into words, which point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
 
-// The words with `between` between them.
+// The words, with `between` as separator.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 
-// The letters A to Z as a to z.
+// Converts the letters A to Z to a to z.
 std::string lower_case(std::string_view text);
 
-// "1,281,167".
+// "1,281,167" for 1281167.
 std::string with_thousands(int64_t number);
 
-// A number that is not negative, with at most so many digits after the point and without an exponent: "0.05",
-// "0.0000125", "3".
+// A nonnegative number, with at most `digits` digits after the point and without an exponent: "0.05", "0.0000125", "3".
 std::string decimal_text(double number, int digits);
 
 // "512 KiB", "1.5 GiB".
 std::string bytes_text(double bytes);
 
-// Returns `text` without comments: each line is cut at its first '#'. A byte order mark, which some editors write at
-// the beginning of a file, is left out too.
+// Returns `text` without comments: each line ends before its first '#'. A byte order mark, which some editors write at
+// the beginning of a file, is removed too.
 std::string without_comments(std::string_view text);
 
 }  // namespace dtrain

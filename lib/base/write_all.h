@@ -1,4 +1,4 @@
-// Writing to a descriptor until all is written.
+// Writes to a descriptor until everything is written.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// False if a call fails, with its errno. A disk that fills up may take a part of `bytes` first.
+// False if a call fails, with its errno. A disk that fills up may accept a part of `bytes` first.
 inline bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

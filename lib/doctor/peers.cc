@@ -33,8 +33,8 @@ bool would_block() {
   return errno == EAGAIN || errno == EINTR;
 }
 
-// A peer that closes while bytes for it are still on their way answers them with a reset: which of the three the other
-// end sees (the end of the stream, a reset, a broken pipe) depends on when it looks.
+// If a peer closes while bytes for it are in flight, it answers them with a reset: the other end may see the end of the
+// stream, a reset or a broken pipe, depending on the timing.
 tl::unexpected<Error> lost_peer(int error) {
   if (error == 0 || error == ECONNRESET || error == EPIPE)
     return fail(Code::kStartup, "the peer closed the connection");

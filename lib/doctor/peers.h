@@ -24,7 +24,7 @@ namespace dtrain::doctor {
 Result<net::ListeningSockets> listen_at(const net::Listen& where);
 
 // Serves peers that know the key for at most `lifetime`, which is longer than any examination, or until the descriptor
-// `stop` can be read (-1: there is none). `log`: when a connection has to be refused.
+// `stop` becomes readable (-1: there is none). `log` receives refused connections.
 void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::chrono::milliseconds lifetime,
                  const Log& log, int stop = -1);
 

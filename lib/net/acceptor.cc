@@ -15,16 +15,16 @@
 namespace dtrain::net {
 namespace {
 
-// Connections accepted from one listener per turn. The turn then looks at the callers, so that a useful connection does
-// not wait behind a thousand useless ones.
+// Connections accepted from one listener per turn. The turn then handles the callers, so that a useful connection does
+// not wait for a thousand useless ones.
 constexpr int kAcceptedAtOnce = 16;
 
-// How long to wait after accept has failed for lack of a resource, which only another owner can release.
+// The pause after accept has failed for lack of a resource, which only another owner can release.
 constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::minutes kWarnAgain{1};
 
 bool is_gone(int error) {
-  return error == ECONNABORTED || error == EINTR || error == EPROTO;  // the peer went away: take the next one
+  return error == ECONNABORTED || error == EINTR || error == EPROTO;  // the peer has disconnected: take the next one
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ void Acceptor::turn(std::span<const pollfd> polled) {
   for (const UniqueFd& listener : listeners_) accept_some(listener);
 }
 
-// A caller that throws is closed.
+// A caller that throws an exception is closed.
 void Acceptor::check_waiting(std::span<const pollfd> polled) {
   struct Sweep {
     std::deque<Waiting>& waiting;
@@ -115,7 +115,7 @@ void Acceptor::accept_some(const UniqueFd& listener) {
   }
 }
 
-// A new descriptor gets the lowest free number, so one with the number descriptors_max means that as many are in use.
+// A new descriptor gets the lowest free number, so the number descriptors_max means that this many are in use.
 void Acceptor::take(UniqueFd connection) {
   if (connection.get() >= limits_.descriptors_max && !close_oldest()) {
     return refuse("the remaining file descriptors of this process are reserved for files");

@@ -1,5 +1,6 @@
-// Accepts connections from anybody who can reach a port, and waits for each peer to say who it is or what it wants.
-// Until then a connection costs a descriptor and little more, for a bounded time, and their number is bounded.
+// Accepts connections from anyone who can reach a port, and waits for each peer to identify itself or to send its
+// request. Until then a connection costs little more than a descriptor, for a bounded time, and the number of such
+// connections is bounded.
 #pragma once
 
 #include <poll.h>
@@ -22,23 +23,23 @@
 
 namespace dtrain::net {
 
-// A connection of a peer that has not yet said all that is waited for. All calls come from the acceptor's thread.
+// A connection whose peer has not yet sent everything that is expected. All calls come from the acceptor's thread.
 class Caller {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~Caller() = default;
-  // Takes what has arrived, without waiting. False: there is nothing more to wait for; the connection has been handed
-  // on, or is to be closed.
+  // Reads what has arrived, without waiting. False: nothing more is expected; the connection has been handed on, or
+  // must be closed.
   virtual bool waits() = 0;
-  // The descriptor, and what it waits for.
+  // The descriptor, and the events that it waits for.
   [[nodiscard]] virtual pollfd watched() const = 0;
-  // When it is closed if it still waits.
+  // The time at which the connection is closed if it is still waiting.
   [[nodiscard]] virtual Clock::time_point until() const = 0;
-  // It is about to be closed because its time is over.
+  // Called before the connection is closed because its time is over.
   virtual void on_timeout() {}
 };
 
-// Waits for the first byte, and then hands the connection on with it.
+// Waits for the first byte, and then hands the connection on with this byte.
 class SilentPeer : public Caller {
  public:
   using Take = std::function<void(UniqueFd)>;
@@ -55,23 +56,24 @@ class SilentPeer : public Caller {
 };
 
 struct AcceptorLimits {
-  size_t waiting_max = 0;  // callers at once; for one more, the one that has waited longest is closed
-  // A caller is not closed for another one before it has waited so long. Meanwhile new ones wait in the system's queue.
+  size_t waiting_max = 0;  // limit of waiting callers; for one more, the one that has waited longest is closed
+  // A caller is not closed in favor of another one before it has waited this long. Meanwhile new connections wait in
+  // the system's queue.
   std::chrono::milliseconds grace{};
-  int descriptors_max = 0;  // of the process, connections included
+  int descriptors_max = 0;  // limit for the whole process, connections included
 
-  // For as many descriptors as this process may have: an eighth of them for callers, another eighth (at most 256) for
-  // all that is not a connection.
+  // Limits derived from the number of descriptors that this process may have: an eighth of them for callers, another
+  // eighth (at most 256) for everything that is not a connection.
   static AcceptorLimits of_process();
 };
 
-// Does not wait and has no thread: its owner polls. A new connection for which the system has no descriptor below
-// `descriptors_max` takes the place of the caller that has waited longest; if there is none, it is refused, and `warn`
-// is told so at most once a minute. The process must ignore SIGPIPE.
+// Does not wait and has no thread: its owner polls. If the system has no descriptor below `descriptors_max` for a new
+// connection, the caller that has waited longest is closed; if there is none, the new connection is refused, and `warn`
+// is called at most once a minute. The process must ignore SIGPIPE.
 class Acceptor {
  public:
   using Clock = Caller::Clock;
-  // Makes the caller of a new connection, which does not block.
+  // Creates the caller for a new, non-blocking connection.
   using Meet = std::function<std::unique_ptr<Caller>(UniqueFd connection)>;
   using Warn = std::function<void(const std::string& text)>;
 
@@ -79,13 +81,14 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Adds what to poll for, and says how long at most; nullopt: until something happens.
+  // watch() appends the descriptors to poll; wakes_at() is the latest time at which to call turn(); nullopt: no limit.
   void watch(std::vector<pollfd>& watched) const;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
-  // Serves what has happened. `polled`: what watch() added, after the poll; empty: anything may have happened.
+  // Handles what has happened. `polled`: the entries that watch() appended, after the poll; empty: anything may have
+  // happened.
   void turn(std::span<const pollfd> polled);
 
-  // Takes back a connection that was served and on which more is to come.
+  // Takes back a connection that was served and on which more data are expected.
   void add(std::unique_ptr<Caller> caller);
 
  private:
@@ -104,21 +107,21 @@ class Acceptor {
   const AcceptorLimits limits_;
   const Warn warn_;
   const Meet meet_;
-  std::deque<Waiting> waiting_;               // the longest waiting first
-  Clock::time_point resume_;                  // no connection is accepted before
-  std::optional<Clock::time_point> refused_;  // when the log last said so
+  std::deque<Waiting> waiting_;               // the one that has waited longest first
+  Clock::time_point resume_;                  // no connection is accepted before this time
+  std::optional<Clock::time_point> refused_;  // when this was last logged
 };
 
-// An acceptor with a thread of its own, which makes and asks the callers.
+// An acceptor with its own thread, which creates and calls the callers.
 class AcceptorThread {
  public:
   AcceptorThread(std::vector<UniqueFd> listeners, AcceptorLimits limits, const Log& log, Acceptor::Meet meet);
-  // No caller is asked any more; the listeners and the waiting connections are closed.
+  // Stops calling the callers; closes the listeners and the waiting connections.
   ~AcceptorThread();
   AcceptorThread(const AcceptorThread&) = delete;
   AcceptorThread& operator=(const AcceptorThread&) = delete;
 
-  // As Acceptor::add(). Any thread may call it.
+  // See Acceptor::add(). Any thread may call it.
   void add(std::unique_ptr<Caller> caller);
 
  private:
@@ -130,7 +133,7 @@ class AcceptorThread {
   Mutex mutex_;
   std::vector<std::unique_ptr<Caller>> added_ DT_GUARDED_BY(mutex_);
   bool stop_ DT_GUARDED_BY(mutex_) = false;
-  Acceptor acceptor_;  // of the thread
+  Acceptor acceptor_;  // used by the thread only
   std::thread thread_;
 };
 

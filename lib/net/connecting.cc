@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kUnacknowledgedMs = 15'000;
-constexpr int kProbeSeconds = 5;  // of silence before the kernel asks whether the peer is still there
+constexpr int kProbeSeconds = 5;  // seconds of silence before the kernel probes the peer
 constexpr int kProbes = 2;
 
 // Returns 0, or the errno of the failure.

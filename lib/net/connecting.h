@@ -1,4 +1,4 @@
-// Connections over TCP that are begun here.
+// Opens TCP connections.
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,12 @@
 
 namespace dtrain::net {
 
-// A connection to the first of the endpoint's addresses that answers, within the time for all of them together. It does
-// not block, sends small messages at once, and counts as broken when the other host has acknowledged nothing for
-// 15 s. Code::kStartup: no such host, no route, refused, or no answer in time.
+// Connects to the first of the endpoint's addresses that answers; `limit` is the time for all of them together. The
+// connection does not block, sends small messages immediately, and counts as broken if the other host has acknowledged
+// nothing for 15 s. Code::kStartup: no such host, no route, refused, or no answer in time.
 Result<UniqueFd> connect_to(const Endpoint& peer, std::chrono::milliseconds limit);
 
-// Sets these properties on a connection that was accepted.
+// Sets the same properties on an accepted connection.
 void set_watched(const UniqueFd& connection);
 
 }  // namespace dtrain::net

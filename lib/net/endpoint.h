@@ -1,4 +1,4 @@
-// Addresses to call and to listen on.
+// Addresses to connect to and to listen on.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct Endpoint {
   uint16_t port = 0;
   bool operator==(const Endpoint&) const = default;
 };
-// "host:port", "[v6]:port". Code::kUsage. The port is at least `port_min`: addresses to call have no port 0, which
-// means any free port where an address is to listen at.
+// Parses "host:port" or "[v6]:port". Code::kUsage. The port must be at least `port_min`: an address to connect to
+// cannot have port 0, which for an address to listen on means any free port.
 Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min = 1);
 std::string to_text(const Endpoint& endpoint);
 
@@ -28,10 +28,10 @@ struct Listen {
   uint16_t port_last = 0;  // 0: only port_first
 };
 
-// Whether all addresses of the host are loopback addresses or belong to this host's interfaces. False for an unknown
-// name. May ask a name server.
+// True if all addresses of the host are loopback addresses or belong to this host's interfaces. False for an unknown
+// name. May query a name server.
 bool is_this_host(const std::string& host);
-// The same for the other end of a connection as gRPC names it: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
+// The same for the other end of a connection in gRPC's notation: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
 bool is_peer_of_this_host(std::string_view peer);
 
 // The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
@@ -41,8 +41,8 @@ Result<std::string> interface_address(const std::vector<std::string>& names);
 // The addresses of this host's interfaces, without loopback and link-local ones.
 std::vector<std::string> own_address_texts();
 
-// This host's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
-// no route to it.
+// This host's own address on the route to `peer`; by default, this is the address that other hosts are given.
+// Code::kStartup: no such host, or no route to it.
 Result<std::string> source_address(const Endpoint& peer);
 
 }  // namespace dtrain::net

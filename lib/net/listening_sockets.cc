@@ -53,7 +53,7 @@ uint16_t port_of(const UniqueFd& socket) {
 
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms) {
   if (where.host == "0.0.0.0") {
-    // A socket for both families; it fails on a host without IPv6.
+    // A single socket for both families; opening it fails on a host without IPv6.
     auto both = open_listening_sockets({"::", where.port}, unacknowledged_ms);
     if (both || (both.error() != EAFNOSUPPORT && both.error() != EADDRNOTAVAIL)) return both;
   }

@@ -11,13 +11,13 @@
 namespace dtrain::net {
 
 struct ListeningSockets {
-  std::vector<UniqueFd> sockets;  // do not block
+  std::vector<UniqueFd> sockets;  // non-blocking
   uint16_t port = 0;
 };
 
-// One for each address that the name stands for; 0.0.0.0 and :: mean every address of IPv4 and IPv6. Port 0: one that
-// the system gives. The error is an errno. Accepted connections send small messages at once, and count as broken when
-// the peer's host has acknowledged nothing for `unacknowledged_ms`.
+// Opens one socket for each address that the name resolves to; 0.0.0.0 and :: mean every address of IPv4 and IPv6. Port
+// 0: the system chooses one. The error is an errno. Accepted connections send small messages immediately, and count as
+// broken if the peer's host has acknowledged nothing for `unacknowledged_ms`.
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms);
 // The same for the first port of a range that can be opened. The error is that of the last port.
 tl::expected<ListeningSockets, int> open_first_port(const Listen& where, unsigned unacknowledged_ms);

@@ -1,4 +1,5 @@
-// Logs of what strangers cause, such as refused calls. They decide how often it happens, so not each time gets a line.
+// Logs events that unauthenticated peers cause, such as refused calls. Since these peers determine how often such
+// events happen, not every one is logged.
 #pragma once
 
 #include <chrono>
@@ -13,14 +14,14 @@
 
 namespace dtrain::net {
 
-// Lets one event a second through. Any thread may call it.
+// Admits one event per second. Any thread may call it.
 class OncePerSecond {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `now`: tells the time; tests give their own.
+  // `now`: the clock; tests pass their own.
   explicit OncePerSecond(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
-  // Nullopt: leave this one out. Otherwise how many were left out since the last one that was not.
+  // Nullopt: drop this event. Otherwise returns the number of events dropped since the last admitted one.
   std::optional<uint64_t> admit();
 
  private:
@@ -35,7 +36,7 @@ class RefusalLog {
  public:
   explicit RefusalLog(Log log, std::function<OncePerSecond::Clock::time_point()> now = OncePerSecond::Clock::now)
       : log_(std::move(log)), limit_(std::move(now)) {}
-  // A warning, at most one a second. The next line says how many were left out before it.
+  // Logs a warning, at most one per second. The next line includes the number of dropped ones.
   void warn(const std::string& text);
 
  private:

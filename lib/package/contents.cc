@@ -37,10 +37,10 @@ Result<PackedFile> file_from(std::string name, const std::string& source, bool e
   return PackedFile{.name = std::move(name), .source = source, .content = {}, .executable = executable, .bytes = bytes};
 }
 
-// Packs the files that the loader reads, and collects what they need.
+// Packs the files that the loader reads, and collects the libraries that they need.
 class BinaryFiles {
  public:
-  // `search_path`: where the packed copy is to search; a file without a search path is packed as it is.
+  // `search_path`: the path that the packed copy is to search; a file without a search path is packed unchanged.
   Result<> add(const std::string& name, const std::string& path, const std::string& search_path) {
     DT_TRY(std::string bytes, read_file(path, kDataBytesMax));
     DT_TRY(DynamicSection section, read_dynamic_section(bytes, path));
@@ -75,7 +75,7 @@ class BinaryFiles {
   std::vector<std::pair<std::string, std::string>> needed_;  // library, file that needs it
 };
 
-// The libraries of the module for GPUs that are not packed: those of NVIDIA.
+// NVIDIA's libraries, which the module for GPUs needs and which are not packed.
 Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& module,
                                                            const std::set<std::string>& packed) {
   DT_TRY(const std::string bytes, read_file(module, kDataBytesMax));
@@ -87,8 +87,8 @@ Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& mo
   return libraries;
 }
 
-// The file of the module for GPUs, which is not loaded here, because a host without CUDA cannot; empty if there is
-// none.
+// The path of the module for GPUs; empty if there is none. It is not loaded, because a host without CUDA cannot load
+// it.
 std::string module_for_gpus(const std::string& executable) {
   const fs::path directory = fs::path(executable).parent_path();
   for (const fs::path& path : {directory / kCudaModule.file, directory / "../lib/dtrain" / kCudaModule.file}) {
@@ -107,7 +107,8 @@ Result<> add_binaries(const std::string& executable, const std::vector<Library>&
   for (const Library& library : libraries) names.insert(library.name);
   contents.libraries.assign(names.begin(), names.end());
   DT_TRY_VOID(binaries.add("bin/dtrain", executable, kPackedSearchPath), "packing the executable");
-  // Without search paths of their own: those would come before the executable's, and lead to libraries of the host.
+  // The packed libraries have no search paths: those would take precedence over the executable's, and lead to libraries
+  // of the host.
   for (const Library& library : libraries) {
     DT_TRY_VOID(binaries.add(kLibraries + library.name, library.path, ""), "packing {}", library.name);
   }
@@ -121,7 +122,7 @@ Result<> add_binaries(const std::string& executable, const std::vector<Library>&
   return {};
 }
 
-// Loads the other modules, and thereby their libraries.
+// Loads the other modules, and so the libraries that they need.
 void load_modules(Contents& contents) {
   for (const Module& module : {kChartsModule, kWebModule}) {
     const Result<void*> loaded = load_module(module, module.file);
@@ -130,7 +131,7 @@ void load_modules(Contents& contents) {
 }
 
 Result<> add_licenses(std::vector<Library> libraries, proc::SignalQueue& signals, Contents& contents) {
-  // The modules have the license of the program.
+  // The modules have the program's own license.
   std::erase_if(libraries, [](const Library& library) { return library.name.starts_with("dtrain_"); });
   DT_TRY(Licenses licenses, find_licenses(libraries, signals));
   for (const LicenseFile& license : licenses.files) {

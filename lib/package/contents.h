@@ -1,5 +1,5 @@
-// What the package of this program consists of: `dtrain package` writes it as an archive, and --sync-dst-dir takes it
-// to the hosts of a job. docs/formats.md, "Packages", describes the layout.
+// The contents of this program's package: `dtrain package` writes it as an archive, and --sync-dst-dir copies it to the
+// hosts of a job. docs/formats.md, "Packages", describes the layout.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace dtrain::package {
 
 struct PackedFile {
-  std::string name;         // in the package: "lib/dtrain/libz.so.1"
+  std::string name;         // path in the package: "lib/dtrain/libz.so.1"
   std::string source = {};  // the file on this host; empty: `content` is the whole file
   std::string content = {};
   bool executable = false;
@@ -20,13 +20,14 @@ struct PackedFile {
 };
 
 struct Contents {
-  std::string name;  // of the directory: "dtrain-0.9.0-x86_64"
+  std::string name;  // name of the directory: "dtrain-0.9.0-x86_64"
   std::string build_id = {};
-  std::string glibc = {};                         // oldest version that it runs with: "2.34"
-  std::vector<PackedFile> files = {};             // by name
-  std::string manifest = {};                      // of an unpacked package that the files come from; else empty
-  std::vector<std::string> libraries = {};        // "libz.so.1"
-  std::vector<std::string> gpu_libraries = {};    // what a host with GPUs must have; empty: no part for GPUs
+  std::string glibc = {};                   // the oldest version of glibc that it runs with: "2.34"
+  std::vector<PackedFile> files = {};       // sorted by name
+  std::string manifest = {};                // if the files come from an unpacked package: its manifest; otherwise empty
+  std::vector<std::string> libraries = {};  // "libz.so.1"
+  std::vector<std::string> gpu_libraries = {};  // libraries that a host with GPUs must have; empty: the package has no
+                                                // part for GPUs
   std::vector<std::string> without_license = {};  // libraries whose license texts were not found
   std::vector<std::string> left_out = {};         // why a module of this program is not in the package
 
@@ -34,7 +35,7 @@ struct Contents {
 };
 
 inline constexpr const char* kManifest = "MANIFEST";
-// Where the executable searches for its libraries (cmd/meson.build).
+// The path on which the executable searches for its libraries (cmd/meson.build).
 inline constexpr const char* kPackedSearchPath = "$ORIGIN/../lib/dtrain";
 
 // `executable`: the path of this program. If it was unpacked from a package, the contents are that package's.

@@ -10,8 +10,8 @@
 namespace dtrain::package {
 namespace {
 
-// Bounds-checked access. What lies outside of the file reads as zeros and makes the file `broken`, which the functions
-// at the end check once: zeros end every list below.
+// Bounds-checked access. Reads outside of the file return zeros and mark the file as `broken`, which the functions at
+// the end check once. Zeros also end every list below.
 class Elf {
  public:
   explicit Elf(std::string_view file) : file_(file) {
@@ -30,10 +30,10 @@ class Elf {
   [[nodiscard]] bool broken() const { return broken_; }
 
   struct Entry {
-    uint64_t offset = 0;  // in the file
+    uint64_t offset = 0;  // position in the file
     Elf64_Dyn value = {};
   };
-  // Without the DT_NULL that ends them, which is in the file too.
+  // The entries without the DT_NULL that ends them in the file.
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::optional<uint64_t> value_of(int64_t tag) const {
     for (const Entry& entry : entries_) {
@@ -66,7 +66,7 @@ class Elf {
     return 0;
   }
 
-  // Saturates: a sum that is too large is an offset outside of every file.
+  // Saturates: a sum that is too large is an offset outside of any file.
   static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
  private:
@@ -97,7 +97,7 @@ bool names_search_path(const Elf::Entry& entry) {
 // {2, 34} for "GLIBC_2.34"; empty for anything else.
 std::vector<int> glibc_version(const std::string& symbol_version) {
   constexpr std::string_view kPrefix = "GLIBC_";
-  // Not a number, but only a loader of 2.36 or newer knows the relocations that this stands for.
+  // Not a number, but only glibc 2.36 or newer can load the relocations that this symbol version marks.
   if (symbol_version == "GLIBC_ABI_DT_RELR") return {2, 36};
   if (!symbol_version.starts_with(kPrefix)) return {};
   std::vector<int> numbers;
@@ -109,7 +109,7 @@ std::vector<int> glibc_version(const std::string& symbol_version) {
   return numbers;
 }
 
-// The links of these lists only lead forward, and each list is as long as its head says, so this ends.
+// The links of these lists only lead forward, and each list has the length given in its head, so the loops end.
 std::vector<int> newest_glibc(const Elf& elf) {
   std::vector<int> newest;
   const std::optional<uint64_t> address = elf.value_of(DT_VERNEED);
@@ -133,7 +133,7 @@ tl::unexpected<Error> broken(const std::string& name) {
   return fail(Code::kData, "{}: not a complete ELF file for x86-64 with a dynamic section", name);
 }
 
-// Moves the entries behind it, and the DT_NULL, one place up.
+// Moves the entries after it, including the DT_NULL, one place forward.
 void remove_entry(std::string& file, const Elf& elf, uint64_t offset) {
   const uint64_t after_null = elf.entries().back().offset + 2 * sizeof(Elf64_Dyn);
   std::memmove(file.data() + offset, file.data() + offset + sizeof(Elf64_Dyn), after_null - offset - sizeof(Elf64_Dyn));
@@ -158,11 +158,11 @@ Result<DynamicSection> read_dynamic_section(std::string_view file, const std::st
 }
 
 Result<> set_search_path(std::string& file, const std::string& path, const std::string& name) {
-  DT_TRY_VOID(read_dynamic_section(file, name));  // so that the edits below are within the file
+  DT_TRY_VOID(read_dynamic_section(file, name));  // makes sure that the edits below are within the file
   const std::string before = file;
   const Elf elf(before);
   bool found = false;
-  // From the end, because removing one moves those behind it.
+  // From the end, because removing an entry moves those after it.
   for (auto entry = elf.entries().rbegin(); entry != elf.entries().rend(); entry++) {
     if (!names_search_path(*entry)) continue;
     const std::string present = elf.text(entry->value.d_un.d_val);

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "/usr/lib/glibc-hwcaps/x86-64-v3/libz.so.1" -> "/usr/lib/libz.so.1", if that is there.
+// "/usr/lib/glibc-hwcaps/x86-64-v3/libz.so.1" -> "/usr/lib/libz.so.1", if that exists.
 std::string plain_variant(const std::string& path) {
   constexpr std::string_view kVariants = "/glibc-hwcaps/";
   const size_t at = path.find(kVariants);
@@ -32,8 +32,8 @@ int add_library(dl_phdr_info* object, size_t /*size*/, void* to) {
   return 0;
 }
 
-// What libraries open only when they are first used, and then from the host. TBB goes without its allocator if there is
-// none. It looks for other libraries too, but Debian does not have them.
+// Libraries that other libraries load only when they are first used, and which would then come from the host. TBB works
+// without its allocator if it is missing. It also looks for further libraries, which Debian does not have.
 constexpr const char* kTbb = "libtbb.so.12";
 constexpr const char* kTbbAllocator = "libtbbmalloc.so.2";
 

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kCommonLicenses = "/usr/share/common-licenses/";
-// Libraries of headers alone, which are compiled into the program. Installed only where it is built.
+// Header-only libraries, which are compiled into the program. They are installed only where it is built.
 constexpr std::array kHeaderPackages = {"libcli11-dev", "libexpected-dev", "libtomlplusplus-dev", "nlohmann-json3-dev"};
 
-// The paths by which a package may list the file: without links, and, because /lib is a link to /usr/lib today, as it
-// was called before.
+// The paths under which a package may list the file: without links, and with the old path, because /lib is now a link
+// to /usr/lib.
 std::vector<std::string> listed_paths(const std::string& path) {
   std::error_code error;
   const std::string real = fs::canonical(path, error).string();
@@ -28,14 +28,14 @@ std::vector<std::string> listed_paths(const std::string& path) {
   return paths;
 }
 
-// The packages of files, by path. Lines of dpkg -S are "PACKAGE:amd64: PATH".
+// The packages of files, indexed by path. Lines of dpkg -S are "PACKAGE:amd64: PATH".
 Result<std::map<std::string, std::string>> packages_of(const std::vector<std::string>& paths,
                                                        proc::SignalQueue& signals) {
   std::vector<std::string> command = {"dpkg-query", "--search", "--"};
   command.insert(command.end(), paths.begin(), paths.end());
   std::map<std::string, std::string> packages;
   const Result<proc::Finished> answer =
-      proc::run({.arguments = command}, signals);  // its code is 1 if one of the paths has no package
+      proc::run({.arguments = command}, signals);  // the exit code is 1 if one of the paths has no package
   if (!answer && answer.error().code == Code::kPreempted) return tl::unexpected(answer.error());
   if (!answer) return packages;
   for (const std::string& line : answer->output) {
@@ -83,7 +83,9 @@ std::vector<std::string> common_licenses_in(const std::string& copyright) {
     at += kCommonLicenses.size();
     const size_t end = std::min(copyright.find_first_not_of(kNameCharacters, at), copyright.size());
     std::string name = copyright.substr(at, end - at);
-    while (!name.empty() && (name.back() == '.' || name.back() == '-')) name.pop_back();  // the end of a sentence
+    while (!name.empty() && (name.back() == '.' || name.back() == '-'))
+      name.pop_back();  // punctuation at the end of a
+                        // sentence
     if (!name.empty() && name.front() != '.') names.insert(std::move(name));
   }
   return {names.begin(), names.end()};
@@ -95,7 +97,7 @@ Result<Licenses> find_licenses(const std::vector<Library>& libraries, proc::Sign
     for (std::string& path : listed_paths(library.path)) paths.push_back(std::move(path));
   }
   DT_TRY(const auto package_of, packages_of(paths, signals));
-  std::map<std::string, std::string> owners;  // by the library's name
+  std::map<std::string, std::string> owners;  // indexed by the library's name
   std::set<std::string> packages, common, with_texts;
   for (const Library& library : libraries) {
     for (const std::string& path : listed_paths(library.path)) {

@@ -1,4 +1,4 @@
-// The license texts of packed libraries, as Debian and the systems made from it install them.
+// The license texts of packed libraries, as Debian and its derivatives install them.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace dtrain::package {
 
 struct LicenseFile {
   std::string name;  // "zlib1g/copyright", "common-licenses/GPL-3"
-  std::string path;  // on this host
+  std::string path;  // path on this host
 };
 
 struct Licenses {
-  std::vector<LicenseFile> files;  // also of libraries of headers, where the program was built
+  std::vector<LicenseFile> files;  // includes header-only libraries, if the program was built here
   std::string table;               // a line for each library: its name, and the name and version of its Debian package
   std::vector<std::string> missing;  // libraries for which no text was found
 };
 
-// Asks dpkg which package each library belongs to. Where there is no dpkg, all are missing. Code::kPreempted: a signal
+// Uses dpkg to find the package of each library. Without dpkg, all texts are missing. Code::kPreempted: a signal
 // arrived.
 Result<Licenses> find_licenses(const std::vector<Library>& libraries, proc::SignalQueue& signals);
 

@@ -1,5 +1,5 @@
-// The files of configs/ and the run scripts, and this program's license, compiled into the program, so that every copy
-// of the program can make a package.
+// The files of configs/, the run scripts and this program's license, compiled into the program, so that every copy of
+// the program can create a package.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// A package as a directory: links to files of this host, and those files that exist only in the package. tar, told
-// to follow links, makes an archive of it without copies in between.
+// A package as a directory: links to files of this host, and files that exist only in the package. tar follows the
+// links, so it makes an archive without intermediate copies.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace dtrain::package {
 
 class StagedPackage {
  public:
-  // Makes a directory in `temporary`, which the destructor removes. Code::kPreempted: a signal arrived.
+  // Creates a directory in `temporary`, which the destructor removes. Code::kPreempted: a signal arrived.
   static Result<StagedPackage> create(const Contents& contents, const std::string& temporary,
                                       proc::SignalQueue& signals);
   StagedPackage(StagedPackage&& other) noexcept;
@@ -19,10 +19,9 @@ class StagedPackage {
   ~StagedPackage();
 
   // The directory's name on hosts: the build id and 12 digits of the manifest's checksum. Packages with the same id are
-  // the same.
+  // identical.
   [[nodiscard]] const std::string& id() const { return id_; }
-  // Writes the package as a .tar.gz file, under a temporary name until it is complete. The same contents give the same
-  // bytes.
+  // Writes the package as a .tar.gz file, with a temporary name until it is complete. Equal contents give equal bytes.
   Result<> write_archive(const std::string& path, proc::SignalQueue& signals) const;
   // A path in the directory, for a file that the destructor removes.
   [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
@@ -32,7 +31,7 @@ class StagedPackage {
   Result<> add(const Contents& contents, proc::SignalQueue& signals);
 
   std::string directory_;
-  std::string name_;  // of the package, a directory in directory_
+  std::string name_;  // name of the package, a directory in directory_
   std::string id_;
 };
 

@@ -11,7 +11,7 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr int kReadsAtEnd = 64;  // bounded, because children of the process may go on printing
+constexpr int kReadsAtEnd = 64;  // bounded, because children of the process may continue printing
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void Children::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-// With hundreds of processes, one call finds out which of them are ready, and one whether any has ended.
+// With hundreds of processes, one call determines which of them are ready, and one whether any has ended.
 void Children::take(std::vector<Event>& events) {
   std::vector<pollfd> watched;
   watch(watched);
@@ -80,7 +80,7 @@ bool Children::running() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.running; });
 }
 
-// Writes as much as the program takes now; closes the pipe at the end. A program may end without reading all of it.
+// Writes as much as the program accepts now; closes the pipe at the end. A program may end without reading all of it.
 void Children::feed(Child& child) {
   while (child.process.in.open() && child.fed < child.input.size()) {
     const ssize_t put = ::write(child.process.in.get(), child.input.data() + child.fed, child.input.size() - child.fed);

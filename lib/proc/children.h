@@ -1,7 +1,8 @@
-// Programs that this process has started: what they print and how they end, as events. They end with this process
+// Programs that this process has started: their output and how they end, as events. They end with this process
 // (process_group.h).
 //
-// All calls come from one thread, which has a SignalQueue: its SIGCHLD says that a program may have ended. None blocks.
+// All calls come from one thread, which has a SignalQueue: its SIGCHLD indicates that a program may have ended. No call
+// blocks.
 #pragma once
 
 #include <poll.h>
@@ -41,7 +42,7 @@ using Event = std::variant<OutputLine, ProcessEnd>;
 struct ChildrenOptions {
   std::chrono::milliseconds kill_after{1000};  // between TERM and KILL after this process has died
   LineEnds stdout_ends = LineEnds::kNewline;
-  // A file and the directory that it is in, which are removed after that; empty: none.
+  // A file and its directory, which are removed after the programs have ended; empty: none.
   std::string leftover_file = {}, leftover_directory = {};
 };
 
@@ -50,9 +51,9 @@ class Children {
   static Result<std::unique_ptr<Children>> create(ChildrenOptions options);
 
   // The caller's number `process` identifies the program in events. Code::kStartup if it cannot be executed.
-  // `on_start`, if given, gets its pid at once; if that fails, the program is killed.
+  // `on_start`, if given, is called immediately with its pid; if that fails, the program is killed.
   Result<> start(size_t process, const Program& program, const std::function<Result<>(pid_t)>& on_start = nullptr);
-  void signal(int number) const { group_.signal(number); }  // to all
+  void signal(int number) const { group_.signal(number); }  // sends it to all
   void kill() const;                                        // sends SIGKILL to all
   void set_kill_after(std::chrono::milliseconds time) const { group_.set_kill_after(time); }
 
@@ -68,8 +69,8 @@ class Children {
     size_t number = 0;
     Process process;
     LineSplitter out, err;
-    std::string input;  // what it reads from stdin
-    size_t fed = 0;     // bytes of it that have been written
+    std::string input;  // the program's stdin
+    size_t fed = 0;     // number of its bytes that have been written
     bool running = true;
   };
 

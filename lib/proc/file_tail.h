@@ -14,13 +14,13 @@ class FileTail {
   explicit FileTail(std::string path) : path_(std::move(path)) {}
 
   enum class Found { kNoFile, kAll, kMore };
-  // Delivers lines that were added since the last call, but not endlessly many: kMore says that there are others. The
-  // file is opened each time, because a network file system may show what others wrote only then. A file that has
-  // become shorter is read again.
+  // Delivers a limited number of the lines that were added since the last call: kMore means that there are others. The
+  // file is opened each time, because a network file system may show other writers' changes only then. A file that has
+  // become shorter is read again from the beginning.
   Found read(const LineSplitter::Sink& sink);
-  // The file's size; 0 if it is not there.
+  // The file's size; 0 if it does not exist.
   [[nodiscard]] int64_t size() const;
-  // Nothing more will be added: delivers an unfinished last line.
+  // Called when nothing more will be added: delivers an unfinished last line.
   void finish(const LineSplitter::Sink& sink) { lines_.finish(sink); }
 
   [[nodiscard]] const std::string& path() const { return path_; }

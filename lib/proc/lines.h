@@ -1,4 +1,4 @@
-// Processing of what a started process prints.
+// Processes the output of a started process.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace dtrain::proc {
 
-// Tools that show how far they are write the same line again and again, with a carriage return before it.
+// Tools that display their progress write the same line repeatedly, separated by carriage returns.
 enum class LineEnds { kNewline, kReturnToo };
 
 // Splits a stream of bytes into lines. A line longer than `line_max` is delivered in pieces.
@@ -36,8 +36,8 @@ class LineSplitter {
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
 inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
 
-// The first lines that a tool has printed, which name the cause before the advice on what it may have been: "; " is
-// between them. Lines without a word are left out.
+// The first lines that a tool has printed, joined by "; ". They name the cause; advice usually comes later. Lines
+// without a word are left out.
 std::string first_words(const std::vector<std::string>& lines);
 
 }  // namespace dtrain::proc

@@ -15,9 +15,9 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr int kNotExecutable = 127;  // the code that shells use; the launcher gets the errno through a pipe instead
+constexpr int kNotExecutable = 127;  // the code that shells use; the launcher also gets the errno through a pipe
 
-// True if the other ends of `fd` close within the time.
+// True if all other ends of `fd` close within the time.
 bool closes(int fd, int milliseconds) {
   pollfd watched{.fd = fd, .events = 0, .revents = 0};
   int ready = 0;
@@ -83,8 +83,7 @@ struct ChildSetup {
   ::_exit(kNotExecutable);
 }
 
-// The launcher's variables with `added` replacing variables of the same names. If `added` has a name twice, the last
-// one wins.
+// The launcher's variables, overridden by those in `added`. If `added` contains a name twice, the last one wins.
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
   std::vector<std::string> all;
@@ -105,7 +104,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return all;
 }
 
-// Returns 0 once the program runs, else the errno of the call that failed.
+// Returns 0 once the program runs, otherwise the errno of the call that failed.
 int wait_for_exec(int fd) {
   int error = 0;
   ssize_t got = 0;
@@ -155,7 +154,7 @@ ProcessGroup::~ProcessGroup() {
   reap(id_);
 }
 
-// The pipe takes thousands of such numbers. One that it does not take now is lost, and the time before it stays.
+// The pipe holds thousands of such numbers. If it is full, the new time is lost, and the previous one stays in effect.
 void ProcessGroup::set_kill_after(std::chrono::milliseconds time) const {
   const int time_ms = static_cast<int>(time.count());
   [[maybe_unused]] const ssize_t put = ::write(guard_.get(), &time_ms, sizeof time_ms);

@@ -10,7 +10,7 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr auto kLastWords = std::chrono::seconds(10);  // for a busy host; usually it takes milliseconds
+constexpr auto kLastWords = std::chrono::seconds(10);  // enough for a busy host; usually it takes milliseconds
 
 class Runs {
  public:
@@ -59,7 +59,7 @@ Result<std::vector<Finished>> Runs::run() {
   return std::move(finished_);
 }
 
-// The ssh process of an rsync that has ended may still be writing its error message.
+// Reads remaining output: the ssh process of an rsync that has ended may still be writing its error message.
 void Runs::drain() {
   const auto deadline = Clock::now() + kLastWords;
   for (std::vector<pollfd> open; Clock::now() < deadline; open.clear()) {

@@ -1,5 +1,5 @@
-// Short runs of programs on this host. run_all() and run() wait for them; a Run does not block its caller, who goes
-// on to serve signals and the screen.
+// Short runs of programs on this host. run_all() and run() wait for them; a Run does not block its caller, which
+// continues to handle signals and the screen.
 #pragma once
 
 #include <chrono>
@@ -33,9 +33,9 @@ struct RunAllOptions {
   ChildrenOptions children = {};
   size_t at_once = 16;
   std::chrono::milliseconds limit{0};                                 // for all programs together; 0: none
-  std::function<bool(size_t program, const Finished&)> goes_on = {};  // at each end; false stops the others
+  std::function<bool(size_t program, const Finished&)> goes_on = {};  // called at each end; false stops the others
   std::function<Result<>(size_t program, pid_t)> on_start = {};       // see Children::start
-  // For each line of stdout as soon as it is there; true: the line is not kept in Finished.
+  // Called for each line of stdout as soon as it arrives; true: the line is not kept in Finished.
   std::function<bool(size_t program, const std::string& line)> takes_line = {};
 };
 
@@ -48,7 +48,7 @@ Result<std::vector<Finished>> run_all(const std::vector<Program>& programs, cons
 // The same for one program.
 Result<Finished> run(const Program& program, SignalQueue& signals, std::chrono::milliseconds limit = {});
 
-// The lines of stdout of a program that has to succeed. Code::kStartup, with the complaint, if it does not exit with 0.
+// The lines of stdout of a program that must succeed. Code::kStartup, with the complaint, if it does not exit with 0.
 Result<std::vector<std::string>> output_of(const Program& program, SignalQueue& signals,
                                            std::chrono::milliseconds limit = {});
 
@@ -60,7 +60,7 @@ class Run {
   // See Children.
   void watch(std::vector<pollfd>& watched) const { children_->watch(watched); }
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
-  // What the program has printed and how it ended, once it has.
+  // The program's output and how it ended, once it has ended.
   std::optional<Finished> take();
 
  private:

@@ -11,7 +11,7 @@ namespace dtrain::proc {
 
 class SignalQueue {
  public:
-  // kOnlyChildren: other signals are left to the SignalQueue around this one, or to the process.
+  // kOnlyChildren: other signals are left to the enclosing SignalQueue, or to the process.
   enum class Taken { kAll, kOnlyChildren };
   explicit SignalQueue(Taken taken = Taken::kAll);
   ~SignalQueue();

@@ -10,9 +10,10 @@
 namespace dtrain::telemetry {
 
 // Any thread may call it. All times are microseconds.
+//
 // After a round trip it is known that the scheduler's clock showed the received time at some moment between sending and
-// receiving. The midpoint is the best guess, with an error of at most half of the round trip. The shortest round trip
-// of the last minutes is therefore used; older ones are discarded, because clocks drift.
+// receiving. The midpoint is the best guess, with an error of at most half the round trip. So the shortest round trip
+// of the last minutes is used; older ones are discarded, because clocks drift.
 class ClockOffset {
  public:
   struct Estimate {

@@ -52,7 +52,7 @@ class Histogram {
 struct Sample {
   Metric metric = Metric::kEpoch;
   std::string label;             // the label's value, such as "forward"; empty if the metric has no label
-  double value = 0;              // of a counter or gauge; for a histogram, the sum of its values
+  double value = 0;              // value of a counter or gauge; for a histogram, the sum of its values
   std::vector<uint64_t> counts;  // for a histogram, see Histogram::State
   bool operator==(const Sample&) const = default;
 };

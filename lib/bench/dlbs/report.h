@@ -47,7 +47,7 @@ bool dlbs_succeeded(const std::string& log);
 // Writes to stdout and to the log file.
 class DlbsLog {
  public:
-  // Makes the file, and its directory; an older file is replaced. `path`: empty or /dev/stdout: no file.
+  // Creates the file and its directory; an older file is replaced. `path`: empty or /dev/stdout means no file.
   static Result<DlbsLog> create(const std::string& path);
   // Code::kData if the file could not be written.
   Result<> write(const std::string& text);

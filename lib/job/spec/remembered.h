@@ -1,5 +1,6 @@
 // Process flags that a run stores next to its JobSpec, so that `dtrain --resume DIR` needs no other flags: the location
 // of the data, the devices, how often to save. Processes do not compare them when they join.
+//
 // Relative paths are stored as they were given, together with the working directory. A run that is resumed in that
 // directory gets the same command line; one that is resumed elsewhere gets absolute paths.
 #pragma once

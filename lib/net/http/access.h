@@ -1,4 +1,4 @@
-// Who may read from the server: the rules of HttpOptions for one request.
+// Decides who may read from the server: the rules of HttpOptions for one request.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@
 
 namespace dtrain::net {
 
-// What a request says about who sends it.
+// The parts of a request that authenticate its sender.
 struct Credentials {
   std::string_view authorization;  // the headers; empty if absent
   std::string_view cookie;
-  std::string_view page_token;  // of "?token=", which only pages take
+  std::string_view page_token;  // value of "?token=", which only pages accept
 };
 
-// Whether any of the credentials has a token that `accepts_token` accepts. `port` is part of the cookie's name, because
-// browsers do not tell the ports of a host apart.
+// True if any of the credentials has a token that `accepts_token` accepts. `port` is part of the cookie's name, because
+// browsers share cookies between all ports of a host.
 bool has_token(const Credentials& credentials, uint16_t port,
                const std::function<bool(std::string_view)>& accepts_token);
 
-// The value of Set-Cookie for a client that has shown this token. is_encrypted: browsers send it over HTTPS only.
+// The value of Set-Cookie for a client that has presented this token. is_encrypted: browsers send the cookie over HTTPS
+// only.
 std::string token_cookie(std::string_view token, uint16_t port, bool is_encrypted);
 
 // Whether the header Host names this host by a name or address of the loopback interface.

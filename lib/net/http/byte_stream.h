@@ -1,5 +1,5 @@
-// Bytes to and from a client, over a socket that does not block: as they are, or encrypted with OpenSSL. The process
-// must ignore SIGPIPE.
+// Sends bytes to and receives bytes from a client over a non-blocking socket, either plain or encrypted with OpenSSL.
+// The process must ignore SIGPIPE.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,8 @@ struct ServerCertificate;
 
 struct Moved {
   ssize_t bytes = 0;   // 0 without `wait_for`: the client has closed; -1: the connection is broken
-  short wait_for = 0;  // POLLIN or POLLOUT: nothing was moved, and nothing will be before the socket is ready for this
+  short wait_for = 0;  // POLLIN or POLLOUT: nothing was transferred, and nothing will be until the socket is ready for
+                       // this
 };
 
 class ByteStream {
@@ -25,23 +26,23 @@ class ByteStream {
   virtual ~ByteStream() = default;
   virtual Moved receive(char* to, size_t size) = 0;
   virtual Moved send(const char* from, size_t size) = 0;
-  // Tells the client that it has been sent everything. Nothing can be moved any more.
+  // Signals the client that everything has been sent. Nothing can be transferred afterwards.
   virtual void end() = 0;
 };
 
-// Of bytes as they are. The socket must outlive it.
+// A stream without encryption. The socket must outlive it.
 std::unique_ptr<ByteStream> plain_stream(int socket);
 
-// TLS 1.2 and later; clients show no certificate. Thread-safe.
+// TLS 1.2 and later; clients present no certificate. Thread-safe.
 class TlsContext {
  public:
-  // Code::kUsage if OpenSSL does not take the certificate or the key, with its reason.
+  // Code::kUsage if OpenSSL does not accept the certificate or the key; the message has its reason.
   static Result<std::unique_ptr<TlsContext>> make(const ServerCertificate& certificate);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
   ~TlsContext();
 
-  // The server's side of a connection. The socket must outlive it. A client that does not speak TLS gets an answer in
+  // The server's side of a connection. The socket must outlive it. A client that does not use TLS gets an answer in
   // plain HTTP that says so.
   [[nodiscard]] std::unique_ptr<ByteStream> accept(int socket) const;
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kDiscardedBytesMax = 1 << 20;
 
-// Whether the socket is ready for `events` in time.
+// True if the socket becomes ready for `events` before the deadline.
 bool is_ready(const UniqueFd& socket, short events, std::chrono::steady_clock::time_point until) {
   std::array<pollfd, 1> watched{{{.fd = socket.get(), .events = events, .revents = 0}}};
   int ready = 0;
@@ -67,8 +67,8 @@ short Connection::finish() {
   return is_broken_ ? short{0} : discard();
 }
 
-// Takes bytes that nobody reads, such as the body of a request. If the socket were closed while it holds bytes, the
-// client would see a broken connection and might lose the answer.
+// Reads and drops bytes that are not needed, such as the body of a request. If the socket were closed while it holds
+// bytes, the client would see a broken connection and might lose the answer.
 short Connection::discard() {
   std::array<char, 4096> bytes;
   while (discarded_ < kDiscardedBytesMax) {

@@ -15,7 +15,7 @@ constexpr std::string_view kAllBusy =
 
 }  // namespace
 
-// A client of which bytes are awaited: those of its request, or, after its answer, those that nobody reads.
+// A client from which bytes are expected: those of its request or, after its answer, bytes that are dropped.
 class ConnectionPool::HttpCaller : public Caller {
  public:
   HttpCaller(ConnectionPool& pool, std::unique_ptr<Connection> connection, short wait_for)
@@ -29,7 +29,7 @@ class ConnectionPool::HttpCaller : public Caller {
       pool_.enqueue(std::move(connection_));
       return false;
     }
-    // The client has gone, or has been told that this port speaks TLS, and is to get that answer.
+    // The client has closed, or it does not use TLS and is to be sent an answer that says so.
     wait_for_ = connection_->finish();
     return wait_for_ != 0;
   }

@@ -1,5 +1,5 @@
-// Accepts connections and has a fixed number of threads serve them. A client occupies no thread before its request has
-// arrived, so clients that send nothing, or a part of a request, keep nobody else waiting for longer than `grace`.
+// Accepts connections and serves them with a fixed number of threads. A client occupies no thread before its request
+// has arrived, so clients that send nothing, or only a part of a request, delay others by at most `grace`.
 #pragma once
 
 #include <chrono>
@@ -22,17 +22,18 @@ class ConnectionPool {
  public:
   struct Limits {
     size_t threads = 8;
-    // Connections that wait for bytes of their clients, and how long they keep their place if there are more: a client
-    // whose request is on its way must not lose it to those who send none (AcceptorLimits).
+    // The maximum number of connections that wait for bytes of their clients, and how long they keep their place if
+    // there are more: a client whose request is on its way must not lose its place to clients that send none
+    // (AcceptorLimits).
     size_t silent = 128;
     std::chrono::milliseconds grace{};
-    size_t waiting = 256;  // connections with a request that no thread has taken yet; more are turned away
+    size_t waiting = 256;  // connections with a request that no thread handles yet; further ones are turned away
   };
-  using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // of a socket that does not block
+  using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // the socket does not block
   // Answers a request that is complete or refused. Any of the threads calls it, once for each connection.
   using Serve = std::function<void(Connection&)>;
   ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, const Log& log, const Open& open, Serve serve);
-  // Waits for the connections that are being served; the others are closed.
+  // Waits for the connections that are being served, and closes the others.
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;

@@ -18,7 +18,7 @@ std::optional<int> hex_digit(char c) {
   return std::nullopt;
 }
 
-// "%" without two hexadecimal digits behind it stays as it is.
+// A "%" that is not followed by two hexadecimal digits is unchanged.
 std::string decoded(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); i++) {
@@ -81,14 +81,13 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return value == nullptr ? std::string_view() : *value;
 }
 
-// The library calls the functions with pieces of the request, of any size. A function that does not return 0 ends the
-// reading.
+// The library calls these functions with pieces of the request, of any size. A result other than 0 ends the parsing.
 struct HttpRequestReader::Parser {
   http_parser library{};
   State state = State::kIncomplete;
   HttpRequest request;
   HttpRefusal refused;
-  size_t bytes = 0;  // taken
+  size_t bytes = 0;  // bytes parsed so far
   bool is_in_value = false;
   bool has_unread = false;
 
@@ -115,14 +114,14 @@ struct HttpRequestReader::Parser {
       request.headers.emplace_back();
     }
     is_in_value = false;
-    // Debian builds the library so that it allows spaces in a name, as before the colon.
+    // Debian builds the library so that it allows spaces in a name, for example before the colon.
     if (piece.find(' ') != std::string_view::npos) return refuse(400, "The name of a header has a space.");
     std::ranges::transform(piece, std::back_inserter(request.headers.back().name), lower_case);
     return 0;
   }
 
   int add_to_value(std::string_view piece) {
-    // The library does not look at the first byte of a value.
+    // The library does not check the first byte of a value.
     if (std::ranges::any_of(piece, is_control)) return refuse(400, "A header has a control character.");
     request.headers.back().value += piece;
     is_in_value = true;
@@ -133,7 +132,7 @@ struct HttpRequestReader::Parser {
     request.method = method_of(library.method);
     if (library.http_major != 1) return refuse(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.");
     request.is_http_1_0 = library.http_minor == 0;
-    // A proxy before this server could take another one of several for the host.
+    // If there were several, a proxy before this server could use a different one.
     const auto hosts = std::ranges::count(request.headers, kHost, &HttpHeader::name);
     if (hosts > 1 || (hosts == 0 && !request.is_http_1_0)) return refuse(400, "The request must have one header Host.");
     const bool is_served = request.method != HttpRequest::Method::kOther;
@@ -152,7 +151,7 @@ struct HttpRequestReader::Parser {
     return length.find_first_not_of('0') != std::string_view::npos;
   }
 
-  // What the library calls.
+  // The callbacks of the library.
   static Parser& of(http_parser* library) { return *static_cast<Parser*>(library->data); }
   static int on_url(http_parser* library, const char* at, size_t size) { return of(library).add_to_target({at, size}); }
   static int on_name(http_parser* library, const char* at, size_t size) { return of(library).add_to_name({at, size}); }
@@ -171,7 +170,7 @@ struct HttpRequestReader::Parser {
     const size_t parsed = http_parser_execute(&library, &settings, taken.data(), taken.size());
     bytes += taken.size();
     if (state == State::kComplete) {
-      // The library pauses before the last byte of the head, and not behind it.
+      // The library pauses before the last byte of the head, not after it.
       has_unread = request.has_body || parsed + 1 < more.size();
     } else if (state == State::kIncomplete && HTTP_PARSER_ERRNO(&library) != HPE_OK) {
       refuse(400, "This is no HTTP request.");

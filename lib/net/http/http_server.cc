@@ -25,14 +25,14 @@ using Clock = std::chrono::steady_clock;
 using Method = HttpRequest::Method;
 
 constexpr std::chrono::milliseconds kStreamInterval{1000};
-constexpr size_t kThreads = 8;  // besides those that streams occupy
+constexpr size_t kThreads = 8;  // in addition to those that streams occupy
 constexpr unsigned kHttpUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";
 constexpr const char* kActionHeader = "dtrain-action";
 constexpr std::string_view kNonce = "@NONCE@";
 
-// A route with the newest answer. The mutex is held while the answer is made, so that it is made once for all who ask.
+// A route with its latest answer. The mutex is held while the answer is made, so that it is made once for all clients.
 struct Kept {
   explicit Kept(HttpRoute r) : route(std::move(r)) {}
   const HttpRoute route;
@@ -62,7 +62,7 @@ std::string with_nonce(std::string page, const std::string& nonce) {
   return page;
 }
 
-// What the browser may load for a page: nothing from other addresses.
+// The content security policy of a page: it may load nothing from other addresses.
 std::string page_policy(const std::string& nonce) {
   return fmt::format(
       "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
@@ -89,14 +89,14 @@ struct Response {
   HttpAnswer answer;
   std::vector<HttpHeader> headers = {};  // in addition to those of every answer
   std::unique_ptr<StreamPlace> place = nullptr;
-  std::unique_ptr<EventStream> events = nullptr;  // sent instead of the body
+  std::unique_ptr<EventStream> events = nullptr;  // streamed instead of the body
 };
 
 Response refusal(int status, std::string_view why, std::vector<HttpHeader> headers = {}) {
   return {.answer = {kPlain, fmt::format("{}\n", why), status}, .headers = std::move(headers)};
 }
 
-// Connections are not kept for another request: a reader asks once in a second at most.
+// Connections are not kept for another request, because a client sends at most one request per second.
 std::string head_of(const Response& response, bool is_chunked) {
   std::vector<HttpHeader> headers = {{"Content-Type", response.answer.type},
                                      {"Connection", "close"},
@@ -280,7 +280,7 @@ class Site final : public HttpServer {
     while (!is_last) {
       is_last = is_stopping();
       std::string text = events.take();
-      if (text.empty()) text = ":\n\n";  // a comment, so that a client that has gone is noticed
+      if (text.empty()) text = ":\n\n";  // a comment, so that a disconnected client is noticed
       if (!connection.write(is_chunked ? chunk_of(text) : text)) return;
       const MutexLock lock(mutex_);
       stopped_.wait_for(mutex_, kStreamInterval, [this]() DT_REQUIRES(mutex_) { return stop_; });

@@ -1,10 +1,10 @@
-// A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the paths that it is given,
-// and nothing else: it knows no file of the disk.
+// A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the registered paths, and
+// nothing else: it does not serve files.
 //
-// Watching must not disturb training. Answers are made from copies by the server's own threads; the number of its
-// threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request has
-// arrived, and one that reads slowly for a few seconds at most, so neither keeps others from being served. An answer is
-// made at most once in `answer_age_max`, however many clients ask for it. Each connection serves one request. The
+// Watching must not disturb training. The server's own threads make the answers, from copies of the data; the number of
+// its threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request
+// has arrived, and a slow reader for a few seconds at most, so neither keeps others from being served. An answer is
+// made at most once in `answer_age_max`, however many clients request it. Each connection serves one request. The
 // process must ignore SIGPIPE.
 #pragma once
 
@@ -33,8 +33,8 @@ struct HttpAnswer {
 class EventStream {
  public:
   virtual ~EventStream() = default;
-  // What has happened since the last call, as complete events ("data: ...\n\n"); empty if nothing has. Called once a
-  // second, and once more when the server stops. Does not wait.
+  // The events since the last call, in complete form ("data: ...\n\n"); empty if there are none. Called once a second,
+  // and once more when the server stops. Does not wait.
   virtual std::string take() = 0;
 };
 
@@ -43,44 +43,45 @@ struct HttpRoute {
     kData,    // for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
-    kAction,  // does something, at most once in `answer_age_max`, and says what. Only for GET with the header
-              // "Dtrain-Action", which pages of other web sites cannot send
+    kAction,  // performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with
+              // the header "Dtrain-Action", which pages of other web sites cannot send
   };
   std::string path;  // "/metrics"
-  // If not empty, only for requests whose header Accept has this. Of several routes with one path, the first that fits
-  // answers.
+  // If not empty, the route is only for requests whose header Accept contains this. If several routes have the same
+  // path, the first matching one answers.
   std::string accepted = {};
   Kind kind = Kind::kData;
-  std::function<HttpAnswer()> answer = {};  // of all kinds but kStream; any of the server's threads calls it
-  std::function<std::unique_ptr<EventStream>()> open_stream = {};  // of kStream
+  std::function<HttpAnswer()> answer = {};  // for all kinds except kStream; any of the server's threads calls it
+  std::function<std::unique_ptr<EventStream>()> open_stream = {};  // for kStream
 };
 
-// What a server shows to its clients. PEM texts.
+// The certificate that a server presents to its clients, as PEM texts.
 struct ServerCertificate {
-  std::string chain;  // the server's certificate, then those of the authorities between it and one that clients know
+  std::string chain;  // the server's certificate, followed by the intermediate certificates up to one that clients know
   std::string key;
 };
 
 struct HttpOptions {
   std::string flag;     // the flag that named the address, for error messages: "--metrics-addr"
-  Endpoint where = {};  // port 0: one that the system chooses
-  // Whether a client's token is right. Null: no client needs one. A program sends the token in the header Authorization
-  // ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
+  Endpoint where = {};  // port 0: the system chooses one
+  // Returns true if a client's token is correct. Null: no token is needed. A program sends the token in the header
+  // Authorization ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
   std::function<bool(std::string_view token)> accepts_token = nullptr;
-  // Only requests that name this host are answered ("Host: localhost"). Without it, a page of another web site could
-  // read from this server by a name that leads to the loopback address. For servers on loopback.
+  // Only requests that name this host are answered ("Host: localhost"). Otherwise a page of another web site could read
+  // from this server through a name that resolves to the loopback address. For servers on loopback.
   bool only_local_names = false;
-  std::optional<ServerCertificate> certificate = {};  // HTTPS with this; without it HTTP
+  std::optional<ServerCertificate> certificate = {};  // serves HTTPS with this certificate; without it HTTP
   size_t streams_max = 8;                             // open streams; more are refused with status 503
-  std::chrono::milliseconds patience{5000};       // for a request to arrive, and for a piece of an answer to be read
-  std::chrono::milliseconds grace{100};           // for a request to arrive, if too many clients send none
-  std::chrono::milliseconds answer_age_max{200};  // an answer that is younger is given to other clients as well
+  std::chrono::milliseconds patience{5000};  // time for a request to arrive, and for the client to read a piece of an
+                                             // answer
+  std::chrono::milliseconds grace{100};      // time for a request to arrive, if too many clients send none
+  std::chrono::milliseconds answer_age_max{200};  // answers younger than this are reused for other clients
 };
 
 class HttpServer {
  public:
-  // Listens and serves. Code::kStartup names the flag and the address, and says what to do: the port is in use, or the
-  // address is not one of this host. kUsage: the certificate cannot be used.
+  // Listens and serves. Code::kStartup names the flag and the address, and a remedy: the port is in use, or the address
+  // is not one of this host. kUsage: the certificate cannot be used.
   static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, std::vector<HttpRoute> routes, Log log);
   // Sends each stream its last events and ends all connections.
   virtual ~HttpServer() = default;

@@ -1,4 +1,4 @@
-// Checksums of files from outside, by OpenSSL.
+// Checksums of untrusted files, computed by OpenSSL.
 #pragma once
 
 #include <cstddef>

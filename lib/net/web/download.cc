@@ -22,7 +22,7 @@ namespace {
 
 using Curl = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 
-// The file that is written. An error of it ends an attempt, and the download.
+// The output file. An error while writing it ends the attempt and the download.
 class PartFile {
  public:
   static Result<PartFile> open(const std::string& path) {
@@ -50,7 +50,7 @@ class PartFile {
     }
     return true;
   }
-  // A file without a byte is of no use to a later download.
+  // An empty file is of no use to a later download.
   void remove_if_empty() const {
     std::error_code ignored;
     if (have_ == 0 && std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
@@ -66,7 +66,7 @@ class PartFile {
     if (::fsync(fd_.get()) == 0 || errno == EINVAL) return {};
     return fail(Code::kData, "{}: {}", path_, std::strerror(errno));
   }
-  // Before the first byte of a long download is waited for.
+  // Called before the first byte of a long download is awaited.
   bool has_space(int64_t total) {
     std::error_code ignored;
     const std::filesystem::space_info space =
@@ -97,11 +97,11 @@ class PartFile {
   std::optional<Error> error_;
 };
 
-// One attempt, as libcurl's callbacks see it.
+// One attempt, used by libcurl's callbacks.
 struct Attempt {
   const DownloadOptions& options;
   PartFile& target;
-  int64_t begin;  // where it began
+  int64_t begin;  // offset at which it began
   bool is_checked = false;
 };
 
@@ -121,7 +121,7 @@ int take_progress(void* attempt_of, curl_off_t total, curl_off_t, curl_off_t, cu
   return stopped(attempt.options) ? 1 : 0;
 }
 
-// libcurl's options are macros over a function of variable arguments.
+// libcurl's options are macros over a variadic function.
 void set_download_options(CURL* curl, Attempt& attempt, char* error) {
   curl_easy_setopt(curl, CURLOPT_URL, attempt.options.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https,file");
@@ -146,7 +146,7 @@ void set_download_options(CURL* curl, Attempt& attempt, char* error) {
 enum class Outcome { kDone, kAgain, kAnew, kFailed };
 struct Verdict {
   Outcome outcome = Outcome::kDone;
-  Error error = {};  // unless it is kDone
+  Error error = {};  // only set if the state is not kDone
 };
 
 bool may_pass(CURLcode code, long status) {
@@ -181,7 +181,7 @@ Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode c
              fmt::format("{}: stopped after {} bytes; the same command continues", options.url, target.have()),
              {}}};
   }
-  // The server has no byte beyond those that are there. Whether they are the right ones, the checksum will tell.
+  // The server has no byte after those already received. The checksum will show whether they are correct.
   if (status == kRangeNotSatisfiable || code == CURLE_BAD_DOWNLOAD_RESUME) return {};
   const Code kind = is_absent(code, status) ? Code::kNotFound : Code::kUnavailable;
   const Error error{

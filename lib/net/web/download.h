@@ -1,4 +1,4 @@
-// Downloads of large files by libcurl: http, https and file addresses, with the proxy that the environment names.
+// Downloads large files with libcurl: http, https and file addresses, with the proxy that the environment names.
 #pragma once
 
 #include <atomic>
@@ -14,26 +14,27 @@ namespace dtrain::net {
 
 struct DownloadOptions {
   std::string url;
-  std::string path;  // where the bytes are written; if the file exists, they are appended to those that are there
-  // Called often: bytes that are there, and those of the whole file; 0 if the server does not say.
+  std::string path;  // the output file; if it exists, bytes are appended to it
+  // Called often: the number of bytes received so far, and the size of the whole file; 0 if the server does not report
+  // it.
   std::function<void(int64_t have, int64_t total)> progress = nullptr;
   const std::atomic<bool>* stop = nullptr;      // ends the download if it becomes true
-  int attempts = 5;                             // in a row without a new byte
-  std::chrono::milliseconds first_pause{1000};  // before the second attempt; twice as long before each later one
-  std::chrono::seconds stall_max{60};           // an attempt fails if no byte comes for so long
+  int attempts = 5;                             // number of successive attempts without a new byte
+  std::chrono::milliseconds first_pause{1000};  // pause before the second attempt; it doubles before each later one
+  std::chrono::seconds stall_max{60};           // an attempt fails if no byte arrives for this long
 };
 
 struct Downloaded {
   int64_t bytes = 0;
-  bool was_resumed = false;  // some of the bytes were there before
+  bool was_resumed = false;  // the file already had some of the bytes
 };
 
-// Errors that may pass (no connection, a connection that breaks, a server that is busy) are logged and tried again,
-// from the last byte on if the server can do that, and otherwise from the first. Certificates are verified.
+// Temporary errors (no connection, a broken connection, a busy server) are logged and the download is retried, from the
+// last byte on if the server supports that, and otherwise from the beginning. Certificates are verified.
 //
 // Code::kNotFound: the server does not have the file; kUnavailable: it does not answer, or refuses, after all attempts;
 // kData: the file cannot be written, or there is not enough space for it; kPreempted: stopped; kStartup: the module
-// with libcurl cannot be loaded (base/module.h). What was received stays, for the next call.
+// with libcurl cannot be loaded (base/module.h). Received bytes are kept for the next call.
 Result<Downloaded> download(const DownloadOptions& options, const Log& log);
 
 }  // namespace dtrain::net

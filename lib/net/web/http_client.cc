@@ -18,7 +18,7 @@ size_t take_body(const char* bytes, size_t size, size_t count, void* body) {
   return size * count;
 }
 
-// libcurl's options are macros over a function of variable arguments.
+// libcurl's options are macros over a variadic function.
 void set_options(CURL* curl, const WebRequest& request, const curl_slist* headers, std::string& body, char* error) {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
@@ -27,7 +27,7 @@ void set_options(CURL* curl, const WebRequest& request, const curl_slist* header
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
   curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_ANY);
-  curl_easy_setopt(curl, CURLOPT_USERPWD, ":");  // who the user is, Kerberos knows
+  curl_easy_setopt(curl, CURLOPT_USERPWD, ":");  // Kerberos determines the user
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.limit.count()));
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);

@@ -1,5 +1,5 @@
-// Requests to the web services of a cluster's manager, by libcurl: HTTP or HTTPS, with the proxy that the environment
-// names, and with Kerberos (SPNEGO) where the service asks for it.
+// Requests to the web services of a cluster's manager, with libcurl: HTTP or HTTPS, with the proxy that the environment
+// names, and with Kerberos (SPNEGO) if the service asks for it.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,16 @@ struct WebRequest {
   std::string method = "GET";
   std::string url;
   std::string body = {};     // JSON; empty: none
-  std::string ca_file = {};  // certificates of the authorities to trust; empty: those of the system
+  std::string ca_file = {};  // certificates of the trusted authorities; empty: those of the system
   std::chrono::milliseconds limit{std::chrono::seconds(10)};
 };
 struct WebAnswer {
   int64_t status = 0;  // 200, 404
-  std::string body;    // at most a MiB of it
+  std::string body;    // truncated to one MiB
 };
 
-// Any status is an answer. Code::kUnavailable: there is none, with the reason; kStartup: the module with libcurl cannot
-// be loaded (base/module.h).
+// Returns an answer whatever its status is. Code::kUnavailable: there is none; the message has the reason. kStartup:
+// the module with libcurl cannot be loaded (base/module.h).
 Result<WebAnswer> ask_http(const WebRequest& request);
 
 }  // namespace dtrain::net

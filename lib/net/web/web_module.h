@@ -1,5 +1,5 @@
-// The module dtrain_web, which has all that needs libcurl: libcurl brings 25 other libraries, and most processes never
-// download anything. download() and ask_http() load it.
+// The module dtrain_web, which contains all code that needs libcurl: libcurl depends on 25 other libraries, and most
+// processes never download anything. download() and ask_http() load it.
 #pragma once
 
 #include "base/module.h"
@@ -13,7 +13,7 @@ struct WebModule {
   decltype(&net::ask_http) ask_http;
 };
 
-// In the module.
+// Implemented in the module.
 Result<Downloaded> download_with_curl(const DownloadOptions& options, const Log& log);
 Result<WebAnswer> ask_http_with_curl(const WebRequest& request);
 
