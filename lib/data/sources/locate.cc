@@ -200,7 +200,7 @@ Result<Located> locate_type(const DataFiles& files, const std::string& type) {
   return locate_records(files, type);
 }
 
-// The type that the file names indicate: idx, records, cifar10, cifar100 or directory. Any directory could be a class
+// The type that the file names indicate: idx, records, cifar10, cifar100 or folder. Any directory could be a class
 // directory, so that type comes last.
 Result<std::string> type_by_names(const std::string& directory) {
   std::vector<std::string> found;

@@ -19,7 +19,7 @@ struct DataType {
   int64_t classes;  // 0: decided by the data set
   Shape image;      // [c, h, w]; empty: decided by the data set
 };
-// mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, directory. nullopt for other
+// mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, folder. nullopt for other
 // names.
 std::optional<DataType> find_data_type(const std::string& name);
 // "mnist, cifar10, ...".

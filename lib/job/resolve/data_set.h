@@ -53,7 +53,7 @@ void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.
 struct FoundData {
-  std::string name;     // a name that find_data_set knows, or the form of another data set: idx, records, directory
+  std::string name;     // a name that find_data_set knows, or the form of another data set: idx, records, folder
   int64_t classes = 0;  // 0: not known from the files
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: not known from the files
   std::string seen = {};             // what the files have, for messages
