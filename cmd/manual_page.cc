@@ -71,7 +71,7 @@ std::string flags_text(const CommandHelp& command) {
   return text;
 }
 
-// What may follow --help.
+// The text about the words that may follow --help.
 std::string subjects_text() {
   std::string text =
       ".SH HELP\n"

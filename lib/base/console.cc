@@ -66,7 +66,7 @@ WindowSize window_of(int fd) {
   return known ? WindowSize{size.ws_col, size.ws_row} : kSizeUnknown;
 }
 
-// "[=====>    ] ".
+// A progress bar such as "[=====>    ] ".
 std::string bar(double done, size_t columns) {
   const double share = std::clamp(done, 0.0, 1.0);
   const auto filled = static_cast<size_t>(share * static_cast<double>(columns));

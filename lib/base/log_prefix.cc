@@ -7,7 +7,7 @@
 namespace dtrain {
 namespace {
 
-// "2016-05-12 10:11:12,345"
+// Parses a time such as "2016-05-12 10:11:12,345".
 std::optional<double> time_in(std::string_view text) {
   constexpr std::string_view kForm = "0000-00-00 00:00:00,000";
   if (text.size() != kForm.size()) return std::nullopt;

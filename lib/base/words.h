@@ -34,7 +34,7 @@ std::string with_thousands(int64_t number);
 // A nonnegative number, with at most `digits` digits after the point and without an exponent: "0.05", "0.0000125", "3".
 std::string decimal_text(double number, int digits);
 
-// "512 KiB", "1.5 GiB".
+// For example "512 KiB" or "1.5 GiB".
 std::string bytes_text(double bytes);
 
 // Returns `text` without comments: each line ends before its first '#'. A byte order mark, which some editors write at

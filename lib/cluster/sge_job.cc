@@ -81,7 +81,7 @@ std::optional<SgeState> parse_qstat(const std::vector<std::string>& lines, const
   SgeState state;
   for (const std::string& line : lines) {
     if (line.starts_with(kErrorReason) && state.reason.empty()) {
-      // "error reason    1:   11/25/2026 02:03:33 [0:10093]: error: ...".
+      // The line has the form "error reason    1:   11/25/2026 02:03:33 [0:10093]: error: ...".
       const size_t date_end = line.find("]: ");
       state.reason = line.substr(date_end == std::string::npos ? kErrorReason.size() : date_end + 3);
       continue;

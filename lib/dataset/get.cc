@@ -353,7 +353,7 @@ Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptio
   return convert_cifar(set, kind, options, log);
 }
 
-// Only ImageNet is resized; the other sets preserve every pixel, so they have no encoding options.
+// Flags about encoding are only for ImageNet; the images of the other sets keep every pixel.
 Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) {
   const DataGetOptions defaults;
   const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&

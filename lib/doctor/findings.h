@@ -36,7 +36,7 @@ bool runs_workers(const HostReport& host);
 // The most frequent value; among equally frequent ones the first. `values` must not be empty.
 std::string most_frequent(const std::vector<std::string>& values);
 
-// "node1", "node1 and node2", "node1, node2 and 96 others".
+// Names at most a few: "node1", "node1 and node2", "node1, node2 and 96 others".
 std::string some_of(const std::vector<std::string>& names);
 
 std::string rate_text(double bytes_per_second);  // "118 MB/s"

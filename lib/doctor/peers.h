@@ -32,7 +32,7 @@ struct Target {
   int64_t host = 0;  // see Contact::host
   net::Endpoint endpoint;
 };
-// "3=10.0.0.1:4000,4=[fe80::1]:4000".
+// The text form is "3=10.0.0.1:4000,4=[fe80::1]:4000".
 std::string to_text(const std::vector<Target>& targets);
 Result<std::vector<Target>> parse_targets(std::string_view text);  // Code::kUsage
 

@@ -63,7 +63,7 @@ std::string dry_run_text(const Job& job);
 
 // The distinct hosts of an assignment, in the order of their first processes.
 std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment);
-// "node3", "node3:2222".
+// The host's name with its port, if it has one: "node3", "node3:2222".
 std::string host_name(const job::SshAddress& address);
 // The path of `executable` on hosts to which --sync-dst-dir has copied it; `copy` is that directory, "" without a copy.
 std::string remote_executable(const std::string& executable, const std::string& copy);

@@ -43,7 +43,7 @@ int code_of(const Ended& ended);
 // True if a signal that is not a crash ended it, or its host was lost.
 bool was_killed(const Ended& ended);
 
-// "ended with code 7 (data)", "was killed by signal 9 (Killed)"
+// For example "ended with code 7 (data)" or "was killed by signal 9 (Killed)".
 std::string describe(const Ended& ended);
 
 // Returns the index of the failure that caused the others, or nullopt if all processes ended with 0. `ended` must be in

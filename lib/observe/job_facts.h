@@ -78,7 +78,7 @@ class JobFacts {
   void add_log(const std::vector<LogLine>& lines);
   // Lines from before the job began, of the run that it resumes: they are shown, but their events are not new.
   void add_earlier_log(const std::vector<LogLine>& lines);
-  // The job is over.
+  // Called when the job is over.
   void end(bool is_success, const std::string& how);
 
   // The newest metrics of all processes.

@@ -22,7 +22,8 @@ struct Slow {
   Cause cause = Cause::kData;
   // The numbers of the sentence, with their names in summary.json (docs/formats.md, "Run directory").
   std::vector<std::pair<const char*, double>> figures = {};
-  // "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk 12 MB/s)"
+  // For example: "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk
+  // 12 MB/s)"
   std::string sentence = {};
 };
 
@@ -36,7 +37,8 @@ struct TimeShares {
   double data_wait = 0, compute = 0, push = 0, pull_wait = 0;
 };
 TimeShares time_shares(const JobPeriod& period);
-// "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for weights 33 %"
+// For example: "of the workers' time, computing took 61 %, waiting for data 2 %, sending gradients 4 %, waiting for
+// weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
 // What advice() has to know about a job: values of its flags, and its run directory. advice() returns the one change

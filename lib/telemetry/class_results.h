@@ -76,7 +76,7 @@ struct ClassResults {
   std::vector<JudgedImage> worst = {};        // only this worker's share
 };
 
-// "validation-3.json".
+// The file of a worker, such as "validation-3.json".
 std::string class_results_file(int64_t rank);
 bool is_class_results_file(std::string_view name);
 

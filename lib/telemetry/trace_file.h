@@ -24,7 +24,7 @@ struct TraceOrigin {
   std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; times are then on the process's own clock
 };
 
-// "trace-worker-3.json".
+// The file of a process, such as "trace-worker-3.json".
 std::string trace_file_name(const std::string& role, uint32_t rank);
 inline constexpr const char* kWholeTraceFile = "trace.json";
 bool is_trace_file(std::string_view name);  // the file of one process, or the merged file

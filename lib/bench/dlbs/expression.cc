@@ -224,7 +224,7 @@ class Evaluator {
     return {};
   }
 
-  // X if CONDITION else Y
+  // Parses "X if CONDITION else Y".
   Result<Value> conditional(int depth) {
     if (depth > kNestingMax) return fail(Code::kUsage, "it is nested more than {} deep", kNestingMax);
     DT_TRY(Value value, comparisons(depth));

@@ -94,7 +94,7 @@ Result<OpenedSet> open_set(const SetFiles& files, const OpenOptions& options, co
   return OpenedSet{std::move(images)};
 }
 
-// "(airplane 300, bird 310, ...)".
+// For example "(airplane 300, bird 310, ...)".
 std::string counts_text(const std::vector<std::string>& classes, const std::vector<int64_t>& counts) {
   constexpr size_t kShown = 5;
   std::vector<std::string> parts;

@@ -22,7 +22,7 @@ struct DataType {
 // mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, folder. nullopt for other
 // names.
 std::optional<DataType> find_data_type(const std::string& name);
-// "mnist, cifar10, ...".
+// The names for messages: "mnist, cifar10, ...".
 std::string data_type_names();
 
 struct Recognized {

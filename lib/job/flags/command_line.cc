@@ -150,7 +150,7 @@ Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const
     size_t values_read = 0;
   };
   std::map<const CLI::Option*, Origin> origins;  // CLI11 does not report which spelling of an option was given
-  // Only the options that may have been given: CLI11 compares each new option's name with all others, so that the 260
+  // Adds only the options that may have been given: CLI11 compares each new option's name with all others, so the 260
   // spellings of training would take 15 million instructions, a fifth of a start.
   for (const std::string& word : words) {
     auto flag = known.find(word);

@@ -129,7 +129,7 @@ bool is_path(std::string_view placeholder);
 // "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that means "no path"; may be
 // empty.
 Error empty_path(std::string_view spelling, std::string_view placeholder, std::string_view none);
-// "unknown flag '--num-epoc', did you mean '--num-epochs'?"
+// For example: "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
 // "1 to 1048576; default: 128", for --help; only the default if there are no limits.
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,

@@ -292,7 +292,7 @@ int64_t accumulated_updates(const JobFlags& flags);
 bool uses_norms(const OptimizerFlags& flags);
 Store store_of(const JobFlags& flags);
 
-// "runs/<network>-<UTC time>".
+// Returns "runs/<network>-<UTC time>".
 std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now);
 
 }  // namespace dtrain::job

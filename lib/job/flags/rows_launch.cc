@@ -49,7 +49,7 @@ std::vector<std::string> launcher_names() {
   return {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"};
 }
 
-// NAME or NAME=ARGUMENT.
+// The value is NAME or NAME=ARGUMENT.
 Binding<Flags> launcher() {
   return {.set = [](Flags& flags, std::string_view text) -> Result<> {
             const std::string_view name = text.substr(0, text.find('='));

@@ -96,7 +96,7 @@ std::string format_value(const Resize& value);
 std::optional<bool> boolean_of(std::string_view text);
 // Splits "a, b,c" at the commas and strips blanks around the parts. An empty text has no parts.
 std::vector<std::string_view> split_list(std::string_view text);
-// "there is no 'scheduller', did you mean 'scheduler'? Choose from: scheduler, server, worker"
+// For example: "there is no 'scheduller', did you mean 'scheduler'? Choose from: scheduler, server, worker"
 tl::unexpected<Error> unknown_choice(std::string_view text, const std::vector<std::string>& choices);
 
 template <class T>

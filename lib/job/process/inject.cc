@@ -79,7 +79,7 @@ Result<> read_pace(std::string_view text, Rules<double>& rules) {
   return {};
 }
 
-// "ROLE:RANK@step:N".
+// Parses "ROLE:RANK@step:N".
 Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
   constexpr std::string_view kAt = "@step:";
   const size_t at = text.find(kAt);

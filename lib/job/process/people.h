@@ -33,10 +33,11 @@ struct EpochSummary {
   double rate = 0;     // the learning rate of the epoch's last step
   double seconds = 0;  // from the epoch's first step to this line
 };
-// "epoch 3/30  loss 0.145  accuracy 95.3 %  validation 96.1 % (best)  validation loss 0.131  rate 0.05  12.9 s"
+// For example: "epoch 3/30  loss 0.145  accuracy 95.3 %  validation 96.1 % (best)  validation loss 0.131  rate 0.05
+// 12.9 s"
 std::string epoch_line(const EpochSummary& epoch);
 
-// "0.145", "nan".
+// For example "0.145", or "nan".
 std::string loss_text(double loss);
 std::string accuracy_text(double share);  // "95.3 %"
 

@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::map<std::string, std::string, std::less<>>;
 
-// "NAME=VALUE NAME=VALUE".
+// Parses "NAME=VALUE NAME=VALUE".
 Words words_of(std::string_view text) {
   Words words;
   while (!text.empty()) {
@@ -78,7 +78,7 @@ std::optional<WorkerProgress> parse_worker(const std::string& name, const std::s
                         .rank = static_cast<uint32_t>(std::clamp(*rank, 0.0, 1e9))};
 }
 
-// "data 34 % (the limit: decoding)".
+// For example "data 34 % (the limit: decoding)".
 std::string data_wait_text(double share, DataStage stage) {
   const bool limits = stage != DataStage::kNone;
   return fmt::format("data {:.0f} %{}", 100 * share,

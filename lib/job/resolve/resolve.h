@@ -14,7 +14,7 @@ struct Flags;
 // Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);
 
-// How many processes a job has.
+// The number of processes in a job.
 struct ProcessCounts {
   int64_t workers = 0, servers = 0, schedulers = 1;
 };

@@ -53,7 +53,7 @@ const std::string& name_of(const WorkerPlace& place) {
   return place.host.empty() ? place.address : place.host;
 }
 
-// The ranks of the workers, by host and by address.
+// The ranks of the workers, indexed by host and by address.
 std::map<std::string_view, std::vector<size_t>> ranks_by_place(const std::vector<WorkerPlace>& workers) {
   std::map<std::string_view, std::vector<size_t>> ranks_of;
   for (size_t rank = 0; rank < workers.size(); rank++) {

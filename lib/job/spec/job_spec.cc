@@ -189,7 +189,7 @@ Result<> take(const NamedText& source, Entries& entries, const std::string& key,
   return {};
 }
 
-// Gives the flags that an older version did not write their old meaning, and returns their names. A text without a
+// Restores the old meaning of flags that an older version did not write, and returns their names. A text without a
 // working directory has no remembered flags at all.
 std::vector<std::string> add_older_flags(Entries& entries) {
   const bool has_remembered = entries.contains(std::string(kDirectoryKey));

@@ -99,7 +99,7 @@ void add_window(std::string_view rest, TrainingLine& line) {
   }
 }
 
-// "Train-accuracy=0.5", "Validation-accuracy=0.5", "Time cost=12.3"
+// Parses "Train-accuracy=0.5", "Validation-accuracy=0.5" or "Time cost=12.3".
 bool add_value(std::string_view rest, TrainingLine& line) {
   if (take(rest, "Time cost=")) {
     line.kind = TrainingLine::Kind::kTime;

@@ -44,7 +44,7 @@ struct TrainingLine {
 // Nullopt if `text` (the text of a SplitLine) is a line of another kind. A value may be NaN or infinite.
 std::optional<TrainingLine> read_training_line(std::string_view text);
 
-// "Update[391]: Change learning rate to 9.40000e-02"
+// The contents of a line "Update[391]: Change learning rate to 9.40000e-02".
 struct RateLine {
   int64_t update = 0;
   double rate = 0;

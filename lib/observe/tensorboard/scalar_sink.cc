@@ -9,7 +9,8 @@ namespace {
 using telemetry::Metric;
 using telemetry::Value;
 
-// TensorBoard's heading for a metric; null if it is not drawn as a curve. Its members are the groups of
+// TensorBoard's heading for a metric; null if it is not drawn as a curve. The metrics below one heading are a group of
+// telemetry::Metric.
 // telemetry::Metric.
 const char* heading_of(Metric metric) {
   switch (metric) {
