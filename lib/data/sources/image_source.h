@@ -24,7 +24,6 @@ class ReadScratch : public images::OpenImage {
 
   // A source calls either open() or open_pixels() for each image. open() reads the header of an image file, whose bytes
   // must stay unchanged until the next image. Code::kData in the same cases as images::ImageDecoder::open.
-  // images::ImageDecoder::open.
   Result<> open(Bytes encoded, int channels);
   // Returns an image that the source fills.
   images::Image& open_pixels(int height, int width, int channels);

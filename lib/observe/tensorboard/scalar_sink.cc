@@ -11,7 +11,6 @@ using telemetry::Value;
 
 // TensorBoard's heading for a metric; null if it is not drawn as a curve. The metrics below one heading are a group of
 // telemetry::Metric.
-// telemetry::Metric.
 const char* heading_of(Metric metric) {
   switch (metric) {
     case Metric::kEpoch:
