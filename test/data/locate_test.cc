@@ -74,7 +74,7 @@ TEST_CASE("named files of a form that --data-type does not stand for are refused
         CHECK(result == form);
       } else {
         CHECK_THAT(result, Catch::StartsWith("--data-train " + name + ": this is "));
-        CHECK_THAT(result, Catch::Contains("--data-type " + row.type + " stands for"));
+        CHECK_THAT(result, Catch::Contains("--data-type " + row.type + " means"));
       }
     };
     check(all.idx, "idx", row.idx);
@@ -84,14 +84,14 @@ TEST_CASE("named files of a form that --data-type does not stand for are refused
   }
 }
 
-TEST_CASE("the refusal of a form says what was named and what --data-type stands for", "[data]") {
+TEST_CASE("the refusal of a form says what was named and what --data-type means", "[data]") {
   const AllForms all;
   CHECK(training_form("records", all.directory) == "--data-train " + all.directory +
                                                        ": this is a directory of class directories, but --data-type "
-                                                       "records stands for record files; name other data, or "
+                                                       "records means record files; name other data, or "
                                                        "leave out --data-type");
   CHECK_THAT(training_form("idx", all.records), Catch::Contains("this is taken for a record file, but --data-type idx "
-                                                                "stands for an idx file, which has 'images-idx3-ubyte' "
+                                                                "means an idx file, which has 'images-idx3-ubyte' "
                                                                 "in its name;"));
   CHECK_THAT(training_form("folder", all.dir.path("absent")),
              Catch::Contains("absent: no such file or directory; 'dtrain data get mnist'"));
@@ -105,7 +105,7 @@ TEST_CASE("--data-type folder takes class directories that lie beside record fil
   CHECK(training_form("folder", all.directory) == "folder");
 }
 
-TEST_CASE("--data-val must have a form that --data-type stands for", "[data]") {
+TEST_CASE("--data-val must have a form that --data-type means", "[data]") {
   const AllForms all;
   DataFiles files;
   files.data_type = "records";
