@@ -9,27 +9,28 @@
 
 namespace dtrain::rpc {
 
-// Counts the bytes that wait to be sent to a peer. Says when to stop reading from that peer, and when to read again.
-// Thread-safe.
+// Counts the bytes that wait to be sent to a peer, and reports when to stop reading from that peer and when to
+// continue. Thread-safe.
 class Backlog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Reading pauses while more than `bytes_max` wait.
+  // Reading pauses while more than `bytes_max` bytes wait.
   explicit Backlog(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   void add(uint64_t bytes) {
     const MutexLock lock(mutex_);
     bytes_ += bytes;
   }
-  // Call it after a message has been read. True: do not read the next one yet; take() will say when to read on.
+  // To be called after a message has been read. True: do not read the next one yet; take() will report when to
+  // continue.
   [[nodiscard]] bool pauses_reading() {
     const MutexLock lock(mutex_);
     if (bytes_ <= bytes_max_) return false;
     paused_since_ = Clock::now();
     return true;
   }
-  // Call it when the network has taken a message. True: reading had paused and must go on now.
+  // To be called when the network has taken a message. True: reading was paused and must continue now.
   [[nodiscard]] bool take(uint64_t bytes) {
     const MutexLock lock(mutex_);
     bytes_ -= bytes;
@@ -39,8 +40,8 @@ class Backlog {
     paused_since_.reset();
     return true;
   }
-  // The bytes that wait, if reading paused at `since` or before and the network has taken nothing since then. Otherwise
-  // nullopt.
+  // Returns the number of waiting bytes if reading paused at `since` or before and the network has taken nothing since
+  // then. Otherwise nullopt.
   [[nodiscard]] std::optional<uint64_t> stuck_since(Clock::time_point since) const {
     const MutexLock lock(mutex_);
     if (!paused_since_ || *paused_since_ > since) return std::nullopt;

@@ -38,7 +38,7 @@ std::vector<Certificate> certificates_in(const std::string& text) {
   const Bio source = reader(text);
   while (Certificate next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)})
     all.push_back(std::move(next));
-  ERR_clear_error();  // the end of the text is reported as an error
+  ERR_clear_error();  // otherwise the end of the text would stay in the queue as an error
   return all;
 }
 
@@ -75,7 +75,7 @@ Context context_of(const Tls& tls) {
   return context;
 }
 
-// The name or address that the certificate must have is the one that is connected to, as for gRPC.
+// Requires the certificate to be issued for `host`, the name or address that is connected to. gRPC requires the same.
 void expect_name(SSL* connection, const std::string& host) {
   in6_addr address{};
   const bool is_address =
@@ -87,7 +87,8 @@ void expect_name(SSL* connection, const std::string& host) {
   }
 }
 
-// Repeats a call of the connection, which does not block, until it is done. Nullopt: the time is up. 0: it failed.
+// Repeats a non-blocking call on the connection until it is done. Returns nullopt if the deadline has passed, 0 if the
+// call has failed.
 template <class Call>
 std::optional<int> complete(SSL* connection, Clock::time_point deadline, const Call& call) {
   for (;;) {
@@ -140,15 +141,15 @@ std::optional<std::string> refusal_with(const Tls& tls, const net::Endpoint& pee
   const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
   if (!shaken) return std::nullopt;
   if (*shaken == 0) return handshake_failure(connection.get(), to_text(peer));
-  // A server that accepts the client's certificate begins to speak HTTP/2. One that refuses it says so or, as gRPC's
-  // does, only closes the connection.
+  // A server that accepts the client's certificate begins to speak HTTP/2. A server that refuses it sends an alert or,
+  // like gRPC's server, only closes the connection.
   char first = 0;
   const auto got = complete(connection.get(), deadline, [&] { return SSL_read(connection.get(), &first, 1); });
   if (got != 0) return std::nullopt;
   return refused_certificate(to_text(peer));
 }
 
-// Whoever completes a handshake, or refuses one for want of a certificate, speaks TLS.
+// A peer speaks TLS if it completes a handshake, or if it refuses one because it requires a certificate.
 std::optional<std::string> refusal_without(const net::Endpoint& peer, const UniqueFd& socket,
                                            Clock::time_point deadline) {
   const Context context(SSL_CTX_new(TLS_client_method()));

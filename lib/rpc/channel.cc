@@ -33,19 +33,19 @@ constexpr int kDataMessageMax = static_cast<int>(kDataMessageBytesMax);
 // it sooner, but only once the job runs.
 constexpr int kKeepaliveMs = 20'000;
 
-// Each connection holds a descriptor, and a process has few of them. A connection is closed if nothing has arrived on
-// it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of a
-// job has a call open all the time. gRPC's own limits are two minutes for the handshake and none for idle connections.
+// Each connection holds a file descriptor, and a process has few of them. A connection is closed if nothing has arrived
+// on it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of
+// a job always has a call open. gRPC's own limits are two minutes for the handshake and none for idle connections.
 constexpr int kSilenceMs = 5'000;
-// gRPC looks once in this time whether there was a call since it last looked, so a connection lives for up to twice as
-// long after its last call.
+// gRPC checks once per interval whether there was a call since the last check, so a connection may live for up to twice
+// this time after its last call.
 constexpr int kIdleMs = 2'000;
 
-// Calls at once over one connection. A member has a control stream and one or two calls, or one data stream and perhaps
-// the one that it has just given up. gRPC's default is no limit.
+// The limit on concurrent calls over one connection. A member has a control stream and one or two calls, or one data
+// stream and perhaps the one that it has just given up. gRPC's default is no limit.
 constexpr int kStreamsMax = 16;
 
-// For both ends. Together with cubic on loopback, this raised push and pull of 4 MiB from 1.22 to 1.94 GB/s.
+// Applies to both ends. Together with cubic on loopback, this raised push and pull of 4 MiB from 1.22 to 1.94 GB/s.
 template <class Arguments>
 void tune_for_data(Arguments&& set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);
@@ -70,8 +70,8 @@ grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
   if (traffic == Traffic::kData && this_host) arguments.SetSocketMutator(loopback_mutator());
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, traffic == Traffic::kData ? kDataMessageMax : kControlReplyMax);
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // What breaks is tried again here. With gRPC 1.51's own repetition of calls, about one stream in several thousand
-  // that lost its connection never ended, so nobody opened another.
+  // dtrain retries failed calls itself. With the retries of gRPC 1.51, about one stream in several thousand that lost
+  // its connection never ended, so nothing opened a new one.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
@@ -120,8 +120,8 @@ Error cannot_listen(const net::Listen& where, int error) {
 
 using Handler = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
-// A server that gets its connections from an acceptor does not report credentials that it cannot use. A server with its
-// own port does, so this starts one to find out.
+// A server that gets its connections from an acceptor does not report unusable credentials, but a server with its own
+// port does. So this function starts one to find out.
 bool are_usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   grpc::CallbackGenericService none;
   grpc::ServerBuilder builder;
@@ -144,7 +144,7 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   if (traffic == Traffic::kData) tune_for_data(set);
-  // Control messages are small: what callers may send before it is read stays at 64 KiB a stream.
+  // Control messages are small, so the window for data that has not been read yet stays at 64 KiB a stream.
   if (traffic == Traffic::kControl) set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   if (memory_max > 0) builder.SetResourceQuota(grpc::ResourceQuota("dtrain").Resize(memory_max));
@@ -225,8 +225,8 @@ Result<Listener> listen(const net::Listen& where, const Security& security, Traf
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
-  // gRPC gets a connection with the first bytes of its peer. Its own listener has no limits, and stops for good when
-  // accept fails, as it does in a process that has no descriptor left.
+  // gRPC gets a connection when its peer has sent the first bytes. gRPC's own listener has no limits, and stops for
+  // good when accept() fails, for instance because the process has no file descriptor left.
   const auto take = [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); };
   listener.acceptor = std::make_unique<net::AcceptorThread>(
       std::move(opened->sockets), net::AcceptorLimits::of_process(), log, [take](UniqueFd connection) {

@@ -1,5 +1,5 @@
-// gRPC as this project uses it: channel options chosen by measuring how fast they carry tensors, listeners that keep
-// their port, and the check of each caller.
+// How this project uses gRPC: channel options chosen by measuring tensor throughput, listeners that keep their port,
+// and the check of each caller.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -31,8 +31,8 @@ std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Sec
 // until it is cancelled. Call it before the call starts.
 void sign(grpc::ClientContext& context, const Security& security);
 
-// Checks token, build and protocol version of a caller. Returns OK, or the status to refuse the call with; a refusal is
-// logged with the peer's address.
+// Checks a caller's token, build and protocol version. Returns OK or the status with which to refuse the call. Refusals
+// are logged with the peer's address.
 grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, net::RefusalLog& log);
 
 // The value of a metadata key, empty if absent.
@@ -46,10 +46,10 @@ struct Listener {
   // Stops accepting connections, then calls grpc::Server::Shutdown.
   void shutdown(std::chrono::system_clock::time_point deadline);
 };
-// Connections on which nothing is sent are closed (net/acceptor.h). gRPC's buffers and calls may use `memory_max` bytes
-// (0: no limit); beyond that gRPC reads less, closes connections and ends calls with RESOURCE_EXHAUSTED. Refused
-// connections are written to `log`. Code::kStartup: the port is in use, the address is not of this host, the
-// certificate does not fit.
+// Connections on which the peer sends nothing are closed (net/acceptor.h). gRPC's buffers and calls may use
+// `memory_max` bytes (0: no limit); beyond that gRPC reads less, closes connections and ends calls with
+// RESOURCE_EXHAUSTED. Refused connections are written to `log`. Code::kStartup if the port is in use, the address does
+// not belong to this host, or the certificate does not fit.
 Result<Listener> listen(const net::Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0);
 

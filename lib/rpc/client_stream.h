@@ -41,7 +41,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     std::shared_ptr<ClientStream> stream(new ClientStream(tracker, std::move(context), std::move(events)));
     stream->self_ = stream;
     prepare(stream->context_.get(), stream.get());
-    // The hold is for writes, which start outside of reactions; it is released with the queue. It is added here so that
+    // The hold lasts until the queue is released, because writes start outside of reactions. It is added here so that
     // cancel() may be called before start().
     stream->AddHold();
     return stream;

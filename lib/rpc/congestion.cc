@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-// gRPC exports the function that sets a mutator, but not its types. This is their layout in 1.51, the release in Debian
-// 12.
+// gRPC exports the function that initializes a mutator, but not its types. This is their layout in gRPC 1.51, the
+// release in Debian 12.
 struct grpc_mutate_socket_info {
   int fd;
   int usage;
@@ -51,7 +51,7 @@ bool is_within_host(int fd) {
                      sizeof(in6_addr)) == 0;
 }
 
-// If the kernel has no cubic, the connection keeps its algorithm, which is only slower.
+// A kernel without cubic keeps its default algorithm, which is only slower.
 void set_cubic(int fd) {
   (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
 }

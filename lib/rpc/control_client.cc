@@ -21,8 +21,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryFirst{100};
 constexpr milliseconds kRetryLast{1'000};
-constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
-constexpr milliseconds kGoodbye{2'000};      // once the job is over
+constexpr milliseconds kStartSlack{
+    10'000};  // lets the scheduler's own limit pass first, because its error names the missing processes
+constexpr milliseconds kGoodbye{2'000};  // limit on repeating the goodbye once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
 constexpr auto kNever = Clock::time_point::max();
 constexpr milliseconds kPrepareMax = std::chrono::hours(24 * 30);
@@ -153,14 +154,14 @@ class GrpcControlClient final : public ControlClient {
   }
 
  private:
-  // Registered, so that a failure or a signal can cancel it.
+  // A blocking call, registered in open_calls_ so that a failure or a signal can cancel it.
   class OpenCall {
    public:
     explicit OpenCall(GrpcControlClient& client) : client_(client) {
       sign(context_, client.options_.security);
       const MutexLock lock(client_.mutex_);
       client_.open_calls_.insert(&context_);
-      if (client_.why_not()) context_.TryCancel();  // came before it was registered
+      if (client_.why_not()) context_.TryCancel();  // the failure or signal came before the registration
     }
     ~OpenCall() {
       const MutexLock lock(client_.mutex_);
@@ -175,16 +176,17 @@ class GrpcControlClient final : public ControlClient {
     grpc::ClientContext context_;
   };
 
-  // With mutex_ held: the job's error, or that a signal came before the join was answered.
+  // Why calls must end: the job's error, or a signal that came before the join was answered. Requires mutex_.
   std::optional<Error> why_not() const DT_REQUIRES(mutex_) {
     if (auto error = line_.error()) return error;
     if (stop_requested_ && !joined_) return Error{Code::kPreempted, "asked to stop before the job had started", {}};
     return std::nullopt;
   }
 
-  // Whether to call again after `status`, which ended the call that began at `began`. Without a connection: until
-  // `give_up`. After a status that a broken connection may yield, but also a fault that stays: until such calls have
-  // failed one after the other for as long as the grace; `failing_since` is when they began to, or kNever.
+  // Whether to repeat the call that began at `began` and ended with `status`. If the scheduler cannot be reached, calls
+  // are repeated until `give_up`. Other statuses may come from a broken connection or from a permanent fault: after
+  // those, calls are repeated until they have failed in succession for scheduler_grace. `failing_since` is when the
+  // first of these failed, or kNever.
   bool may_call_again(const grpc::Status& status, Clock::time_point began, Clock::time_point give_up,
                       Clock::time_point& failing_since) const {
     const auto now = Clock::now();
@@ -197,7 +199,7 @@ class GrpcControlClient final : public ControlClient {
     return now - failing_since < options_.scheduler_grace;
   }
 
-  // Calls, each call at most `limit` long, until there is an answer or an error that is final (may_call_again).
+  // Repeats a call, each time with the deadline `limit`, until there is a reply or a final error (may_call_again).
   template <class Reply, class Call>
   Result<Reply> repeat(milliseconds limit, Clock::time_point give_up, const Call& call) {
     milliseconds pause = kRetryFirst;
@@ -240,7 +242,7 @@ class GrpcControlClient final : public ControlClient {
     return std::move(*reply);
   }
 
-  // From its answer on this process is a member of the job.
+  // Once this call is answered, the process is a member of the job.
   Result<proto::JoinReply> first_join(const proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
     DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
@@ -255,7 +257,7 @@ class GrpcControlClient final : public ControlClient {
     return reply;
   }
 
-  // Heartbeats tell whether the others are alive: this wait needs no limit of its own, and indexing has none.
+  // Has practically no limit, because indexing may take any time and heartbeats detect lost processes.
   Result<proto::JoinReply> second_join(const proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [] { return std::string("all workers to open their data"); });
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
@@ -268,7 +270,8 @@ class GrpcControlClient final : public ControlClient {
     const auto give_up = Clock::now() + options_.start_timeout;
     DT_TRY(const bool is_found, find_scheduler(give_up));
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
-      context.set_wait_for_ready(is_found);  // not found: at once, for gRPC says only to a call what is wrong
+      context.set_wait_for_ready(
+          is_found);  // if not found, fail at once, because only a failed call gets gRPC's reason
       return stub_->Join(&context, request, &reply);
     };
     auto reply = repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, give_up, call);
@@ -278,7 +281,8 @@ class GrpcControlClient final : public ControlClient {
                 reply.error().message);
   }
 
-  // Whether there is a connection in time. By itself, for the call may take longer: until all others have joined.
+  // Waits for a connection to the scheduler; returns false if there is none at `give_up`. This is separate from the
+  // join, which takes until all other processes have joined.
   Result<bool> find_scheduler(Clock::time_point give_up) {
     auto look_at = Clock::now() + kLookAtTls;
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kRetryFirst)) {
@@ -327,7 +331,7 @@ class GrpcControlClient final : public ControlClient {
     return error && error->code == Code::kSchedulerLost;
   }
 
-  // On the heartbeat thread.
+  // Runs on the heartbeat thread.
   void on_line_failure(const Error& error) {
     gate_.fail(error);
     {
@@ -342,7 +346,7 @@ class GrpcControlClient final : public ControlClient {
   Waits& waits_;
   Log log_;
   StepGate gate_;
-  uint64_t barriers_ = 0;  // of the calling thread
+  uint64_t barriers_ = 0;  // barriers that the calling thread has passed
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;
@@ -355,7 +359,7 @@ class GrpcControlClient final : public ControlClient {
 
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<proto::Scheduler::Stub> stub_;
-  ControlLine line_;  // last: its thread ends first
+  ControlLine line_;  // the last member, so that its thread ends before the others are destroyed
 };
 
 }  // namespace

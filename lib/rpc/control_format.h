@@ -17,7 +17,7 @@ struct ControlPrefix {
   uint32_t magic = kControlMagic;
   uint32_t size = 0;
 };
-// A larger protobuf is refused before it is read. This is enough for the groups of 100,000 workers.
+// Larger protobufs are refused unread. This is enough for the groups of 100,000 workers.
 inline constexpr uint32_t kControlBytesMax = 1 << 20;
 
 // Returns the prefix and the protobuf. `head` is not a Header.

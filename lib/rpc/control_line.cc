@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{100};
 constexpr size_t kWaitNameMax = 200;
-// While a trace is in progress: each round trip may tell the scheduler's clock more exactly.
+// The heartbeat interval during a trace: each round trip may improve the estimate of the scheduler's clock.
 constexpr std::chrono::milliseconds kTraceInterval{100};
 
 int64_t now_us() {
@@ -29,12 +29,12 @@ void set_quality(const job::Quality& quality, proto::Quality& to) {
 
 }  // namespace
 
-// A stream's life ends when gRPC says so, later than it may have been replaced: hence the number.
+// gRPC may end a stream after it has been replaced, so each stream has a number.
 class ControlLine::Events final : public Stream::Events {
  public:
   Events(ControlLine& line, uint64_t id) : line_(line), id_(id) {}
   void on_open(const Stream::Metadata&) override {
-  }  // says little: the scheduler's word shows that it knows this process
+  }  // not yet proof that the scheduler knows this process; its first message is
   void on_message(proto::Down& down) override { line_.on_down(id_, down); }
   void on_end(const grpc::Status& status) override { line_.on_end(id_, status); }
 
@@ -71,7 +71,7 @@ void ControlLine::end() {
   if (last) last->cancel();
   last.reset();
   if (thread_.joinable()) thread_.join();
-  // A stream that gRPC has not ended by the limit does nothing more with this object.
+  // If gRPC has not ended a stream within the limit, that stream no longer uses this object.
   const Waits::Wait wait(waits_, [] { return std::string("the control streams to end"); });
   (void)tracker_.wait_idle();
 }
@@ -96,7 +96,7 @@ void ControlLine::report(const job::WorkerProgress& progress) {
 Result<> ControlLine::wait_finish() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
   const MutexLock lock(mutex_);
-  // No deadline: as long as the job runs. Heartbeats see to it that its end, or the scheduler's, is heard.
+  // Has no deadline, because the job may run for any time. Heartbeats detect the end of the job and a lost scheduler.
   changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return error_ || finished_ || ending_; });
   if (error_) return tl::unexpected(*error_);
   if (preempted_) return dtrain::fail(Code::kPreempted, "the job was asked to stop");
@@ -160,7 +160,7 @@ std::shared_ptr<ControlLine::Stream> ControlLine::stream() const {
   return stream_;
 }
 
-// If none stands and the last try is old enough.
+// Opens a stream if there is none and the last attempt is at least kRetry ago.
 void ControlLine::open_stream() {
   auto context = std::make_unique<grpc::ClientContext>();
   sign(*context, options_.security);
@@ -204,7 +204,7 @@ proto::Heartbeat ControlLine::heartbeat() const {
   if (progress_.validated) beat.set_validated(*progress_.validated);
   if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
   if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
-  beat.set_sent_us(now_us());  // under the lock, so that a later time has the later report
+  beat.set_sent_us(now_us());  // read under the lock, so that a later time means a newer report
   return beat;
 }
 
@@ -219,7 +219,7 @@ std::chrono::milliseconds ControlLine::beat_interval() const {
   return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
 }
 
-// Here, because writing the file takes too long for a reaction.
+// Runs on the heartbeat thread, because writing the file takes too long for a reaction.
 void ControlLine::close_trace() {
   uint64_t number = 0;
   {
@@ -229,7 +229,7 @@ void ControlLine::close_trace() {
   if (options_.tracer != nullptr && number > 0) options_.tracer->close(number);
 }
 
-// Once a stream: the scheduler recognises it.
+// Sends the request once on each stream; the scheduler recognizes repetitions.
 void ControlLine::send_stop() {
   std::shared_ptr<Stream> out;
   {
@@ -249,7 +249,7 @@ void ControlLine::look_for_silence() {
     const MutexLock lock(mutex_);
     if (error_ || ending_) return;
     const auto now = Clock::now();
-    // A stream that seems to stand and says nothing is given up; the next one gets a time of its own.
+    // A stream that seems open but is silent is given up. The time limit starts again for the next stream.
     if (stream_ && now - heard_ > options_.heartbeat_timeout) {
       silent = std::exchange(stream_, nullptr);
       heard_ = now;
@@ -327,7 +327,7 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
   }
 }
 
-// Answered here and at once: the training thread may be in a step that waits for others.
+// Answers at once on gRPC's thread, because the training thread may be in a step that waits for other workers.
 void ControlLine::answer_hold() {
   proto::Up up;
   up.mutable_held()->set_begun(gate_.hold());

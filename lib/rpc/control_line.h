@@ -1,4 +1,4 @@
-// The stream between one process and the scheduler that stays open during the job. A thread of this object sends
+// The stream between one process and the scheduler, which stays open during the job. A thread of this object sends
 // heartbeats on it; the scheduler sends notices.
 #pragma once
 
@@ -37,7 +37,7 @@ class ControlLine {
   // Sets what the next heartbeats report.
   [[nodiscard]] proto::Heartbeat heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
-  // Whether the scheduler has said that the job has failed or is done, so that it ends soon.
+  // Whether the scheduler has announced that the job has failed or is done, and will soon end.
   [[nodiscard]] bool is_job_over() const DT_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
@@ -73,14 +73,14 @@ class ControlLine {
   std::function<void(const Error&)> on_failure_;
   Incarnation scheduler_ = 0;  // set by start()
   std::thread thread_;
-  Tracker tracker_;  // of streams
+  Tracker tracker_;  // counts streams
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  bool nudged_ DT_GUARDED_BY(mutex_) = false;             // the thread has something to do
-  std::shared_ptr<Stream> stream_ DT_GUARDED_BY(mutex_);  // null: none stands
-  uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;          // of the newest
-  bool answered_ DT_GUARDED_BY(mutex_) = false;           // the scheduler has spoken on the newest
+  bool nudged_ DT_GUARDED_BY(mutex_) = false;             // the heartbeat thread has something to do
+  std::shared_ptr<Stream> stream_ DT_GUARDED_BY(mutex_);  // null if none is open
+  uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;          // number of the newest stream
+  bool answered_ DT_GUARDED_BY(mutex_) = false;           // the scheduler has sent a message on the newest stream
   Clock::time_point last_try_ DT_GUARDED_BY(mutex_);
   Clock::time_point heard_ DT_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);

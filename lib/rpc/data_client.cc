@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 using OutgoingStream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr milliseconds kLetGo{5'000};
-constexpr std::chrono::minutes kBetweenLines{1};  // of the log, about one server's broken connections
+constexpr std::chrono::minutes kBetweenLines{1};  // least time between two log lines about one server
 
 // Whether gRPC may end a stream with this status because its connection broke, rather than because the server refuses
 // it.
@@ -41,14 +41,14 @@ bool may_be_broken(const grpc::Status& status) {
   }
 }
 
-// One server: as many streams as lanes, each with its own connection, and others when one of them breaks.
+// The connection to one server: one stream for each lane, each on its own channel. When one breaks, all are replaced.
 class Link final : public kvstore::Pipe {
  public:
-  // What the links tell their client. The calls come without a link's lock.
+  // How links notify the client. These functions are called without a link's lock.
   class Owner {
    public:
     virtual ~Owner() = default;
-    virtual void on_change() = 0;  // opened or ended
+    virtual void on_change() = 0;  // the link has opened or ended
     virtual void on_failure(Error error) = 0;
   };
 
@@ -81,7 +81,7 @@ class Link final : public kvstore::Pipe {
 
   bool needs_checksums() const override { return needs_checksums_; }
 
-  // If no stream is left and the time to try again has come.
+  // Opens the streams if none is left and the next attempt is due.
   void open_if_due() {
     std::vector<std::shared_ptr<OutgoingStream>> opened;
     {
@@ -96,7 +96,7 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return state_.due();
   }
-  // The server has not been reached again for too long.
+  // The error if the server could not be reached again within reopen_limit.
   [[nodiscard]] std::optional<Error> overdue() const {
     const MutexLock lock(mutex_);
     if (!state_.is_overdue(Clock::now())) return std::nullopt;
@@ -116,7 +116,7 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return state_.has_been_open();
   }
-  // Why the certificates of both sides will never let this link open; asks the server.
+  // Why TLS will never let this link open, if that is so. Connects to the server to find out.
   [[nodiscard]] std::optional<Error> refusal() const {
     const auto why = tls_refusal(endpoint_, options_.security.tls, kLookAtTls);
     if (!why) return std::nullopt;
@@ -136,8 +136,8 @@ class Link final : public kvstore::Pipe {
     }
     break_off();
   }
-  // After close(): waits for gRPC to be done with the streams, then closes the connections. False: gRPC keeps some of
-  // them for longer than Tracker::kLimit. These do nothing more with this object.
+  // To be called after close(). Waits for gRPC to finish the streams, then closes the connections. Returns false if
+  // gRPC keeps some streams for longer than Tracker::kLimit; these no longer use this object.
   [[nodiscard]] bool drop_channels() {
     const bool is_idle = tracker_.wait_idle();
     const MutexLock lock(mutex_);
@@ -161,11 +161,12 @@ class Link final : public kvstore::Pipe {
   };
   struct Lane {
     std::shared_ptr<grpc::Channel> channel;
-    std::shared_ptr<OutgoingStream> stream;  // null: none, or one that is ending
-    uint64_t bytes = 0;                      // sent so far
+    std::shared_ptr<OutgoingStream> stream;  // null if there is none or it is ending
+    uint64_t bytes = 0;                      // payload bytes sent so far
   };
 
-  // A slice keeps its lane, so its messages keep their order. A new one takes the lane that had least to carry.
+  // A slice keeps its lane, so that its messages keep their order. A new slice gets the lane that has carried the least
+  // bytes.
   Lane& lane_of(const kvstore::Message& message) DT_REQUIRES(mutex_) {
     const kvstore::SliceId id = slice_of(message.head);
     const uint64_t slice = uint64_t{id.key} << 32 | id.slice;
@@ -212,11 +213,11 @@ class Link final : public kvstore::Pipe {
         state_.distrust();
         cause_ = "it sent bytes that are no message";
       }
-      break_off();  // what was asked is asked again on new streams
+      break_off();  // all unanswered requests are repeated on new streams
     });
   }
 
-  // One lane broke: all do, so that what was not answered is sent again as a whole.
+  // If one lane breaks, all are ended, so that everything without an answer is sent again.
   void break_off() {
     std::vector<std::shared_ptr<OutgoingStream>> ending;
     {
@@ -249,7 +250,7 @@ class Link final : public kvstore::Pipe {
     owner_.on_change();
   }
 
-  // "" if the last line was written less than kBetweenLines ago.
+  // Returns an empty string if the last line was written less than kBetweenLines ago.
   std::string line_of_break(milliseconds delay) DT_REQUIRES(mutex_) {
     breaks_++;
     const auto now = Clock::now();
@@ -280,16 +281,16 @@ class Link final : public kvstore::Pipe {
   Owner& owner_;
   const Log log_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
-  Tracker tracker_;  // of streams
+  Tracker tracker_;  // counts streams
 
   mutable Mutex mutex_;
   std::vector<Lane> lanes_ DT_GUARDED_BY(mutex_);
-  std::unordered_map<uint64_t, size_t> lane_index_ DT_GUARDED_BY(mutex_);  // by slice
+  std::unordered_map<uint64_t, size_t> lane_index_ DT_GUARDED_BY(mutex_);  // maps a slice to its lane
   LinkState state_ DT_GUARDED_BY(mutex_);
   std::string last_error_ DT_GUARDED_BY(mutex_);
-  std::atomic<bool> has_answered_ = false;     // on the present streams
-  std::string cause_ DT_GUARDED_BY(mutex_);    // why the present streams end; "": not known
-  uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;  // since the last line in the log
+  std::atomic<bool> has_answered_ = false;     // whether the server has sent a message on the current streams
+  std::string cause_ DT_GUARDED_BY(mutex_);    // why the current streams end; empty if not known
+  uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;  // number of broken connections since the last log line
   std::optional<Clock::time_point> logged_at_ DT_GUARDED_BY(mutex_);
 };
 
@@ -391,7 +392,8 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     if (!outcome) on_failure(std::move(outcome.error()));
   }
 
-  // A connection that TLS refuses looks to gRPC like one to a server that does not listen yet.
+  // To gRPC, a refused TLS connection looks like a server that does not listen yet, so the reason is asked for
+  // separately.
   void look_at_refusals() {
     for (const auto& link : links_) {
       if (link->was_open() || !is_running()) continue;

@@ -9,7 +9,7 @@
 namespace dtrain::rpc {
 namespace {
 
-// What a slice keeps alive.
+// Keeps the payload's memory alive while gRPC refers to it.
 struct Held {
   std::shared_ptr<const void> owner;
   std::shared_ptr<Outstanding> outstanding;
@@ -24,7 +24,7 @@ void release(void* user_data) {
 grpc::Slice payload_slice(const kvstore::Message& message, const std::shared_ptr<Outstanding>& outstanding) {
   auto held = std::make_unique<Held>(Held{message.owner, outstanding});
   outstanding->add();
-  // gRPC asks for a pointer that it could write through; it does not.
+  // gRPC's parameter is a pointer to mutable bytes, but gRPC does not write through it.
   auto* bytes = const_cast<std::byte*>(message.payload.data());
   return {bytes, message.payload.size(), release, held.release()};
 }

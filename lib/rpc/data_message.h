@@ -18,21 +18,22 @@
 
 namespace dtrain::rpc {
 
-// The largest message between a worker and a server: the payload of the largest slice after a header of 64 bytes, or
-// after a protobuf of less than 100 bytes for a control message with values. Only a Regroup, which has no values, has a
-// longer protobuf, of at most kControlBytesMax. gRPC ends the stream of a peer that sends a larger message.
+// The largest message between a worker and a server. It is the payload of the largest slice after a header of 64 bytes,
+// or, for a control message with values, after a protobuf of less than 100 bytes. Only a Regroup, which has no values,
+// has a longer protobuf, of at most kControlBytesMax. gRPC ends the stream of a peer that sends a larger message.
 inline constexpr size_t kHeadBytesMax = 256;
 inline constexpr size_t kDataMessageBytesMax = kvstore::kPayloadBytesMax + kHeadBytesMax;
 static_assert(sizeof(kvstore::Header) <= kHeadBytesMax);
 static_assert(sizeof(ControlPrefix) + kControlBytesMax <= kDataMessageBytesMax);
 
-// Counts the payloads to which gRPC still refers. Its connection may refer to them after their stream has ended, so the
-// owner of their memory waits until there are none.
+// Counts the payloads to which gRPC still refers. A gRPC connection may refer to them after their stream has ended, so
+// the owner of their memory waits until there are none.
 class Outstanding {
  public:
   void add();
   void remove();
-  // Returns false if gRPC still refers to some after `limit`. `whose` names the peer in the list of open waits.
+  // Waits until the count is zero; returns false if it is not after `limit`. `whose` names the peer in the list of open
+  // waits.
   [[nodiscard]] bool wait_none(Waits& waits, const std::string& whose, std::chrono::milliseconds limit);
 
  private:
@@ -43,10 +44,10 @@ class Outstanding {
 
 grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding);
 
-// Reads one message after the other and reuses its memory.
+// Reads one message at a time and reuses its memory.
 class MessageReader {
  public:
-  // Nullopt if this is no valid message. The pieces of payload() are valid until the next call.
+  // Returns nullopt if this is not a valid message. The pieces of payload() are valid until the next call.
   std::optional<kvstore::Head> read(const grpc::ByteBuffer& buffer);
   [[nodiscard]] kvstore::Pieces payload() const { return std::span(pieces_).subspan(first_); }
 
@@ -58,7 +59,7 @@ class MessageReader {
 
   std::vector<grpc::Slice> slices_;
   std::vector<std::span<const std::byte>> pieces_;
-  size_t first_ = 0;  // the first piece that has not been taken
+  size_t first_ = 0;  // index of the first piece that has not been taken
   std::vector<std::byte> control_;
 };
 

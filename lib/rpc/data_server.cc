@@ -42,7 +42,7 @@ std::optional<Number> number(const std::string& text) {
   return value;
 }
 
-// Answers go into the stream; kvstore may hold it longer than the stream lives.
+// Puts answers into the stream. kvstore may keep this object for longer than the stream lives.
 class StreamPipe final : public kvstore::Pipe {
  public:
   StreamPipe(std::weak_ptr<IncomingStream> stream, std::shared_ptr<Outstanding> outstanding, bool needs_checksums)
@@ -109,7 +109,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     listener_.shutdown(std::chrono::system_clock::now());
     end_streams();
     listener_.server.reset();
-    (void)outstanding_->wait_none(waits_, "the workers", kDataShutdown);  // answers own their memory
+    (void)outstanding_->wait_none(waits_, "the workers",
+                                  kDataShutdown);  // no result to check: answers own their memory
   }
 
   void cut(uint32_t worker) override {
@@ -127,7 +128,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
  private:
   class Events final : public IncomingStream::Events {
    public:
-    // `is_here`: the worker runs on this host.
+    // `is_here`: whether the worker runs on this host.
     Events(GrpcDataServer& server, const kvstore::Sender& worker, std::shared_ptr<ServerLane> lane, bool is_here)
         : token_(server.tracker_),
           server_(server),
@@ -164,7 +165,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     GrpcDataServer& server_;
     const kvstore::Sender worker_;
     std::shared_ptr<ServerLane> lane_;
-    const uint64_t number_;  // of this stream, in the lane
+    const uint64_t number_;  // number of this stream within its lane
     const bool is_here_;
     std::shared_ptr<kvstore::Pipe> pipe_;
     MessageReader reader_;
@@ -213,7 +214,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
           options_.unread_max);
       old = std::exchange(newest.stream, stream).lock();
     }
-    // The worker has given it up: it would not open another one.
+    // The worker has given up the old stream, otherwise it would not open a new one.
     if (old) old->close(grpc::Status::CANCELLED);
     log_.verbose(1, "worker {} is connected by lane {} from {}", *rank, *number_of_lane, context.peer());
     return grpc::Status::OK;
@@ -224,7 +225,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     if (!tracker_.wait_idle()) log_.error("gRPC has not ended all streams of workers; they are ignored from now on");
   }
 
-  // "workers 0, 3": those that have streams.
+  // The workers that have open streams, for instance "workers 0, 3".
   std::string open_peers() const {
     const MutexLock lock(mutex_);
     std::string ranks;
@@ -235,8 +236,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     return "workers" + ranks;
   }
 
-  // Ends the streams of workers that have not read for too long. Their threads cannot: nothing happens on such a
-  // stream.
+  // Ends the streams of workers that have not read for too long. This needs a thread of its own, because gRPC calls no
+  // reaction on a stuck stream.
   void watch() {
     name_thread("unread");
     const Result<> outcome = catching(

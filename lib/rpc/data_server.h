@@ -20,9 +20,9 @@ namespace dtrain::rpc {
 struct DataServerOptions {
   net::Listen listen;
   Security security;
-  // While more than `unread_max` bytes of answers wait on a stream because the worker does not read them, nothing is
-  // read from that stream. If the worker then takes nothing for `unread_limit`, the stream is ended and the log says
-  // so.
+  // While more than `unread_max` bytes of answers wait on a stream because the worker does not read them, the server
+  // does not read from that stream. If the worker then reads nothing for `unread_limit`, the stream is ended and an
+  // error is logged.
   uint64_t unread_max = 64 << 20;
   std::chrono::milliseconds unread_limit{20'000};
 };
@@ -33,15 +33,15 @@ class DataServer {
   // Listens at once, so that the port is known before the join, and refuses workers until serve() is called. `waits`
   // must outlive the server. Code::kStartup: see rpc::listen.
   static Result<std::unique_ptr<DataServer>> start(DataServerOptions options, Waits& waits, Log log);
-  virtual ~DataServer() = default;  // closes
+  virtual ~DataServer() = default;  // closes the server
 
   [[nodiscard]] virtual uint16_t port() const = 0;
-  // `incarnations` by worker's rank. `events` must outlive the server. An exception while a message is handled ends
-  // that worker's stream, and the first one is passed to `on_failure`, at once and on the thread where it happened: the
-  // process must end, because a message is lost. on_failure must be short and must not close the server.
+  // `incarnations` is indexed by worker rank. `events` must outlive the server. If handling a message throws, that
+  // worker's stream ends. The first such exception is passed to `on_failure`, at once and on the thread where it
+  // happened: the process must end, because a message is lost. on_failure must be short and must not close the server.
   virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
                      std::function<void(const Error&)> on_failure) = 0;
-  // Ends all streams and the listener. After it returns, there are no more events.
+  // Ends all streams and the listener. No event follows its return.
   virtual void close() = 0;
   // For tests: breaks the worker's streams as a network failure would.
   virtual void cut(uint32_t worker) = 0;

@@ -7,10 +7,10 @@ namespace dtrain::rpc {
 
 namespace {
 
-// For the word to reach all workers, on a slow network or a busy host.
+// Time allowed for the request to reach all workers on a slow network or a busy host.
 constexpr double kDeliveryS = 1.5;
 constexpr uint64_t kSpareSteps = 2;
-// How old the count of steps in a heartbeat may be: workers report theirs twice a second.
+// The greatest age of the step count in a heartbeat: workers report it twice a second.
 constexpr double kReportS = 1;
 constexpr double kIdleSteps = 5;
 
@@ -35,7 +35,7 @@ void JobTracing::begin(Clock::time_point now) {
 void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now) {
   const auto [at, is_new] = workers_.try_emplace(worker.rank);
   Worker& known = at->second;
-  // Beats may come so close together that no step lies between them; they say nothing about speed.
+  // Heartbeats between which no step was completed say nothing about the speed.
   if (is_new || step > known.step) {
     if (!is_new && now > known.when)
       known.steps_per_s = static_cast<double>(step - known.step) / seconds(now - known.when);
@@ -49,7 +49,7 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
   end_trace(std::ranges::min_element(workers_, {}, by_traced)->second.traced);
 }
 
-// Servers, and this process, write theirs then.
+// When a trace is over, the servers and this process write their timelines.
 void JobTracing::end_trace(uint64_t number) {
   if (number <= traced_) return;
   traced_ = number;
@@ -74,11 +74,12 @@ Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_
   return trace_;
 }
 
-// Of each group, a step that none of its workers has begun. A single number if it is the same for all groups.
+// For each worker, the first step to trace: one that no worker of its group has begun. Shortened to one element if all
+// workers have the same.
 std::vector<uint64_t> JobTracing::first_steps(Clock::time_point now) const {
   std::map<uint32_t, uint64_t> of_group;
   for (const auto& [rank, worker] : workers_) {
-    // A worker whose count stays the same does something else, such as validation.
+    // A worker whose step count does not change is doing something else, such as validation.
     const double since = std::min(seconds(now - worker.when), seconds(now - worker.heard) + kReportS);
     const double steps = std::ceil((since + kDeliveryS) * worker.steps_per_s);
     const uint64_t first = worker.step + static_cast<uint64_t>(steps) + kSpareSteps;
@@ -95,7 +96,7 @@ std::vector<uint64_t> JobTracing::first_steps(Clock::time_point now) const {
 }
 
 bool JobTracing::is_idle(const Worker& worker, Clock::time_point now) const {
-  if (worker.step == 0 && !asked_) return false;  // --trace: the worker may still read its data
+  if (worker.step == 0 && !asked_) return false;  // with --trace, the worker may still be reading its data
   const Clock::time_point since = asked_ ? std::max(*asked_, worker.when) : worker.when;
   const double usual_steps = seconds(now - since) * worker.steps_per_s;
   return now - since >= kIdleMax && (worker.steps_per_s == 0 || usual_steps >= kIdleSteps);

@@ -20,31 +20,33 @@ class JobTracing {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr uint64_t kStepsMax = 1'000;
-  // The least time between the starts of two traces. When a signal to a launcher asks for a trace, all processes pass
+  // The minimum time between the starts of two traces. When a signal to a launcher asks for a trace, all processes pass
   // the request on, at slightly different moments.
   static constexpr std::chrono::seconds kPause{5};
-  // A trace does not wait for a worker that has made no step for this time and for five times its usual step.
+  // A trace does not wait for a worker that has made no step for this time and for five times its usual step time.
   static constexpr std::chrono::seconds kIdleMax{120};
 
-  // `tracer`: of the scheduler's process, whose --trace is trace 1 of all processes; null: its own work is not traced.
+  // `tracer` belongs to the scheduler's process; its --trace is trace 1 of all processes. If it is null, the
+  // scheduler's own work is not traced.
   JobTracing(uint32_t workers, telemetry::Tracer* tracer, Log log);
 
   // `now` becomes 0 on the scheduler's clock.
   void begin(Clock::time_point now);
-  // By worker, the number of its group. The workers of a group make the same steps and trace the same ones. Empty: all
+  // The group number of each worker. The workers of a group make the same steps and trace the same ones. Empty: all
   // workers are in one group.
   void set_groups(std::vector<uint32_t> group_of) { group_of_ = std::move(group_of); }
-  // Takes from a worker's heartbeat the steps that it has made and the number of the last trace that it has written.
+  // Takes the steps that a worker has made, and the number of the last trace that it has written, from its heartbeat.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
-  // Starts a trace of steps that, judging by their speed, no worker will have begun when it is told of the trace.
-  // Code::kUnavailable: there can be none now, and why.
+  // Starts a trace. Its first steps are chosen so that, judging by the workers' speeds, none has begun when the request
+  // arrives. Code::kUnavailable, with the reason, if no trace can start now.
   Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
-  // Ends a trace that only waits for workers that make no steps. To be called from time to time.
+  // Ends a trace that waits only for workers that make no steps. To be called from time to time.
   void give_up_idle(Clock::time_point now);
 
   // The newest trace, if there are processes that must be told of it.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
-  // The number of the last trace that is over, as are all before it: each worker has written it or was given up.
+  // The number of the last trace that is over: each worker has written it or was given up. All earlier traces are over
+  // too.
   [[nodiscard]] uint64_t traced() const { return traced_; }
   // Whether a trace has ended since the last call, which all processes must be told: they then write what they have.
   [[nodiscard]] bool take_news() { return std::exchange(told_traced_, traced_) != traced_; }
@@ -54,8 +56,8 @@ class JobTracing {
  private:
   struct Worker {
     uint64_t step = 0;
-    Clock::time_point when;   // of the first heartbeat with this step
-    Clock::time_point heard;  // of the last heartbeat
+    Clock::time_point when;   // time of the first heartbeat with this step
+    Clock::time_point heard;  // time of the last heartbeat
     double steps_per_s = 0;
     uint64_t traced = 0;
   };
@@ -68,7 +70,7 @@ class JobTracing {
   telemetry::Tracer* const tracer_;
   Log log_;
   std::vector<uint32_t> group_of_;
-  std::map<uint32_t, Worker> workers_;  // by rank
+  std::map<uint32_t, Worker> workers_;  // indexed by rank
   telemetry::TraceRequest trace_;
   uint64_t traced_ = 0;
   uint64_t told_traced_ = 0;

@@ -1,4 +1,4 @@
-// The messages between the scheduler and the other processes of a job, as values.
+// The messages between the scheduler and the other processes of a job, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ using sync::membership::Role;
 struct Node {
   Member member;
   Incarnation incarnation = 0;
-  std::string address;    // servers: "host:port" of their data service; workers: where they are, without a port
-  std::string host = {};  // its own host name, which only the scheduler learns
+  std::string address;    // servers: "host:port" of their data service; workers: their address, without a port
+  std::string host = {};  // the process's own host name, which only the scheduler learns
 };
 
 struct JoinRequest {
   Role role = Role::kWorker;
   std::optional<uint32_t> want_rank = {};
   std::string host = {};
-  std::string address = {};    // servers: "host:port" where workers reach them; workers: where they are
-  std::string job_text = {};   // its own flags, as lines "key = value"; the value "auto" agrees with every other
-  uint64_t records_train = 0;  // workers: of their data set
+  std::string address = {};   // servers: "host:port" where workers reach them; workers: their address
+  std::string job_text = {};  // the process's own flags, as lines "key = value"; the value "auto" agrees with any other
+  uint64_t records_train = 0;  // workers: number of records in their data set
   uint64_t records_val = 0;
   bool lacks_index = false;  // workers: a record file has no index, so the numbers of records are not known yet
 };
 
-// What a worker reports about its data when it is prepared.
+// The numbers of records that a worker reports when it has prepared its data.
 struct Records {
   uint64_t train = 0;
   uint64_t val = 0;
@@ -43,7 +43,7 @@ struct Records {
 struct JoinReply {
   uint32_t rank = 0;
   std::vector<Node> nodes;  // workers by rank, then servers by rank
-  std::string job_text;     // complete
+  std::string job_text;     // the complete job
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 
@@ -56,12 +56,12 @@ struct JoinReply {
   }
 };
 
-// A heartbeat's content.
+// The content of a heartbeat.
 struct Pulse {
   job::WorkerProgress progress;
-  std::string wait;  // the oldest open wait, empty if none
+  std::string wait;  // name of the oldest open wait; empty if none
   double wait_s = 0;
-  telemetry::Snapshot metrics = {};  // of the process
+  telemetry::Snapshot metrics = {};  // metrics of the process
 };
 
 }  // namespace dtrain::rpc

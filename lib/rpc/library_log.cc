@@ -16,14 +16,14 @@ namespace {
 struct LimitedLog {
   explicit LimitedLog(Log l) : log(std::move(l)) {}
   const Log log;
-  net::OncePerSecond limit;  // a stranger who connects again and again decides how many lines there are
+  net::OncePerSecond limit;  // without a limit, a peer that keeps reconnecting could fill the log
 };
 
-// gRPC takes a function without an argument of ours, so this is global. It is never destroyed, because gRPC's threads
-// may write until the process ends.
+// Global, because gRPC accepts only a function without a user argument. Never destroyed, because gRPC's threads may
+// write until the process ends.
 struct Current {
   Mutex mutex;
-  std::shared_ptr<LimitedLog> log DT_GUARDED_BY(mutex);  // null: lines go nowhere
+  std::shared_ptr<LimitedLog> log DT_GUARDED_BY(mutex);  // null if lines are dropped
 };
 Current& current() {
   static auto* only = new Current;

@@ -1,4 +1,4 @@
-// The log lines of the gRPC library.
+// Redirects the log lines of the gRPC library.
 #pragma once
 
 #include "base/log.h"
@@ -6,8 +6,8 @@
 namespace dtrain::rpc {
 
 // While this object exists, gRPC's own log lines ("... Handshake failed with fatal error ...") are written to the files
-// of `log` instead of stderr, at most one a second; afterwards they are dropped. What a user must know about them is
-// reported as an Error with an address and a cause. A process makes one such object before it uses gRPC.
+// of `log` instead of stderr, at most one a second; afterwards they are dropped. Whatever a user needs to know is
+// reported as an Error with an address and a cause. A process creates one such object before it uses gRPC.
 class LibraryLines {
  public:
   explicit LibraryLines(Log log);

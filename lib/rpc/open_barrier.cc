@@ -7,8 +7,8 @@ namespace dtrain::rpc {
 void OpenBarrier::enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank) {
   refuse(request.incarnation(), grpc::Status::CANCELLED);
   calls_[request.incarnation()] = call;
-  // Kept by rank and not by call: a call may break and come again, its content is the same. An answered barrier that is
-  // asked for again must not put its content into the next one.
+  // Requests are stored per rank, not per call, because a broken call may be repeated with the same content. A repeated
+  // request for a barrier that was already answered must not contribute to the next one.
   if (rank && request.seq() == seq_) requests_[*rank] = request;
 }
 
@@ -41,8 +41,7 @@ void OpenBarrier::repeat(Incarnation to) {
   calls_.erase(it);
 }
 
-// Takes the contributions out of `requests`. Sums are added in the order of ranks, so that they do not depend on the
-// order of arrival.
+// Consumes `requests`. Sums are added in the order of ranks, so that they do not depend on the order of arrival.
 proto::BarrierReply OpenBarrier::make_reply(std::map<uint32_t, proto::BarrierRequest>&& requests) const {
   proto::BarrierReply reply;
   for (auto& [rank, request] : requests) {

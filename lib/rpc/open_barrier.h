@@ -1,4 +1,4 @@
-// The workers' calls that wait in the scheduler's open barrier, their contributions, and the answer of the last
+// The workers' calls that wait in the scheduler's open barrier, their contributions, and the answer to the last
 // barrier. sync/membership.h decides who may enter and when the barrier is complete. Used by one thread.
 #pragma once
 
@@ -14,15 +14,15 @@ class OpenBarrier {
  public:
   explicit OpenBarrier(uint32_t workers) : workers_(workers) {}
 
-  // Adds a call of the worker with this rank (nullopt: unknown). An earlier call of the same process is refused,
+  // Adds a call of the worker with this rank (nullopt if unknown). An earlier call of the same process is refused,
   // because its caller has given it up.
   void enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank);
-  // Has no effect if no call of this process waits.
+  // Refuses the waiting call of this process, if there is one.
   void refuse(Incarnation incarnation, const grpc::Status& status);
   void refuse_all(const grpc::Status& status);
   void cancel(Incarnation incarnation, uint64_t call);
 
-  // Answers every call when all workers have entered. The next barrier has the number seq + 1.
+  // Answers all calls; called when all workers have entered. The next barrier has the number seq + 1.
   void release(uint64_t seq);
   // Answers a repeated call for the last barrier.
   void repeat(Incarnation to);
@@ -32,8 +32,8 @@ class OpenBarrier {
 
   const uint32_t workers_;
   std::map<Incarnation, BarrierCall*> calls_;
-  std::map<uint32_t, proto::BarrierRequest> requests_;  // of the open barrier, by rank
-  uint64_t seq_ = 0;                                    // of the open one
+  std::map<uint32_t, proto::BarrierRequest> requests_;  // requests in the open barrier, indexed by rank
+  uint64_t seq_ = 0;                                    // number of the open barrier
   proto::BarrierReply last_reply_;
 };
 

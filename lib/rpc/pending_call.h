@@ -17,17 +17,18 @@
 namespace dtrain::rpc {
 
 // gRPC reads the request of an ordinary call before the program sees the call, so anyone who can connect could fill the
-// memory. This call is created when only the metadata has arrived, and reads its request after the caller was checked.
+// memory. This call is created when only the metadata has arrived, and its request is read after the caller was
+// checked.
 //
 // The owner's thread calls either answer() or refuse(), once; after that the call may be destroyed. The owner
 // identifies calls by `id`, because it may handle a cancellation after the call has ended.
 template <class Request, class Reply>
 class PendingCall final : public grpc::ServerGenericBidiReactor {
  public:
-  // Called at most once, by one of gRPC's threads, when the request has arrived. If it returns OK, the owner has the
-  // call and answers it; any other status is the answer.
+  // Called at most once, by one of gRPC's threads, when the request has arrived. If it returns OK, the owner keeps the
+  // call and answers it. Any other status becomes the answer.
   using Received = std::function<grpc::Status(PendingCall&, const Request&)>;
-  // Called if the caller has cancelled a call that the owner has.
+  // Called if the caller cancels a call that the owner keeps.
   using Cancelled = std::function<void(const Request&, uint64_t id)>;
 
   PendingCall(Tracker& tracker, uint64_t id, Received received, Cancelled on_cancel)
@@ -58,7 +59,8 @@ class PendingCall final : public grpc::ServerGenericBidiReactor {
     if (!outcome) status = to_status(outcome.error());
     if (!status.ok()) Finish(status);
   }
-  // A cancellation may come while the request is being read. The owner is then told of it after it has got the call.
+  // A cancellation may arrive while the request is being read. The owner is then notified after it has received the
+  // call.
   grpc::Status receive() {
     grpc::Status status{grpc::StatusCode::UNAVAILABLE, "the called process is ending"};
     token_.run([&] { status = received_(*this, request_); });

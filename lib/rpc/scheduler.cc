@@ -27,7 +27,8 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kSchedulerShutdown{500};
 constexpr size_t kMemoryBase = 256 << 20;
 constexpr size_t kMemoryOfMember = 1 << 20;
-// If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
+// If the scheduler's own tick is late by more than this share (one quarter) of the heartbeat timeout, the scheduler was
+// not running.
 constexpr int kLateShare = 4;
 
 // Everything but the outcome and the pulses belongs to one thread: calls are posted to it, so the state machine sees
@@ -48,7 +49,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     service_.close();
     post([this] { end_all_calls(); });
     listener_.shutdown(std::chrono::system_clock::now() + kSchedulerShutdown);
-    // The thread is still there to answer what is cancelled.
+    // The thread must still run, because it answers the cancelled calls.
     if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; they are ignored from now on");
     post([this] { stopped_ = true; });
     thread_.join();
@@ -88,17 +89,18 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
  private:
   struct Joining {
-    JoinCall* call = nullptr;  // null: not waiting for an answer
+    JoinCall* call = nullptr;  // null if no call waits for an answer
     proto::JoinRequest request;
   };
 
-  // For gRPC: the messages of one barrier, the reply that all get, and the connection of each member, twice over.
+  // The memory that gRPC may use, about twice what is needed for the messages of one barrier, its reply to all members,
+  // and their connections.
   [[nodiscard]] size_t memory_max() const {
     const size_t members = size_t{options_.membership.workers} + options_.membership.servers;
     return kMemoryBase + members * kMemoryOfMember;
   }
 
-  // ---- The thread.
+  // ---- The scheduler's thread.
 
   void post(std::function<void()> task) {
     const MutexLock lock(mutex_);
@@ -128,7 +130,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return {};
   }
 
-  // If this thread did not run in time, the silence of the others is its own doing. It says so to the machine first.
+  // If this thread did not run in time, the silence of the other processes is its own fault. So it reports that to the
+  // machine before the tick.
   void tick() {
     const auto now = Clock::now();
     const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
@@ -153,7 +156,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     }
   }
 
-  // ---- What comes in: SchedulerCalls, from gRPC's threads.
+  // ---- Incoming calls (SchedulerCalls), on gRPC's threads.
 
   void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) override {
     post([this, call, request, peer] { join(call, request, peer); });
@@ -195,12 +198,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     });
   }
 
-  // ---- The same, on the thread.
+  // ---- The same calls, on the scheduler's thread.
 
   void join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) {
     const Incarnation incarnation = request.incarnation();
     if (outcome_reached_) return call->refuse(failure_status());
-    // It asks again while the first call still seems to stand: that one is dead.
+    // The process asks again while its first call still seems open, so the first call is dead.
     if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
     joining_[incarnation] = {call, request};
     if (!request.prepared()) log_join(request, peer);
@@ -219,7 +222,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const telemetry::Span span(tracing_.timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
-    const auto& new_groups = request.stop_set_of();  // empty: they stay
+    const auto& new_groups = request.stop_set_of();  // empty: the sets stay as they are
     if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
     on(to_event(request));
   }
@@ -239,7 +242,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
-    if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());  // all processes of the job may ask
+    if (up.has_trace_now())
+      (void)trace_now(up.trace_now().steps());  // each process of the job may send this, so a refusal is ignored
     if (!up.has_heartbeat()) return;
     const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
@@ -247,7 +251,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     note(incarnation, up.heartbeat());
   }
 
-  // What a process reports of itself. Its goodbye is a call of its own, which may overtake a heartbeat.
+  // Stores what a process reports about itself. The goodbye is a separate call, so it may overtake a heartbeat.
   void note(Incarnation incarnation, const proto::Heartbeat& beat) {
     const auto member = machine_.member(incarnation);
     if (!member || !complete_ || !pulses_.hear(*member, incarnation, host_of(*member), beat, Clock::now())) return;
@@ -288,7 +292,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return it == joining_.end() ? nullptr : std::exchange(it->second.call, nullptr);
   }
 
-  // ---- What the machine wants done.
+  // ---- The machine's effects.
 
   void carry_out(const membership::Start& start) {
     joined_ = {{}, start.records_train, start.records_val};
@@ -405,7 +409,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   PulseBoard pulses_;
   Joined joined_;
   std::string job_text_;
-  bool complete_ = false;  // job_text_ is; before that nobody trains
+  bool complete_ = false;  // job_text_ is complete; no process trains before that
   bool outcome_reached_ = false;
   bool stopped_ = false;
 

@@ -17,25 +17,27 @@
 
 namespace dtrain::rpc {
 
-// The job when all processes have joined.
+// The job once all processes have joined.
 struct Joined {
   std::vector<Node> nodes;  // workers by rank, then servers by rank
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
 
-// What the role that owns the scheduler derives from it.
+// What the role that owns the scheduler derives from Joined.
 struct CompleteJob {
   std::string text;
-  std::vector<uint32_t> stop_set_of = {};  // sync::membership::Ready
-  std::vector<uint32_t> group_of = {};     // by worker: those of one group make the same steps; empty: all are in one
+  std::vector<uint32_t> stop_set_of = {};  // see sync::membership::Ready
+  // Group of each worker. Workers of one group make the same steps. Empty: all workers are in one group.
+  std::vector<uint32_t> group_of = {};
 };
 
 struct SchedulerOptions {
   net::Listen listen;
   Security security;
   sync::membership::Settings membership;
-  telemetry::Tracer* tracer = nullptr;  // of this process; must outlive the scheduler. Null: its own work is not traced
+  // The tracer of this process, which must outlive the scheduler. Null: the scheduler's own work is not traced.
+  telemetry::Tracer* tracer = nullptr;
   // Completes the job (placement, shares, batches of an epoch) before the joins are answered. Called once, by the
   // scheduler's thread. An error ends the start of all processes.
   std::function<Result<CompleteJob>(const Joined&)> finish_job;
@@ -43,32 +45,32 @@ struct SchedulerOptions {
 
 struct MemberPulse {
   Member member;
-  std::string host;  // its own host name
+  std::string host;  // the process's own host name
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
-  bool is_lost = false;  // it ended without saying why
+  bool is_lost = false;  // the process ended without a goodbye
 };
 
 // Any thread may call it.
 class Scheduler {
  public:
-  // Listens and returns. Code::kStartup as rpc::listen.
+  // Starts to listen, and returns. Code::kStartup: see rpc::listen.
   static Result<std::unique_ptr<Scheduler>> start(SchedulerOptions options, Log log);
   virtual ~Scheduler() = default;
 
   [[nodiscard]] virtual uint16_t port() const = 0;
-  // Waits for the end of the job, for at most `limit`; nullopt if it has not ended by then. Otherwise the first error,
+  // Waits for the end of the job, for at most `limit`. Nullopt if it has not ended by then; otherwise the first error,
   // or success.
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
-  // Call it when a signal asks this process to stop: the job stops.
+  // Stops the job. To be called when a signal asks this process to stop.
   virtual void request_stop() = 0;
   using TraceAnswer = std::function<void(const Result<telemetry::TraceRequest>&)>;
-  // Asks for a trace of `steps` steps of all processes, which write it into their run directories (telemetry/tracer.h);
-  // 0: as many as usual. Refused before the start, while a trace is in progress, and for some seconds after one began.
-  // `answer`, which may be null, is called by the scheduler's thread with the trace, or with why there is none; not at
-  // all after the end.
+  // Asks for a trace of `steps` steps (0: the default) of all processes, which write it into their run directories
+  // (telemetry/tracer.h). Refused before the start, while a trace is in progress, and for some seconds after one began.
+  // The scheduler's thread calls `answer`, which may be null, with the trace or the reason for the refusal. After the
+  // end of the job it is not called.
   virtual void request_trace(uint64_t steps, TraceAnswer answer) = 0;
-  // The last report of each process: servers and workers, by rank; empty before the start.
+  // The last report of each process: servers, then workers, each sorted by rank. Empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };
 

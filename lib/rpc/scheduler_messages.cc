@@ -53,12 +53,12 @@ membership::Done to_event(const proto::DoneRequest& request) {
 
 namespace {
 
-constexpr size_t kSamplesMax = 10'000;  // of one process
+constexpr size_t kSamplesMax = 10'000;  // limit on the metric samples of one process
 constexpr size_t kLabelBytesMax = 200;
 
 }  // namespace
 
-// With many levels of --log-time-to there are more; they are the last ones.
+// Drops the last samples beyond kSamplesMax. Only many levels of --log-time-to produce that many.
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
   for (const telemetry::Sample& sample : std::span(snapshot).first(std::min(snapshot.size(), kSamplesMax))) {
     proto::MetricSample& one = *to.add_metrics();
@@ -71,7 +71,7 @@ void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
 
 namespace {
 
-// Skips what this build does not know, and what is not in order.
+// Skips samples that this build does not know and samples that are malformed.
 telemetry::Snapshot to_snapshot(const proto::Heartbeat& beat) {
   telemetry::Snapshot snapshot;
   if (static_cast<size_t>(beat.metrics_size()) > kSamplesMax) return snapshot;

@@ -22,14 +22,14 @@ sync::membership::Done to_event(const proto::DoneRequest& request);
 Pulse to_pulse(const proto::Heartbeat& beat);
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);
 proto::Down to_down(const sync::membership::Notice& notice);
-// The answer to a heartbeat. `sent_us`: when the heartbeat was sent, by its sender's clock; 0 if this answers none.
-// `clock`: the time since this scheduler began. `traced`: the last trace that is over. `trace`: the newest one; null if
-// none.
+// The answer to a heartbeat. `sent_us`: when the heartbeat was sent, on its sender's clock; 0 if this does not answer a
+// heartbeat. `clock`: the time since this scheduler began. `traced`: the last trace that is over. `trace`: the newest
+// trace; null if there is none.
 proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
                   const telemetry::TraceRequest* trace);
 
 // The two answers to a join, without the scheduler's incarnation: the first asks for a second join, the other has the
-// whole job.
+// complete job.
 proto::JoinReply prepare_reply(const sync::membership::Node& to, uint32_t workers);
 proto::JoinReply admit_reply(const sync::membership::Node& to, const Joined& joined, const std::string& job_text);
 

@@ -15,7 +15,7 @@ grpc::Status malformed(const char* what) {
   return {grpc::StatusCode::INVALID_ARGUMENT, what};
 }
 
-// Why the request cannot be a worker's; empty if it can.
+// Why the request is not valid; empty if it is.
 std::string objection(const proto::BarrierRequest& request) {
   const auto too_long = [](size_t size, const char* what, size_t size_max) {
     return fmt::format("{} {} in a barrier, at most {} are possible", size, what, size_max);
@@ -88,7 +88,7 @@ grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context)
   return status;
 }
 
-// The calls belong to gRPC once it has them, and delete themselves.
+// gRPC owns the calls from here on; they delete themselves.
 JoinCall* SchedulerService::make_join(const std::string& peer) {
   const auto received = [this, peer](JoinCall& call, const proto::JoinRequest& request) -> grpc::Status {
     if (request.role() != proto::ROLE_WORKER && request.role() != proto::ROLE_SERVER) {

@@ -24,8 +24,8 @@ using BarrierCall = PendingCall<proto::BarrierRequest, proto::BarrierReply>;
 using DoneCall = PendingCall<proto::DoneRequest, proto::DoneReply>;
 using ControlCall = ServerStream<proto::Down, proto::Up>;
 
-// The owner's interface. All methods are called by gRPC's threads; the owner posts the work to its own thread, which
-// answers each call once, and returns.
+// The interface of the service's owner. gRPC's threads call all methods. Each method posts the work to the owner's
+// thread, which answers each call once, and returns.
 class SchedulerCalls {
  public:
   virtual ~SchedulerCalls() = default;
@@ -54,8 +54,8 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   // Refuses every new call with job_is_over() (rpc/status.h) from now on.
   void close() { closed_ = true; }
-  // To be called after the server's shutdown. Returns true when no call is left, or false if gRPC has not ended all of
-  // them within Tracker::kLimit; the others have no effect any more.
+  // To be called after the server's shutdown. Returns true when no call is left, or false if gRPC has not ended all
+  // calls within Tracker::kLimit; the remaining ones then have no effect.
   [[nodiscard]] bool wait_idle() { return tracker_.wait_idle(); }
 
  private:

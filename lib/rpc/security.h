@@ -19,14 +19,14 @@ struct Tls {
   std::string key;
   std::string authority;
 };
-// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there. certificates.h
-// checks whether the certificates can be used.
+// Reads the files of --tls-cert, --tls-key and --tls-ca. Code::kUsage unless all three are given; kNotFound if a file
+// does not exist. certificates.h checks whether the certificates can be used.
 Result<Tls> read_tls(const std::string& certificate_file, const std::string& key_file,
                      const std::string& authority_file);
 
-// The same in all processes of a job. The caller decides whether the token may be empty.
+// Has the same value in all processes of a job. The caller decides whether the token may be empty.
 struct Security {
-  std::string token;  // empty: none
+  std::string token;  // empty: no token
   std::string build_id;
   bool allow_mixed_builds = false;
   std::optional<Tls> tls;

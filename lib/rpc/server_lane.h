@@ -1,4 +1,4 @@
-// One lane of a worker: its messages over all the streams that carry the lane one after the other.
+// One lane of a worker: its messages over the successive streams that carry the lane.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,18 @@
 
 namespace dtrain::rpc {
 
-// A worker that has given up a stream opens another one and repeats all requests that have no answer. Messages of the
-// old stream may still be on their way to the receiver. They are dropped, because if one came after its repetition, its
-// answer would be sent on the old stream. Thread-safe.
+// A worker that has given up a stream opens another one and repeats all unanswered requests. Messages of the old stream
+// may still be on their way to the receiver. They are dropped: if one arrived after its repetition, its answer would be
+// sent on the old stream. Thread-safe.
 class ServerLane {
  public:
   explicit ServerLane(kvstore::ServerEvents& receiver) : receiver_(&receiver) {}
 
-  // Returns the number of a new stream. Of the older ones, only a message that is being received is not dropped.
+  // Returns the number of a new stream. From now on, messages of older streams are dropped, except one that is being
+  // received.
   uint64_t open() { return ++newest_; }
 
-  // Hands a message of a stream to the receiver, which gets one at a time. Returns false if the message was dropped.
+  // Passes a message of a stream to the receiver, one at a time. Returns false if the message was dropped.
   bool receive(uint64_t stream, const std::shared_ptr<kvstore::Pipe>& pipe, const kvstore::Head& head,
                kvstore::Pieces payload) {
     const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// The called end of a bidirectional stream, over gRPC's callback API.
+// The called end of a bidirectional stream, on top of gRPC's callback API.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -18,31 +18,32 @@
 
 namespace dtrain::rpc {
 
-// Messages go out in the order of sending, from any thread. It keeps itself alive until gRPC is done with it; who holds
-// it longer may still call it, to no effect.
+// Any thread may send messages; they are sent in the order of the calls. The stream keeps itself alive until gRPC is
+// done with it. A caller that holds it longer may still call it, without effect.
 //
-// A caller that does not read is not read from: while more than `unread_max` bytes wait for it, its messages stay in
-// the network. So no caller can make its process queue more than that and the answers to what it had sent before.
+// If the peer does not read, the stream does not read from it either: while more than `unread_max` bytes wait for the
+// peer, its messages stay in the network. So a peer cannot make this process queue more than that and the answers to
+// what it sent before.
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  // Called from gRPC's threads, one call at a time, on_end last. Must be short. What on_message throws ends the stream
-  // with a status that the caller reads as that Error. Messages that come after close() are dropped.
+  // gRPC's threads call these functions, one call at a time, on_end last. They must be short. If on_message throws, the
+  // stream ends with a status that the caller reads as that Error. Messages that arrive after close() are dropped.
   class Events {
    public:
     virtual ~Events() = default;
     virtual void on_message(ServerStream& stream, In& message) = 0;
-    virtual void on_end() = 0;  // nothing more comes, and what is sent from now on vanishes
+    virtual void on_end() = 0;  // no message follows, and whatever is sent from now on is dropped
   };
 
-  // `context`: of the call, which lives until on_end.
+  // `context` belongs to the call and lives until on_end.
   static std::shared_ptr<ServerStream> make(grpc::CallbackServerContext& context, std::unique_ptr<Events> events,
                                             uint64_t unread_max = UINT64_MAX) {
     std::shared_ptr<ServerStream> stream(new ServerStream(context, std::move(events), unread_max));
     stream->self_ = stream;
     return stream;
   }
-  // Once gRPC has the reactor: accepts the stream.
+  // Accepts the stream. To be called once gRPC has the reactor.
   void start() {
     this->StartSendInitialMetadata();
     this->StartRead(&message_);
@@ -51,7 +52,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     backlog_.add(bytes_of(message));
     act(queue_.push(std::move(message)));
   }
-  // Ends the stream with `status` once the write on its way has gone. The first call counts.
+  // Ends the stream with `status` after the write in progress. Only the first call has an effect.
   void close(const grpc::Status& status) {
     if (on(StreamPhase::Event::kClose, status) == StreamPhase::Action::kCloseQueue) act(queue_.close());
   }
@@ -63,12 +64,12 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     context_.TryCancel();
     finish_after(StreamPhase::Event::kCutDone);
   }
-  // The bytes that wait for a caller that has taken nothing since `since`, and from which nothing has been read since
-  // then for that reason. nullopt: the caller has taken some, or its messages are being read.
+  // Returns the number of bytes that wait for the peer, if it has taken nothing since `since` and reading from it has
+  // been paused since then. Nullopt otherwise.
   [[nodiscard]] std::optional<uint64_t> unread_since(Backlog::Clock::time_point since) const {
     return backlog_.stuck_since(since);
   }
-  [[nodiscard]] std::shared_ptr<ServerStream> shared() { return self_; }  // inside a reaction
+  [[nodiscard]] std::shared_ptr<ServerStream> shared() { return self_; }  // to be called inside a reaction
 
  private:
   using Next = typename WriteQueue<Out>::Next;
@@ -91,7 +92,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   void finish_after(StreamPhase::Event event) {
     if (on(event, {}) == StreamPhase::Action::kFinish) this->Finish(status());
   }
-  // `status`: how the stream ends, if it is this event that ends it.
+  // `status`: how the stream ends, if this event ends it.
   StreamPhase::Action on(StreamPhase::Event event, const grpc::Status& status) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     const StreamPhase::Action action = phase_.on(event);
@@ -108,7 +109,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return close(grpc::Status::OK);  // the caller has nothing more to say, or is gone
+    if (!ok) return close(grpc::Status::OK);  // the caller has nothing more to send, or is gone
     if (!is_open()) return;
     const Result<> outcome = catching(
         [this]() -> Result<> {
@@ -138,7 +139,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   In message_;
   Mutex mutex_;
   StreamPhase phase_ DT_GUARDED_BY(mutex_);
-  grpc::Status status_ DT_GUARDED_BY(mutex_);  // how the stream ends
+  grpc::Status status_ DT_GUARDED_BY(mutex_);  // the status with which the stream ends
   std::shared_ptr<ServerStream> self_;
 };
 

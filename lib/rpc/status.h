@@ -1,4 +1,5 @@
-// Errors across a call: an Error becomes a gRPC status whose details hold code and context, and back.
+// Errors across a call: an Error becomes a gRPC status whose details hold the code and context, and is restored from
+// it.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -14,16 +15,17 @@ Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);
 // Whether the same call may succeed later. A status with details is an error of dtrain, of which only
-// Code::kUnavailable may pass. A status without details is gRPC's own: a broken connection gives UNAVAILABLE, but also
-// INTERNAL, UNKNOWN and others, depending on where it broke. Permanent faults give these too, so the caller needs a
-// time limit.
+// Code::kUnavailable is temporary. A status without details is gRPC's own: a broken connection gives UNAVAILABLE, but
+// also INTERNAL, UNKNOWN and others, depending on where it broke. Permanent faults give these too, so the caller needs
+// a time limit.
 bool is_worth_retrying(const grpc::Status& status);
 
 // The status with which the scheduler ends the calls and streams that are open when it ends.
 grpc::Status job_is_over();
 bool is_job_over(const grpc::Status& status);
 
-// A status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED are Code::kUnavailable, refusals kDenied.
+// Converts a status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED become Code::kUnavailable, refusals
+// become kDenied.
 Error from_status(const grpc::Status& status);
 
 }  // namespace dtrain::rpc

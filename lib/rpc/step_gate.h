@@ -1,5 +1,5 @@
-// Asked by the training thread before each step, and closed by the control thread: when a job is asked to stop, each
-// worker stops before a step that sync/membership.h chooses.
+// The gate that the training thread passes before each step and that the control thread closes. When a job is asked to
+// stop, each worker stops before a step that sync/membership.h chooses.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class StepGate {
  public:
   explicit StepGate(Waits& waits) : waits_(waits) {}
 
-  // For the training thread: true if it may begin `step`, false if it must end before it. Waits while the gate is held.
-  // Returns the job's error once there is one.
+  // For the training thread. True if it may begin `step`, false if it must end before that step. Blocks while the gate
+  // is held. Returns the job's error once there is one.
   Result<bool> may_begin(uint64_t step);
 
   // For the control thread: holds the gate, so that no further step begins. Returns the number of steps that have

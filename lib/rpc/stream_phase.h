@@ -1,5 +1,5 @@
-// How the called end of a stream ends, as a pure state machine (server_stream.h does what it says). gRPC wants Finish
-// to be called once, when nothing is written any more, and the context, by which a stream is cut, lives only until
+// How the called end of a stream ends, as a pure state machine (server_stream.h carries out what it says). gRPC
+// requires that Finish is called once, when no write is in progress. The context, which cut() needs, lives only until
 // then.
 #pragma once
 
@@ -13,21 +13,21 @@ class StreamPhase {
  public:
   enum class Phase : uint8_t {
     kOpen,
-    kClosing,        // a write may be on its way
-    kCutting,        // cut() uses the context
-    kDrainedInACut,  // likewise, and nothing is written any more
+    kClosing,        // a write may be in progress
+    kCutting,        // cut() is using the context
+    kDrainedInACut,  // cut() is using the context, and no write is in progress
     kFinished,
   };
   enum class Event : uint8_t {
     kClose,
-    kDrained,  // nothing is written any more; comes once, after kClose or kCut
+    kDrained,  // no write is in progress; comes once, after kClose or kCut
     kCut,
-    kCutDone,  // after a kCut that was not answered with kNothing
+    kCutDone,  // after a kCut whose action was not kNothing
   };
   enum class Action : uint8_t {
     kNothing,
-    kCloseQueue,  // kCut: and cancel the call, then kCutDone
-    kCancel,      // the call, then kCutDone
+    kCloseQueue,  // close the queue; after kCut also cancel the call, then report kCutDone
+    kCancel,      // cancel the call, then report kCutDone
     kFinish,
   };
 

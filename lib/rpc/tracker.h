@@ -51,7 +51,7 @@ class Tracker {
     Mutex mutex_;
     ConditionVariable changed_;
     int tokens_ DT_GUARDED_BY(mutex_) = 0;
-    int reactions_ DT_GUARDED_BY(mutex_) = 0;  // that are running now
+    int reactions_ DT_GUARDED_BY(mutex_) = 0;  // number of reactions that are running now
     bool abandoned_ DT_GUARDED_BY(mutex_) = false;
   };
 
@@ -63,7 +63,7 @@ class Tracker {
     Token(const Token&) = delete;
     Token& operator=(const Token&) = delete;
 
-    // Runs a reaction that uses the owner, unless the owner has stopped waiting and may not exist any more. Returns
+    // Runs a reaction that uses the owner, unless the owner has stopped waiting and may no longer exist. Returns
     // whether it ran.
     template <class Reaction>
     bool run(Reaction&& reaction) {
@@ -81,8 +81,8 @@ class Tracker {
     std::shared_ptr<State> state_;
   };
 
-  // Returns true when no token is left. If that takes longer than `limit`, it returns false: reactions that are running
-  // have ended, and no later one will run, so the owner may be destroyed either way.
+  // Waits until no token is left, and returns true. If that takes longer than `limit`, returns false: running reactions
+  // have ended, and no later one will run. The owner may be destroyed in both cases.
   [[nodiscard]] bool wait_idle(std::chrono::milliseconds limit = kLimit) { return state_->wait_idle(limit); }
 
  private:

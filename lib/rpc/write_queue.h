@@ -1,6 +1,6 @@
 // The messages that wait to be sent on one stream. gRPC allows one write at a time, from any thread, and may call back
-// before the call that starts a write has returned. So gRPC must not be called under the lock, and the queue returns
-// what its caller has to do.
+// before the function that starts a write has returned. So gRPC must not be called under the lock. Instead, the queue
+// returns what its caller has to do.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,12 @@ class WriteQueue {
     const MutexLock lock(mutex_);
     return queue_.front();
   }
-  // Whether more messages wait behind the front, so that the transport may gather them.
+  // Whether more messages wait behind the front, so that the transport may combine them.
   bool more() {
     const MutexLock lock(mutex_);
     return queue_.size() > 1;
   }
-  // The write of front() has ended.
+  // To be called when the write of front() has ended.
   Next written() {
     std::deque<T> vanishing;
     const MutexLock lock(mutex_);
