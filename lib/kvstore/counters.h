@@ -1,4 +1,4 @@
-// How far the training of an array, or of a slice of one, has come.
+// The training progress of an array or of one of its slices.
 #pragma once
 
 #include <cmath>
@@ -8,11 +8,11 @@ namespace dtrain::kvstore {
 
 struct Counters {
   uint64_t samples = 0;    // applied since the start of the job
-  uint64_t updates = 0;    // since the start of the job
-  double rate_factor = 1;  // the learning rate is the schedule's times this
+  uint64_t updates = 0;    // made since the start of the job
+  double rate_factor = 1;  // the schedule's learning rate is multiplied by this
 };
 
-// Sets the rate factor for all updates that begin when at least so many samples have been applied.
+// Sets the rate factor for all updates that begin when at least `from_samples` samples have been applied.
 struct RateChange {
   double factor = 1;  // above 0
   uint64_t from_samples = 0;

@@ -20,12 +20,12 @@ namespace dtrain::kvstore {
 // What a checkpoint needs besides the weights: the optimizer state, taken at one consistent version.
 struct TrainingState {
   std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
-  uint64_t samples = 0;           // applied since the start of the job: the position in the learning-rate schedule
-  uint64_t updates = 0;           // of each parameter
-  double rate_factor = 1;         // see Counters
+  uint64_t samples = 0;    // samples applied since the start of the job: the position in the learning-rate schedule
+  uint64_t updates = 0;    // number of updates of each parameter
+  double rate_factor = 1;  // see Counters
 };
 
-// Messages between a worker and servers, and the bytes of values in them, without headers.
+// The messages between a worker and its servers, and the bytes of values in them, without headers.
 struct Traffic {
   uint64_t sent = 0, received = 0;  // bytes
   uint64_t sent_messages = 0, received_messages = 0;
@@ -33,7 +33,7 @@ struct Traffic {
 
 struct StoreTimes {
   double wait_s = 0;                           // time for which the step loop waited for other devices and processes
-  std::optional<Traffic> traffic = Traffic{};  // nullopt: it is not counted, because a library sends
+  std::optional<Traffic> traffic = Traffic{};  // nullopt: not counted, because a library sends
 };
 
 // A bucket on one of the worker's devices.
@@ -43,22 +43,22 @@ struct DeviceBucket {
   DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
 };
 
-// Of a store for schemes with groups (GSP). All workers call its functions at the same point, when all have the newest
-// weights, with no gradient under way.
+// The part of a store for schemes with groups (GSP). All workers call its functions at the same point, when all have
+// the newest weights and no gradient is in flight.
 class GroupedStore {
  public:
   virtual ~GroupedStore() = default;
-  // Sets the group of each worker, by rank. Only rank 0 calls it. It returns the number of the next step, which all
-  // workers then pass to set_next_step().
+  // Sets the group of each worker, indexed by rank. Only rank 0 calls it. Returns the number of the next step, which
+  // all workers then pass to set_next_step().
   virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) = 0;
   virtual void set_next_step(uint64_t step) = 0;
 };
 
-// Of a store that nobody else shares: one device without peers.
+// The part of a store that one device without peers uses alone.
 class OwnCounters {
  public:
   virtual ~OwnCounters() = default;
-  // Undoes the counters of the last step, after the device has skipped the update of all its buckets by itself.
+  // Undoes the counting of the last step, after the device has skipped the update of all its buckets by itself.
   virtual void uncount_samples(uint32_t samples) = 0;
 };
 
@@ -69,49 +69,51 @@ class Store {
   virtual ~Store() = default;
 
   // Called on every worker before the first step. Distributes rank 0's weights, statistics and state (zeros if it has
-  // no arrays) to all devices of all workers. `devices` are this worker's; its weights are taken from the first one.
+  // no arrays) to all devices of all workers. `devices` are this worker's; the weights are taken from the first one.
   // When the call returns, all views hold the distributed weights and statistics. The counters of `state` must be the
   // same on every worker.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
-  // The number of the next step; called between steps. It counts on from the updates of the state given to
-  // initialize(). It skips rounds that the other workers have completed without this one. May wait until the weights of
+  // The number of the next step; called between steps. Numbers continue from the updates of the state that was given to
+  // initialize(). Skips rounds that the other workers have completed without this one. May block until the weights of
   // the last step have arrived.
   virtual Result<uint64_t> next_step() = 0;
-  // The device has finished the bucket's gradients of `step`, the next step (the executor's GradientReady). Returns at
-  // once, except for bucket 0: it ends a step's backward pass, so the caller may have to send it. `samples` counts the
-  // samples of this worker's step, on all its devices together. With 0, this worker leaves the step out: the gradients
-  // are zeros, and all workers that add theirs to them leave it out too.
+  // The device has finished the bucket's gradients of `step`, which is the next step (the executor's GradientReady).
+  // Returns at once, except for bucket 0: it is the last one of a backward pass, so the caller may have to send it.
+  // `samples` is the number of samples in this worker's step, over all its devices. 0 means that this worker leaves the
+  // step out: its gradients are zeros, and all workers whose gradients are summed with them leave it out too.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
   // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
   // WeightsWait).
   virtual Result<> wait_for_weights(DeviceBucket at) = 0;
 
-  // Waits for the weights of the next step and returns how many samples, of all workers since the start of the job,
-  // have been applied to them.
+  // Waits for the weights of the next step. Returns the number of samples that have been applied to them, of all
+  // workers since the start of the job.
   virtual Result<uint64_t> samples_applied() = 0;
 
-  // All workers call the following functions at the same point (the end of an epoch, or a stop), with no gradient under
-  // way.
+  // All workers call the following functions at the same point (the end of an epoch, or a stop), with no gradient in
+  // flight.
   //
-  // Gives all workers the same moving statistics: the mean over a worker's devices, and over the workers the mean
+  // Gives all workers the same moving statistics: the mean over each worker's devices, then the mean over the workers,
   // weighted by `samples`, the samples that each has processed since the last call.
   virtual Result<> share_statistics(uint64_t samples) = 0;
   // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
-  // Changes the learning rate of the following updates. With servers, rank 0's call tells them, and returns when all of
-  // them know; so no worker may begin a step before it has returned. The other workers' calls wait for nobody.
+  // Changes the learning rate of the following updates. With servers, rank 0's call sends the change to all servers and
+  // returns when all have confirmed it; no worker may begin a step before that. The other workers' calls return at
+  // once.
   virtual Result<> set_rate(const RateChange& change) = 0;
-  // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient under way.
+  // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient in flight.
   virtual Result<TrainingState> state() = 0;
 
-  // From any thread: makes every current and future wait return `error`. The first error is kept.
+  // Makes every current and future wait return `error`. The first error is kept. Any thread may call it.
   virtual void cancel(Error error) = 0;
   [[nodiscard]] virtual StoreTimes times() const = 0;
-  // Time in which calls of the first device have updated weights. Takes no lock: asked before and after each such call.
+  // The time that the first device has spent updating weights. Takes no lock, so it can be read before and after each
+  // call.
   [[nodiscard]] virtual double update_seconds() const { return 0; }
 
-  // What only some stores can do. The store owns it; null: this one cannot. Never changes.
+  // Interfaces that only some stores have. The store owns them. Null if this store lacks it; the result never changes.
   [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }
   [[nodiscard]] virtual OwnCounters* own_counters() { return nullptr; }
 };

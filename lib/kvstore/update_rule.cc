@@ -9,7 +9,7 @@ double weight_of(const StalenessWeight& weight, uint64_t staleness) {
   const auto y = static_cast<double>(staleness);
   switch (weight.rule) {
     case StalenessWeight::Rule::kNone: return 1;
-    // 1/Y is a single division and rounded once; pow may be off by one bit.
+    // 1/Y is a single, correctly rounded division; pow may be off by one bit.
     case StalenessWeight::Rule::kPower: return weight.value == 1 ? 1 / y : std::pow(y, -weight.value);
     case StalenessWeight::Rule::kFloor: return std::max(1 / y, weight.value);
   }

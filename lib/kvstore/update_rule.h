@@ -1,5 +1,5 @@
-// How every store turns a sum of gradients into new weights. Servers and a lone process share this formula, so their
-// results are equal bit for bit.
+// How every store turns a sum of gradients into new weights. Servers and a process that trains alone share this
+// formula, so their results are equal bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct UpdateRule {
   uint64_t samples_per_epoch = 1;  // of all workers together
 };
 
-// The weight of an update by its staleness Y, 1 or more. See docs/protocol.md, "Schemes".
+// The weight of an update as a function of its staleness Y, which is at least 1. See docs/protocol.md, "Schemes".
 struct StalenessWeight {
   enum class Rule { kNone, kPower, kFloor };  // 1; Y^-value; max(1/Y, value)
   Rule rule = Rule::kNone;
@@ -28,9 +28,8 @@ struct StalenessWeight {
 };
 double weight_of(const StalenessWeight& weight, uint64_t staleness);
 
-// The parameters of one update. `contributed` samples, at least 1, are in the gradient; `before` is what was applied
-// before it.
-// `weight` is weight_of() and scales only the gradient, not the learning rate.
+// The parameters of one update. `contributed`: samples in the gradient, at least 1. `before`: the counters before the
+// update. `weight`: the result of weight_of(), which scales only the gradient, not the learning rate.
 optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, const Counters& before,
                               uint64_t contributed, double weight = 1);
 

@@ -20,8 +20,8 @@ class Accumulator {
   };
   Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
 
-  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean; 0: the rank
-  // has left the step out. Each rank adds at most one gradient to a round.
+  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean; 0 means
+  // that the rank has left the step out. Each rank adds at most one gradient to a round.
   void add(uint32_t rank, uint32_t samples, Pieces gradient);
 
   // The sum of the round's gradients, of which there must be at least one. Valid until the next add().
@@ -29,11 +29,12 @@ class Accumulator {
   // Needs kRank. The mean of all contributions, weighted by their samples (equally if all have 0), computed in double
   // precision. A single contribution is returned unchanged, bit for bit.
   void mean(std::span<float> out) const;  // allocates
-  // Of all gradients of the round.
+  // The number of samples in all gradients of the round.
   [[nodiscard]] uint64_t samples() const { return samples_; }
-  // A rank that has left the round's step out; nullopt: none has.
+  // A rank that has left the round's step out; nullopt if none has.
   [[nodiscard]] std::optional<uint32_t> left_out_by() const { return left_out_by_; }
-  // Call after total(). The rank whose gradient made a value of the sum infinite or NaN; nullopt: all are finite.
+  // The rank whose gradient made a value of the sum infinite or NaN; nullopt if all are finite. To be called after
+  // total().
   [[nodiscard]] std::optional<uint32_t> spoiled_by() const { return spoiled_by_; }
   // Starts the next round.
   void reset();
@@ -46,14 +47,15 @@ class Accumulator {
   };
   size_t elements_;
   Order order_;
-  // Of the round:
+  // The state of the round:
   uint64_t samples_ = 0;
   size_t gradients_ = 0;
   std::optional<uint32_t> left_out_by_;
   std::optional<uint32_t> spoiled_by_;
 
-  Buffer<float> sum_;                               // kArrival
-  std::map<uint32_t, Contribution> contributions_;  // kRank: by rank. Their memory is used again in the next round
+  Buffer<float> sum_;  // with kArrival
+  // With kRank: indexed by rank; their memory is reused in the next round.
+  std::map<uint32_t, Contribution> contributions_;
 };
 
 }  // namespace dtrain::kvstore

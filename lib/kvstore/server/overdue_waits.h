@@ -1,4 +1,4 @@
-// The waits of workers that have become long enough for the log, gathered over all slices of a server. Not thread-safe.
+// The workers' waits that have become long enough to be logged, collected over all slices of a server. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@ class OverdueWaits {
     uint32_t worker = 0;  // rank
     Clock::time_point since = {};
     SliceId slice;
-    uint64_t version = 0;                // of the weights that it waits for
+    uint64_t version = 0;                // version of the weights that it waits for
     bool lacks_value = false;            // worker 0 has not set the slice's value yet
     std::vector<uint32_t> missing = {};  // ranks that the slice waits for
   };
 
-  // A worker's second wait for the same slice is not counted. Add the slices one after the other.
+  // A worker's second wait for the same slice is not counted, so all waits of one slice must be added in succession.
   void add(const Wait& wait);
-  // One line for each worker, by rank, with the workers that any of its slices waits for. The slice that it names is
-  // the one that has waited longest.
+  // One line for each worker, sorted by rank. It lists the workers that any of its slices waits for, and names the
+  // slice that has waited longest:
   //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 7); missing: worker 1"
   [[nodiscard]] std::vector<std::string> lines(Clock::time_point now) const;
 

@@ -13,7 +13,7 @@ struct Request {
   std::shared_ptr<Pipe> peer;
   Header header;
 };
-// The head of its answer, without values.
+// The header of the answer to the request, without values.
 Header answer_to(const Request& request, uint32_t server, Status status);
 void refuse(const Request& request, uint32_t server, Status why);
 

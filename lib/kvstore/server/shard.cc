@@ -44,10 +44,10 @@ Result<> check(const ShardOptions& options) {
 
 struct Shard::State {
   explicit State(size_t workers) : incarnations(workers) {}
-  std::vector<std::atomic<uint64_t>> incarnations;  // by rank; 0: no message yet
+  std::vector<std::atomic<uint64_t>> incarnations;  // indexed by rank; 0: no message yet
   std::atomic<uint64_t> refused = 0;                // messages that reached no slice
   std::atomic<int64_t> busy_ns = 0;
-  std::atomic<bool> is_damaged = false;  // set by a slice that an exception leaves, under the slice's lock
+  std::atomic<bool> is_damaged = false;  // set under a slice's lock when an exception leaves that slice
   std::atomic<bool> is_reported = false;
 };
 
@@ -117,9 +117,10 @@ void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Piec
 }
 
 void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
-  flush_denormals();  // in a thread of the transport, whose results must have the same bits as all others
+  // Called on a transport's thread, whose results must have the same bits as those of other threads.
+  flush_denormals();
   const std::optional<Sender> sender = sender_of(head);
-  if (!sender) return;  // an answer, for which nobody asked
+  if (!sender) return;  // an answer, which a server never asks for
   const Status why = objection(*sender, slice_of(head));
   if (why != Status::kOk) state_->refused++;
   if (const auto* control = std::get_if<ControlRequest>(&head)) {

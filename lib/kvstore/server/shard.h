@@ -1,6 +1,6 @@
-// A server's share of the model: its slices of all keys. Each slice has a sync::Machine (which decides who waits for
-// whom), the weights, the sums of the open rounds, and the optimizer state. wire/header.h and wire/control.h say what
-// each message does.
+// A server's share of the model: its slices of all keys. Each slice has a sync::Machine (which decides which workers
+// wait for which), the weights, the sums of the open rounds, and the optimizer state. wire/header.h and wire/control.h
+// describe what each message does.
 //
 // Slices are independent. Each has its own lock, which is held while its sum or update runs, but not while its answers
 // are sent. The transport's threads sum different slices in parallel; large slices are updated by the shard's own
@@ -31,18 +31,19 @@ class Tracer;
 namespace dtrain::kvstore {
 
 struct ShardOptions {
-  uint32_t server = 0;                // rank; selects the server's slices of the placement
-  std::vector<Slice> placement = {};  // of all servers
-  // By key. Keys beyond these are statistics: their rounds include all workers and yield the mean.
+  uint32_t server = 0;                // rank; selects this server's slices from the placement
+  std::vector<Slice> placement = {};  // all servers' slices
+  // Multipliers of each parameter, indexed by key. Larger keys are statistics: their rounds include all workers and
+  // yield the mean.
   std::vector<optim::Multipliers> parameters = {};
   UpdateRule rule = {};
-  // If true, the workers update: a round's answer carries the sum of its gradients and, in the header, their samples.
-  // The shard then only passes the optimizer state on: rank 0 assigns it, and the others pull it before the first
-  // round.
+  // If true, the workers update the weights: a round's answer carries the sum of its gradients and, in the header,
+  // their number of samples. The shard then only distributes the optimizer state: rank 0 assigns it, and the others
+  // pull it before the first round.
   bool sums_only = false;
   sync::Policy policy = {};     // its workers are the ranks that are accepted
   bool deterministic = false;   // sums in rank order
-  StalenessWeight weight = {};  // of an update, by its staleness
+  StalenessWeight weight = {};  // weight of an update, depending on its staleness
   // Called for the server's first slice of a parameter, while its lock is held. One slice is enough because all slices
   // have the same rounds.
   std::function<void(const GroupReport&)> on_report = nullptr;
@@ -54,32 +55,33 @@ struct ShardOptions {
   // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in its slice.
   // The slice's lock is held.
   std::function<void(uint32_t rank, uint64_t count)> on_corrupt = nullptr;
-  // Called for a sum of gradients that has an infinite value or a NaN, with the worker whose gradient brought it. The
+  // Called for a sum of gradients that has an infinite value or a NaN, with the worker whose gradient caused it. The
   // update was not made. The slice's lock is held.
   std::function<void(const Slice& slice, uint32_t rank)> on_not_finite = nullptr;
   // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
   // destroy the shard.
   std::function<void(const Error&)> on_failure = nullptr;
-  sync::TraceWriter* trace = nullptr;   // the events of all slices' machines; must outlive the shard
-  telemetry::Tracer* tracer = nullptr;  // records messages and updates; null: nobody does
-  int threads = 0;                      // its own, for updates of large slices; 0: the transport's do everything
+  sync::TraceWriter* trace = nullptr;   // receives the events of all slices' machines; must outlive the shard
+  telemetry::Tracer* tracer = nullptr;  // records messages and updates; null: they are not recorded
+  int threads = 0;  // number of own threads for updates of large slices; 0: the transport's threads do everything
 };
 
 struct ShardCounts {
-  uint64_t pushes = 0;                   // complete gradients of slices that were added
-  uint64_t duplicates = 0;               // dropped
-  uint64_t late = 0;                     // gradients that arrived after the end of their round and were lost (--backup)
-  uint64_t refused = 0;                  // answered with an error status
-  uint64_t corrupt = 0;                  // of these, because the payload did not match its checksum
-  uint64_t updates = 0;                  // of slices
-  uint64_t left_out = 0;                 // rounds of slices without an update, because a worker left the step out
-  uint64_t not_finite = 0;               // the same, because the sum of the gradients was not finite
-  double busy_s = 0;                     // of all threads: receiving, summing, updating
-  uint64_t parked = 0;                   // requests for weights of slices that wait for other workers' gradients
-  uint64_t queued = 0;                   // updates of slices that wait for a thread
+  uint64_t pushes = 0;      // gradients of slices that were added
+  uint64_t duplicates = 0;  // repeated messages that were dropped
+  uint64_t late = 0;        // gradients that arrived after the end of their round and were lost (--backup)
+  uint64_t refused = 0;     // answered with an error status
+  uint64_t corrupt = 0;     // refused messages whose payload did not match its checksum
+  uint64_t updates = 0;     // updates of slices
+  uint64_t left_out = 0;    // rounds of slices without an update, because a worker left the step out
+  uint64_t not_finite = 0;  // rounds of slices without an update, because the sum of the gradients was not finite
+  double busy_s = 0;        // time of all threads spent receiving, summing and updating
+  uint64_t parked = 0;      // requests that wait for other workers' gradients
+  uint64_t queued = 0;      // updates of slices that wait for a thread
   std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
-  telemetry::Histogram::State round_s = {};  // of the same slice: from a round's first gradient to its update
-  std::vector<Lateness> lateness = {};       // of the same slice, by worker
+  // Time from a round's first gradient to its update, in the reporting slice.
+  telemetry::Histogram::State round_s = {};
+  std::vector<Lateness> lateness = {};  // of the reporting slice, indexed by worker
 };
 
 class ShardSlice;
@@ -90,30 +92,30 @@ struct Request;
 // on the shard ignores every message, so that no worker receives wrong values, and its process must end.
 class Shard final : public ServerEvents {
  public:
-  // Code::kUsage: an unknown optimizer, no workers, or a slice that is empty or too large for one message.
+  // Code::kUsage if the optimizer is unknown, there are no workers, or a slice is empty or too large for one message.
   static Result<std::unique_ptr<Shard>> create(ShardOptions options);
   ~Shard() override;
 
   void on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) override;
 
-  // From now on only this incarnation is accepted for the rank. If admit() is not called, the first one that sends a
-  // message is.
+  // From now on only this incarnation is accepted for the rank. Without a call of admit(), the first incarnation that
+  // sends a message is accepted.
   void admit(uint32_t rank, uint64_t incarnation);
-  // The rank takes no part any more, so rounds do not wait for it. A gradient that it has pushed still counts.
+  // The rank leaves the job, so rounds no longer wait for it. A gradient that it has pushed still counts.
   void leave(uint32_t rank);
   // The rank takes part from `step` on.
   void join(uint32_t rank, uint64_t step);
 
-  // One line for each worker that has waited longer than this, with the workers that it waits for:
+  // One line for each worker that has waited for longer than `seconds`, with the workers that it waits for:
   //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 418); missing: worker 5"
   [[nodiscard]] std::vector<std::string> overdue(double seconds) const;
   [[nodiscard]] ShardCounts counts() const;
 
  private:
   Shard(ShardOptions options, size_t slot_count);
-  [[nodiscard]] ShardSlice* find(SliceId id) const;  // nullptr: not a slice of this server
+  [[nodiscard]] ShardSlice* find(SliceId id) const;  // null if this server does not hold the slice
   [[nodiscard]] bool may_speak(const Sender& sender);
-  // Why a request from this sender reaches no slice. kOk: it does, find(id) is not null.
+  // Why a request of this sender cannot be handled. kOk if it can; then find(id) is not null.
   [[nodiscard]] Status objection(const Sender& sender, SliceId id);
   void handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload);
   void on_data(const Request& request, Pieces payload);
@@ -125,8 +127,8 @@ class Shard final : public ServerEvents {
   const ShardOptions options_;
   struct State;
   std::unique_ptr<State> state_;
-  std::vector<std::unique_ptr<ShardSlice>> slices_;  // in order of (key, part)
-  std::unique_ptr<TaskQueue> tasks_;                 // last member: its threads use the slices
+  std::vector<std::unique_ptr<ShardSlice>> slices_;  // sorted by (key, part)
+  std::unique_ptr<TaskQueue> tasks_;                 // the last member, because its threads use the slices
 };
 
 }  // namespace dtrain::kvstore

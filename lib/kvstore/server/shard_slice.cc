@@ -18,8 +18,8 @@ sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
   return key < options.parameters.size() ? options.policy : sync::bsp(workers);
 }
 
-// Reports an exception that leaves the scope. Under a slice's lock it is made after the lock, so that the flag is set
-// before another thread can take the lock.
+// Records an exception that leaves the scope. Under a slice's lock, create the guard after the lock, so that the flag
+// is set before another thread can take the lock.
 class DamageGuard {
  public:
   explicit DamageGuard(std::atomic<bool>& is_damaged) : is_damaged_(is_damaged) {}
@@ -88,7 +88,7 @@ void ShardSlice::acknowledge(const ControlCall& call, Status status) {
 
 // Data messages.
 
-// Adds the gradient to its round's sum, if it belongs into one. Returns the status of the answer.
+// Adds the gradient to its round's sum, if it belongs to an open round. Returns the status of the answer.
 Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_intact) {
   if (!machine_) return Status::kUnknownKey;
   if (header.encoding != Encoding::kFloat32 || !holds_slice(payload)) return Status::kBadSize;
@@ -202,13 +202,13 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
   }
 }
 
-// Only gradients are numbered by the steps of training.
+// Null for statistics, because only gradients are numbered by training steps.
 telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
   const bool is_gradient = header.kind == Kind::kPush && slice_.key < options_.parameters.size();
   return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.rank, header.step);
 }
 
-// The arrows of the requests that this update answers pass through it.
+// The arrows of the requests that this update answers pass through it in the trace.
 SliceValues::Outcome ShardSlice::apply(const sync::Apply& apply) {
   const std::vector<Waiters::Waiter>& waiters = waiters_.all();
   telemetry::Timeline* const timeline = waiters.empty() ? nullptr : timeline_of(waiters.back().request.header);
@@ -282,7 +282,7 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   });
 }
 
-// The values follow in a message with the same number, which gets the answer for both.
+// The values follow in a message with the same request number. Its answer covers both messages.
 void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact) {
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
   const uint64_t number = call.request.request;
@@ -319,8 +319,8 @@ void ShardSlice::begin_rounds(uint64_t version) {
   carry_out_effects();
 }
 
-// Regrouping discards the sums of unfinished rounds, and pulls that wait in them would never be answered. There are
-// none while all workers stand still.
+// Regrouping discards the sums of unfinished rounds, and the pulls that wait in them would never be answered. While all
+// workers stand still, no round is unfinished.
 void ShardSlice::regroup(const ControlCall& call, const Regroup& regroup) {
   if (values_.is_statistic()) return refuse(call, Status::kRejected);
   if (regroup.group_of.size() != policy_.group_of.size()) return refuse(call, Status::kBadSize);

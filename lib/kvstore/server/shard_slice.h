@@ -1,5 +1,5 @@
-// One slice on its server: tells the slice's state machine what workers sent, and carries out what the machine decides
-// on the slice's values and on the requests that wait. Used only by shard.cc.
+// One slice on its server. It passes the workers' messages to the slice's state machine as events, and applies the
+// machine's decisions to the slice's values and to the waiting requests. Used only by shard.cc.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,23 @@
 
 namespace dtrain::kvstore {
 
-// Thread-safe: each call takes the slice's lock. Answers are sent without it, by send_answers(), which must be called
-// after each call of another function that is not const.
+// Thread-safe: each call takes the slice's lock. Answers are sent without the lock by send_answers(), which must be
+// called after each call of another non-const function.
 //
 // A push only adds the gradient to a sum. If it completes the round of a large slice, the update and the answers are
-// left to settle(), which another thread can call while the caller receives the next message. If an event comes first,
-// its thread does what is left before it does anything else, so the order of effects is always that of the events.
+// left to settle(), which another thread can call while the caller receives the next message. If an event arrives
+// before settle(), the event's thread first does the remaining work, so the order of effects is always that of the
+// events.
 class ShardSlice {
  public:
-  // `reports`: this is the slice for options.on_report, on_update, on_rate and ShardCounts::staleness.
-  // `is_damaged`, one for all slices of the shard, is set if an exception leaves a call, which may have done half of
-  // its work. Every later call does nothing.
+  // `reports`: whether this is the slice for options.on_report, on_update, on_rate and ShardCounts::staleness.
+  // `is_damaged` is shared by all slices of the shard. It is set if an exception leaves a call, which may have done
+  // half of its work; every later call does nothing.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
              std::atomic<bool>& is_damaged);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
-  // Where the work for this message is recorded; null: nowhere.
+  // Where the work for this message is recorded; null if it is not recorded.
   [[nodiscard]] telemetry::Timeline* timeline_of(const Header& header) const;
 
   // Returns true if settle() must be called.
@@ -47,7 +48,7 @@ class ShardSlice {
 
   void leave(uint32_t rank) DT_EXCLUDES(mutex_);
   void join(uint32_t rank, uint64_t step) DT_EXCLUDES(mutex_);
-  // Adds the waits that began at `since_max` or earlier.
+  // Adds this slice's waits that began at `since_max` or earlier.
   void overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const DT_EXCLUDES(mutex_);
   [[nodiscard]] ShardCounts counts() const DT_EXCLUDES(mutex_);
 
@@ -56,17 +57,16 @@ class ShardSlice {
   [[nodiscard]] Counters counters() const DT_REQUIRES(mutex_) {
     return {.samples = values_.samples(), .updates = version()};
   }
-  [[nodiscard]] bool holds_slice(Pieces payload) const;  // exactly its values
+  [[nodiscard]] bool holds_slice(Pieces payload) const;  // whether the payload has exactly as many values as the slice
 
-  // Which arrays of the optimizer's state have come.
+  // Which arrays of the optimizer state have arrived.
   struct AssignedStates {
-    uint64_t request = 0;  // the number of the assignment
+    uint64_t request = 0;  // request number of the assignment
     std::set<uint32_t> intact = {};
-    std::set<uint32_t> damaged = {};  // and not intact since
+    std::set<uint32_t> damaged = {};  // arrays that arrived damaged and have not arrived intact since
   };
 
-  // Carries out the work under the lock. A shard that is damaged does nothing any more, and work that throws damages
-  // it.
+  // Does the work under the lock. A damaged shard does nothing anymore. If the work throws, the shard becomes damaged.
   template <class Work>
   void change(const Work& work) DT_EXCLUDES(mutex_);
 
@@ -96,20 +96,20 @@ class ShardSlice {
 
   const ShardOptions& options_;
   const Slice slice_;
-  const bool leaves_updates_;  // to settle()
+  const bool leaves_updates_;  // whether updates are left to settle()
   std::atomic<bool>& is_damaged_;
   Outbox outbox_;  // messages are added under the lock
 
   mutable Mutex mutex_;
   sync::Policy policy_
-      DT_GUARDED_BY(mutex_);  // the scheme's; for statistics BSP, because their rounds include all workers
+      DT_GUARDED_BY(mutex_);  // the scheme's policy; for statistics BSP, because their rounds include all workers
   std::optional<sync::Machine> machine_ DT_GUARDED_BY(mutex_);  // set once the slice has been assigned
   std::vector<sync::Effect> effects_ DT_GUARDED_BY(mutex_);     // decided, not carried out yet
-  std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);     // of one event; kept for its memory
+  std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);  // effects of one event; a member only to reuse its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);
   Waiters waiters_ DT_GUARDED_BY(mutex_);
-  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that left
-  AssignedStates states_ DT_GUARDED_BY(mutex_);      // of the assignment that is not complete yet
+  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that have left
+  AssignedStates states_ DT_GUARDED_BY(mutex_);      // arrays of the assignment that is not complete yet
   uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
   uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
   uint64_t rate_set_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the last request that changed the learning rate

@@ -1,6 +1,6 @@
-// The numbers of one slice on its server: the weights (or a statistic), the optimizer's state, and for each group the
-// sum of its open round and the snapshot that its answers are sent from. It knows nothing of messages, of who waits, or
-// of schemes; ShardSlice tells it what to do. Not thread-safe.
+// The values of one slice on its server: the weights (or a statistic), the optimizer state, and for each group the sum
+// of its open round and the snapshot that its answers are sent from. This class knows nothing about messages, waits or
+// schemes; ShardSlice calls it. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace dtrain::kvstore {
 
 class SliceValues {
  public:
-  // What an answer carries.
+  // The content of an answer.
   struct Snapshot {
     LentValues values;
-    uint64_t samples_applied = 0;    // to these values
-    uint32_t samples_in_update = 0;  // in the group's last update; 0: the round was left out
+    uint64_t samples_applied = 0;    // samples applied to these values
+    uint32_t samples_in_update = 0;  // samples in the group's last update; 0: the round was left out
   };
-  // What became of a round.
+  // The result of a round.
   enum class Outcome {
     kApplied,
     kLeftOut,  // a worker has left the step out, so all do: nothing has changed
@@ -37,7 +37,7 @@ class SliceValues {
   [[nodiscard]] bool is_statistic() const { return is_statistic_; }
   [[nodiscard]] size_t elements() const { return elements_; }
   [[nodiscard]] size_t slot_count() const { return state_.size(); }
-  [[nodiscard]] uint64_t samples() const { return counters_.samples; }  // applied since the start of the job
+  [[nodiscard]] uint64_t samples() const { return counters_.samples; }  // samples applied since the start of the job
 
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
@@ -45,13 +45,14 @@ class SliceValues {
   void set_rate(const RateChange& change) { next_rate_ = change; }
   [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }
 
-  // Rounds of `groups` groups begin; sums of unfinished rounds are discarded.
+  // Begins rounds of `groups` groups. Sums of unfinished rounds are discarded.
   void begin_rounds(size_t groups);
   // Adds a gradient of exactly elements() floats to the group's round.
   void add(uint32_t group, uint32_t rank, uint32_t samples, Pieces gradient);
-  // Applies the round's sum to the weights, unless there is a reason not to, and begins the group's next round.
+  // Applies the round's sum to the weights, unless that would be wrong (see Outcome), and begins the group's next
+  // round.
   Outcome update(uint32_t group, uint64_t staleness);
-  // The worker of the last round that update() left out or refused because of it.
+  // The worker because of which update() left out or refused the last round.
   [[nodiscard]] uint32_t culprit() const { return culprit_; }
 
   void keep(uint32_t group);  // takes the group's snapshot
@@ -77,9 +78,9 @@ class SliceValues {
   const Accumulator::Order order_;
   VersionedArray weights_;               // with sums_only, after the first round: the sum of the last round
   Counters counters_;                    // a round that was left out counts as an update, as in the version
-  std::optional<RateChange> next_rate_;  // until so many samples have been applied
+  std::optional<RateChange> next_rate_;  // pending until from_samples samples have been applied
   uint32_t culprit_ = 0;
-  std::vector<Buffer<float>> state_;           // by slot
+  std::vector<Buffer<float>> state_;           // indexed by slot
   std::vector<std::span<float>> state_spans_;  // views of state_
   std::vector<Group> groups_;
 };

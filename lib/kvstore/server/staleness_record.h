@@ -1,4 +1,5 @@
-// Statistics of one slice's rounds, by group: how stale the updates were and how long members waited for each other.
+// Statistics of one slice's rounds, for each group: how stale the updates were and how long members waited for each
+// other.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@ namespace dtrain::kvstore {
 // Covers the last kReportUpdates updates of a group.
 struct GroupReport {
   sync::Group group = 0;
-  uint64_t updates = 0;  // since the group was created
+  uint64_t updates = 0;  // number of updates since the group was created
   double staleness_mean = 0;
   uint64_t staleness_max = 0;
   double first_wait_s = 0;  // mean time from a round's first gradient to its update
@@ -22,7 +23,7 @@ struct GroupReport {
 };
 inline constexpr uint64_t kReportUpdates = 100;
 
-// By how much a worker's gradients come after the first one of their round, in total.
+// The total delay of a worker's gradients after the first gradient of each round.
 struct Lateness {
   uint64_t gradients = 0;
   double seconds = 0;
@@ -37,7 +38,7 @@ class StalenessRecord {
 
   StalenessRecord(size_t groups, Clock::time_point begin) { begin_groups(groups, begin); }
 
-  // Replaces the groups by new ones. The histogram is kept.
+  // Replaces the groups. The histogram is kept.
   void begin_groups(size_t groups, Clock::time_point now) { groups_.assign(groups, {.window_begin = now}); }
 
   void on_add(sync::Group group, sync::Worker worker, Clock::time_point now);
@@ -48,14 +49,14 @@ class StalenessRecord {
   [[nodiscard]] const std::vector<uint64_t>& histogram() const { return histogram_; }
   // The times from the first gradients of rounds to their updates.
   [[nodiscard]] telemetry::Histogram::State round_times() const { return round_s_.state(); }
-  // By worker.
+  // Indexed by worker.
   [[nodiscard]] const std::vector<Lateness>& lateness() const { return lateness_; }
 
  private:
   struct Window {
-    std::optional<Clock::time_point> first_add = {};  // of the open round
+    std::optional<Clock::time_point> first_add = {};  // first gradient of the open round
     Clock::time_point window_begin;
-    uint64_t updates = 0;  // of the group since it was created; the members below count from window_begin on
+    uint64_t updates = 0;  // updates since the group was created; the members below count from window_begin on
     uint64_t staleness_sum = 0, staleness_max = 0;
     double wait_s = 0;
   };

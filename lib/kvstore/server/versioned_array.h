@@ -1,5 +1,5 @@
 // An array that can be read while it is being replaced: answers are sent straight from its memory while the next update
-// may already run.
+// may already be running.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace dtrain::kvstore {
 class CachedChecksum {
  public:
   uint32_t of(std::span<const float> values);
-  // The values are about to change.
+  // To be called when the values are about to change.
   void forget() { known_.store(0, std::memory_order_relaxed); }
 
  private:
@@ -27,7 +27,8 @@ class CachedChecksum {
 struct LentValues {
   std::span<const float> values = {};
   std::shared_ptr<const void> owner = nullptr;
-  CachedChecksum* cached = nullptr;  // of these values, as long as `owner` is there; null: each call computes it
+  // Checksum of these values, valid as long as `owner` exists; null: each call computes it.
+  CachedChecksum* cached = nullptr;
 
   [[nodiscard]] uint32_t checksum() const;
 };
@@ -38,9 +39,9 @@ class VersionedArray {
   explicit VersionedArray(size_t size) { versions_.push_back(std::make_shared<Version>(size)); }
 
   [[nodiscard]] std::span<const float> values() const { return versions_.front()->values.span(); }
-  // The values for writing. If somebody still reads them, they are copied first, into an unused buffer if there is one.
-  // In BSP all readers have finished before the next update, so copies are rare. Each write needs a call, from which on
-  // the checksum of the values is not known.
+  // Returns the values for writing. If they are still being read, they are first copied into an unused buffer, or into
+  // a new one. In BSP all readers have finished before the next update, so copies are rare. To be called before each
+  // write, because it also forgets the checksum.
   std::span<float> writable();
   [[nodiscard]] LentValues lend() const;
 

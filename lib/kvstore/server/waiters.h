@@ -1,5 +1,5 @@
-// The requests for weights of one slice that have no answer yet. It only keeps them; the slice's state machine decides
-// when one is answered. Not thread-safe.
+// The requests for one slice's weights that have no answer yet. This class only stores them; the slice's state machine
+// decides when one is answered. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -16,19 +16,19 @@ class Waiters {
   using Clock = std::chrono::steady_clock;
   struct Waiter {
     Request request;
-    uint64_t wanted = 0;          // the step that the wanted weights begin
-    Status status = Status::kOk;  // of the answer
+    uint64_t wanted = 0;          // the step that begins with the wanted weights
+    Status status = Status::kOk;  // status of the answer
     Clock::time_point since = {};
   };
 
-  // Replaces an earlier copy of the same request: one of the same rank for the same step.
+  // Replaces an earlier copy of the same request (same rank and step).
   void add(const Request& request, uint64_t wanted, Status status);
   // Removes and returns the rank's request for this step; nullopt if there is none.
   std::optional<Waiter> take(uint32_t rank, uint64_t wanted);
-  // Removes and returns the rank's latest request that the weights of `step` answer. A repeat of an older one may wait
-  // beside it.
+  // Removes and returns the rank's latest request that the weights of `step` answer. A repeat of an older request may
+  // be waiting too.
   std::optional<Waiter> take_due(uint32_t rank, uint64_t step);
-  // Removes and returns all, in order of arrival.
+  // Removes and returns all requests in order of arrival.
   std::vector<Waiter> take_all();
   void forget(uint32_t rank);
 

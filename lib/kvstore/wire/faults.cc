@@ -17,9 +17,9 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using std::chrono::milliseconds;
 
-// How long nothing must move before the store is told of a loss. The time grows with each notice that brings no answer:
-// the store then sends all unanswered requests again, so with a large model something is lost each time while the
-// answers wait for slow workers.
+// How long no message may move before a loss is reported to the store. The time grows with each report that brings no
+// answer: after a report the store sends all unanswered requests again, and with a large model some message is lost
+// each time, while the answers wait for slow workers.
 constexpr milliseconds kQuietFirst{20};
 constexpr milliseconds kQuietLast{1'000};
 constexpr milliseconds longer(milliseconds quiet) {
@@ -30,7 +30,7 @@ Clock::duration to_clock(FaultDelay delay) {
   return std::chrono::duration_cast<Clock::duration>(delay);
 }
 
-// A copy with memory of its own, which nobody else changes.
+// Returns a copy that owns its memory, so that nothing else changes it.
 Message copy_of(const Head& head, Pieces pieces) {
   auto bytes = std::make_shared<std::vector<std::byte>>();
   bytes->reserve(byte_count(pieces));
@@ -45,7 +45,7 @@ Message owned(Message message) {
 
 }  // namespace
 
-// All numbers are drawn for every message, so a higher loss rate does not change the delays of other messages.
+// All random numbers are drawn for every message, so a higher loss rate does not change the delays of other messages.
 Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n) {
   const uint64_t stream = (uint64_t{connection.worker} << 32 | connection.server) << 1 |
                           static_cast<uint64_t>(direction == Direction::kToWorker);
@@ -125,7 +125,7 @@ class FaultyTransport::FaultQueue {
     }
   }
 
-  // The transport's own connection broke, so the messages under way are lost.
+  // The transport's own connection broke, so the messages in flight are lost.
   void on_reconnected(uint32_t server) {
     {
       const MutexLock lock(mutex_);
@@ -151,17 +151,17 @@ class FaultyTransport::FaultQueue {
   };
   // The messages of one slice in one direction.
   struct Track {
-    Time due = {};  // of its last message
+    Time due = {};  // delivery time of its last message
     bool is_lost = false;
   };
   using TrackId = std::pair<Direction, SliceId>;
   struct Link {
     std::shared_ptr<Pipe> pipe = nullptr;
-    std::array<uint64_t, 2> count = {};  // messages, by direction
+    std::array<uint64_t, 2> count = {};  // number of messages in each direction
     std::map<TrackId, Track> tracks = {};
     size_t held = 0;    // number of its items
-    bool lost = false;  // a message was lost and the store has not been told
-    Time moved = {};    // when the last message came or went
+    bool lost = false;  // a message was lost, and the store has not been notified
+    Time moved = {};    // when a message last came or went
     milliseconds quiet = kQuietFirst;
   };
 
@@ -209,7 +209,7 @@ class FaultyTransport::FaultQueue {
     return true;
   }
 
-  // When the store must be told of a loss. nullopt: nothing was lost, or messages are still under way.
+  // When a loss must be reported to the store. Nullopt if nothing was lost or messages are still in flight.
   static std::optional<Time> loss_due(const Link& link) {
     if (!link.lost || link.held > 0) return std::nullopt;
     return link.moved + link.quiet;
@@ -236,12 +236,12 @@ class FaultyTransport::FaultQueue {
   const uint32_t worker_;
   ClientEvents& store_;
   const OnFailure on_failure_;
-  const std::vector<Faults> faults_;  // by server
+  const std::vector<Faults> faults_;  // indexed by server
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Link> links_ DT_GUARDED_BY(mutex_);                          // by server
-  std::map<std::pair<Time, uint64_t>, Item> items_ DT_GUARDED_BY(mutex_);  // by due time, then by arrival
+  std::vector<Link> links_ DT_GUARDED_BY(mutex_);                          // indexed by server
+  std::map<std::pair<Time, uint64_t>, Item> items_ DT_GUARDED_BY(mutex_);  // sorted by due time, then by arrival
   uint64_t next_item_ DT_GUARDED_BY(mutex_) = 0;
   FaultCounts counts_ DT_GUARDED_BY(mutex_);
   bool closed_ DT_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,5 @@
 // Injects faults between a worker's store and its transport, for tests: messages are lost, duplicated or delayed, as
-// drawn from a seed. It knows both sides only by their interfaces, so it works over gRPC and in memory alike.
+// drawn from a seed. It uses only the interfaces of both sides, so it works over gRPC and in memory.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ using FaultDelay = std::chrono::duration<double, std::milli>;
 
 // Faults of each message of a connection, in both directions.
 struct Faults {
-  double drop = 0, dup = 0;                                         // probability, 0 to 1
+  double drop = 0, dup = 0;                                         // probabilities, 0 to 1
   FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);  // drawn uniformly between them
   uint64_t seed = 0;
   [[nodiscard]] bool any() const { return drop > 0 || dup > 0 || delay_max > FaultDelay(0); }
@@ -32,11 +32,11 @@ struct Connection {
   uint32_t server = 0;
 };
 
-// What happens to the n-th message, from 0, that a connection carries in one direction. Equal arguments give an equal
-// Fate.
+// What happens to the n-th message (counted from 0) that a connection carries in one direction. Equal arguments give an
+// equal Fate.
 struct Fate {
   int copies = 1;                        // 0: the message is lost
-  std::array<FaultDelay, 2> delay = {};  // of each copy
+  std::array<FaultDelay, 2> delay = {};  // delay of each copy
 };
 Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n);
 
@@ -47,30 +47,31 @@ struct FaultCounts {
   uint64_t breaks = 0;  // how often the store was told to send again
 };
 
-// Stands between the store and the transport: to the store it is the transport, to the transport it is the store.
+// A layer between the store and the transport: it acts as the transport for the store and as the store for the
+// transport.
 //
 // Messages of one slice keep their order, as transport.h promises. If one is lost, all later messages of the same slice
-// are lost too, as with a broken connection, until the store is told by on_reconnected. This happens when no message of
-// that server has moved for 20 ms, and after longer and longer times while no answer comes. A payload without an owner
-// is copied, because its memory may be in use again when a delayed message is read (message.h).
+// are lost too, as with a broken connection, until on_reconnected notifies the store. This happens when no message of
+// that server has moved for 20 ms; the time grows while no answer comes. A payload without an owner is copied, because
+// its memory may be reused before a delayed message is read (message.h).
 //
 // One thread delivers the messages of both directions and reports losses. Messages of servers without faults bypass it,
 // and the transport's own on_reconnected is passed on in the calling thread.
 class FaultyTransport final : public ClientEvents {
  public:
-  // Called once, on that thread, if a call of the store or a pipe throws. Must return quickly.
+  // Called once, on the delivery thread, if a call of the store or a pipe throws. It must return quickly.
   using OnFailure = std::function<void(const Error&)>;
 
-  // `faults` is indexed by server. The store must outlive this object, and this object the transport that it is given
-  // to.
+  // `faults` is indexed by server. The store must outlive this object, and this object must outlive the transport that
+  // it is given to.
   FaultyTransport(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure);
-  // Afterwards the store is not called any more; messages under way are discarded.
+  // Afterwards the store is no longer called. Messages in flight are discarded.
   ~FaultyTransport() override;
   FaultyTransport(const FaultyTransport&) = delete;
   FaultyTransport& operator=(const FaultyTransport&) = delete;
 
-  // Returns the pipes, one per server, through which the store must send instead of the transport's. Call it once. The
-  // returned pipes may outlive this object; their messages are then discarded.
+  // Returns one pipe per server; the store must send through them instead of the transport's pipes. To be called once.
+  // The returned pipes may outlive this object; their messages are then discarded.
   [[nodiscard]] std::vector<std::shared_ptr<Pipe>> wrap(std::span<const std::shared_ptr<Pipe>> pipes);
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override;

@@ -14,7 +14,7 @@ bool is_known(Kind kind) {
   return kind >= Kind::kPush && kind <= Kind::kAnswer;
 }
 
-// Bytes of `count` values, including the padding at the end of kTwoBit.
+// The bytes of `count` values, including the padding at the end of kTwoBit.
 uint64_t encoded_bytes(Encoding encoding, uint32_t count) {
   switch (encoding) {
     case Encoding::kFloat32: return uint64_t{count} * 4;

@@ -1,6 +1,6 @@
 // The fixed header of a data message: a gradient on its way to a server, weights on their way to a worker, or the
-// request for them. One message carries one whole slice. The payload follows the header as raw bytes. Neither is
-// protobuf, and all numbers are little-endian. Everything that is not a step's traffic is a control message
+// request for them. One message carries one whole slice. The payload follows the header as raw bytes. Neither uses
+// protobuf, and all numbers are little-endian. Everything but the traffic of a step is sent as control messages
 // (control.h).
 //
 //   field            push                    pull, refresh            answer
@@ -31,31 +31,31 @@
 namespace dtrain::kvstore {
 
 enum class Kind : uint8_t {
-  // A worker's gradient of `step`. The answer carries the weights of step + 1 or, where workers update, the sum of the
-  // gradients. For a moving statistic: the worker's share, answered with the mean.
+  // A worker's gradient of `step`. The answer carries the weights of step + 1 or, if workers update, the sum of the
+  // gradients. For a moving statistic, it carries the worker's statistic, and the answer carries the mean.
   kPush = 1,
-  // Asks for the weights of `step`, which may be newer ones where workers skip steps.
+  // Asks for the weights of `step`. If workers skip steps, the answer may carry newer ones.
   kPull = 2,
-  // When all workers stand still: asks for the newest weights, even if the worker's group has older ones.
+  // Asks for the newest weights while all workers stand still, even if the worker's group has older ones.
   kRefresh = 3,
   kAnswer = 4,
 };
 
 enum class Encoding : uint8_t { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kTwoBit = 3 };
 
-// Of an answer, to a data message or a control message.
+// The status of an answer to a data message or control message.
 enum class Status : uint16_t {
   kOk = 0,
   kDuplicate = 1,         // was applied before; nothing was done
   kStaleIncarnation = 2,  // another process has taken over this rank; the sender must end
   kUnknownKey = 3,        // never initialized, or not a slice of this server
   kBadSize = 4,
-  kNonFinite = 5,  // the sum of the round's gradients has an infinite value or a NaN; it was not applied
+  kNonFinite = 5,  // the sum of the round's gradients has an infinite value or a NaN, so it was not applied
   kRejected = 6,   // a violation of the protocol: a step out of order, a rank that does not exist
-  kCorrupt = 7,    // the payload does not match its checksum; nothing was done, the sender may send it again
+  kCorrupt = 7,    // the payload does not match its checksum; nothing was done, and the sender may send it again
 };
 
-// Which slice a message is about: a key, and the number of the slice within it.
+// The slice that a message concerns: a key, and the number of the slice within it.
 struct SliceId {
   uint32_t key = 0;
   uint32_t slice = 0;
@@ -70,22 +70,22 @@ struct Header {
   Kind kind = Kind::kPush;
   Encoding encoding = Encoding::kFloat32;
   Status status = Status::kOk;
-  uint32_t rank = 0;             // of the sender
-  uint32_t element_count = 0;    // in the payload
-  uint64_t incarnation = 0;      // 64 random bits that tell processes of one rank apart
+  uint32_t rank = 0;             // rank of the sender
+  uint32_t element_count = 0;    // number of elements in the payload
+  uint64_t incarnation = 0;      // 64 random bits that distinguish processes of one rank
   uint64_t request = 0;          // a worker numbers its requests from 1
-  uint64_t step = 0;             // that the payload belongs to. The weights of a step are those that it begins with
-  uint64_t samples_applied = 0;  // to the slice, since the start of the job
+  uint64_t step = 0;             // step of the payload; the weights of a step are those that it begins with
+  uint64_t samples_applied = 0;  // samples applied to the slice since the start of the job
   uint32_t key = 0;
   uint32_t slice = 0;
-  uint32_t samples = 0;      // that the payload is a sum over
-  uint32_t payload_crc = 0;  // CRC-32C; 0: the sender computed none, as between processes on one host
+  uint32_t samples = 0;      // number of samples that the payload is a sum over
+  uint32_t payload_crc = 0;  // CRC-32C; 0 if the sender computed none, as between processes on one host
 };
 static_assert(sizeof(Header) == 64);
 
 // Checks the magic number, the kind, the encoding, the status, and that the sizes match each other and the received
-// bytes. No other field may be used before this check. Returns nullopt if this is not a valid message; the stream must
-// then be closed.
+// bytes. No other field may be used before this check. Returns nullopt if this is not a valid message; then the stream
+// must be closed.
 std::optional<Header> parse_header(std::span<const std::byte> bytes, size_t payload_bytes);
 
 }  // namespace dtrain::kvstore

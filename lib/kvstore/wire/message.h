@@ -1,4 +1,4 @@
-// A message between a worker and a server: its head and its payload.
+// A message between a worker and a server: its head and payload.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,19 @@ using Head = std::variant<Header, ControlRequest, ControlAnswer>;
 
 SliceId slice_of(const Head& head);
 
-// The process that a request comes from.
+// The process that sent a request.
 struct Sender {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
   bool operator==(const Sender&) const = default;
 };
-// nullopt for an answer, which a server must not get.
+// Nullopt for an answer, which a server must not receive.
 std::optional<Sender> sender_of(const Head& head);
 
 // A message to send. The bytes must not change until the last copy of `owner` is gone or, without an owner, until the
-// answer has come. They must stay readable until the pipe is gone: a message that was sent twice around a reconnect may
-// be read once more after its answer. Whatever it then holds, the receiver recognizes its number or step and drops it.
+// answer has arrived. They must stay readable until the pipe is gone, because a message that was sent twice around a
+// reconnect may be read once more after its answer. Whatever bytes it then carries, the receiver recognizes its number
+// or step and drops it.
 struct Message {
   Head head;
   std::span<const std::byte> payload = {};
@@ -37,7 +38,7 @@ struct Message {
 // Makes a message whose payload is `values`. Sets the head's payload_crc if `checksum` is true, and a header's
 // element_count.
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, bool checksum);
-// The same with a checksum that is known already; 0: none.
+// The same with a checksum that is already known; 0 for none.
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, uint32_t checksum);
 
 // True if the payload matches its checksum, or if it has none.

@@ -9,14 +9,14 @@
 namespace dtrain::kvstore {
 namespace {
 
-// The bytes may be unaligned; the memcpy of an element compiles to a load.
+// The bytes may be unaligned; the compiler turns the memcpy of each element into a load.
 void copy_run(const std::byte* from, float* __restrict to, size_t count) {
   std::memcpy(static_cast<void*>(to), from, count * sizeof(float));
 }
 
-constexpr uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+constexpr uint32_t kExponent = 0x7f800000;  // exponent bits; all ones means infinite or NaN
 
-// Both return 1 if a value is infinite or NaN afterwards, else 0.
+// Both functions return 1 if a resulting value is infinite or NaN, else 0.
 DT_MULTI_ISA uint32_t copy_checked_run(const std::byte* from, float* __restrict to, size_t count) {
   uint32_t bad = 0;
   for (size_t i = 0; i < count; i++) {
@@ -38,8 +38,7 @@ DT_MULTI_ISA uint32_t add_checked_run(const std::byte* from, float* __restrict t
   return bad;
 }
 
-// Calls run(bytes, to, count) for each run of whole numbers. A number that is split between pieces is put together
-// first.
+// Calls run(bytes, to, count) for each run of whole floats. A float that is split between pieces is assembled first.
 template <class Run>
 void for_each_run(Pieces pieces, std::span<float> out, Run run) {
   std::byte cut[sizeof(float)];

@@ -12,14 +12,14 @@ namespace dtrain::kvstore {
 inline constexpr uint32_t kSliceElementsMax = 1 << 18;
 inline constexpr size_t kPayloadBytesMax = kSliceElementsMax * sizeof(float);
 
-// The parts of a received payload, in order. They may be split anywhere, even inside a number.
+// The parts of a received payload, in order. They may be split anywhere, even inside a float.
 using Pieces = std::span<const std::span<const std::byte>>;
 
 size_t byte_count(Pieces pieces);
 
-// Copies the values, or adds them element by element. The pieces must hold exactly out.size() float32 values: compare
-// byte_count() first, because a payload comes from a peer. The two functions for gradients return false if a value of
-// the result is infinite or NaN; they take no longer for it, because memory is slower than the comparison.
+// Copies the values, or adds them element by element. The pieces must hold exactly out.size() float32 values; callers
+// must check byte_count() first, because payloads come from a peer. The two functions for gradients return false if a
+// resulting value is infinite or NaN. This check costs no time, because memory is slower than the comparison.
 void copy_floats(Pieces pieces, std::span<float> out);
 [[nodiscard]] bool copy_gradient(Pieces pieces, std::span<float> out);
 [[nodiscard]] bool add_gradient(Pieces pieces, std::span<float> sum);

@@ -13,15 +13,15 @@
 namespace dtrain::kvstore {
 namespace {
 
-// What one server holds of a key.
+// The part of a key that one server holds.
 struct Portion {
   uint32_t key = 0;
   uint64_t begin = 0, count = 0;  // elements
   uint32_t server = 0;
 };
 
-// Appends the portions of one key, placed by kHash. Empty portions are left out: no process would send them or wait for
-// them.
+// Appends the portions of one key, placed by kHash. Empty portions are omitted, because no process would send them or
+// wait for them.
 void divide(uint32_t key, uint64_t elements, uint32_t servers, bool big, std::vector<Portion>& out) {
   const uint32_t portions = big ? servers : 1;
   uint64_t begin = 0;
@@ -62,7 +62,7 @@ std::vector<Slice> cut(const std::vector<Portion>& portions) {
   return slices;
 }
 
-// The five numbers of "key:part:begin:count:server".
+// Parses the five numbers of "key:part:begin:count:server".
 Result<Slice> parse_slice(std::string_view text) {
   uint64_t field[5] = {};
   const char* at = text.data();
@@ -84,7 +84,7 @@ Result<Slice> parse_slice(std::string_view text) {
                .server = static_cast<uint32_t>(field[4])};
 }
 
-// What is wrong with a slice behind the one before it, which is null for the first one. "" if nothing is.
+// What is wrong with a slice that follows `before` (null for the first slice). Empty if nothing is.
 std::string fault_of(const Slice& slice, const Slice* before, size_t servers) {
   if (slice.server >= servers) return fmt::format("there is no server {} among {} servers", slice.server, servers);
   if (slice.count == 0) return "it has no elements";

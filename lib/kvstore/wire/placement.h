@@ -25,19 +25,19 @@ struct Slice {
 
 enum class PlacementRule { kHash, kBalanced };
 
-// First each array is divided among the servers. With S servers, an array of n >= `bigarray_bound` elements is divided
+// First, each array is divided among the servers. With S servers, an array of n >= `bigarray_bound` elements is divided
 // into S portions: portion i has round(n/S (i+1)) - round(n/S i) elements, halves rounded away from zero. Empty
-// portions are left out. A smaller array is one portion.
-//   kHash      the portion of key k is on server (k * 9973) mod S; portion i of a divided key on server i
-//   kBalanced  portions by size, largest first, each onto the least loaded server; ties by key and position, then by
-//              server rank
-// Then each portion is cut into slices of kSliceElementsMax elements, with the remainder in the last one. So the
-// largest message does not decide which server holds an element. The slices are returned in order of (key, part).
+// portions are omitted. A smaller array is one portion.
+//  kHash      the portion of key k is on server (k * 9973) mod S; portion i of a divided key is on server i
+//  kBalanced  the largest portion first, each on the least loaded server; ties are broken by key and position, then
+//             by server rank
+// Then each portion is cut into slices of kSliceElementsMax elements, with the remainder in the last one, so the size
+// limit of messages does not affect which server holds an element. The slices are returned sorted by (key, part).
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound);
 
-// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Code::kUsage: another
-// text, or a table that place() cannot have made for this number of servers.
+// Converts the table to one line of text for the JobSpec, "key:part:begin:count:server ...", and back. Code::kUsage if
+// the text is malformed, or if place() cannot have made the table for this number of servers.
 std::string to_text(std::span<const Slice> table);
 Result<std::vector<Slice>> parse_placement(std::string_view text, size_t servers);
 

@@ -1,5 +1,5 @@
-// What the stores need from a network: ordered pipes of messages between one worker and one server. rpc/ implements it
-// over gRPC, test/kvstore in memory.
+// What the stores need from a network: ordered pipes of messages between one worker and one server. Implemented over
+// gRPC in rpc/ and in memory in test/kvstore.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace dtrain::kvstore {
 class Pipe {
  public:
   virtual ~Pipe() = default;
-  // Queues the message and returns at once. If the pipe breaks, queued messages are lost; a client learns of it through
-  // on_reconnected.
+  // Queues the message and returns at once. If the pipe breaks, queued messages are lost; on_reconnected notifies the
+  // client.
   virtual void send(Message message) = 0;
-  // Whether a message could be damaged on its way, so that its payload needs a checksum. False between processes of one
+  // Whether a message could be damaged on its way, so that its payload needs a checksum. False between processes on one
   // host.
   [[nodiscard]] virtual bool needs_checksums() const { return true; }
 };
@@ -29,7 +29,7 @@ class Pipe {
 class ClientEvents {
  public:
   virtual ~ClientEvents() = default;
-  // An answer. Its payload is valid during the call.
+  // Called with an answer. The payload is valid during the call.
   virtual void on_message(uint32_t server, const Head& head, Pieces payload) = 0;
   // The pipe broke and works again: every unanswered request must be sent again. The server recognizes repeated pushes
   // by their step.

@@ -71,8 +71,8 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   }
 }
 
-// A lane may be waiting for a device that will never come. A lane that fails cancels the group of the first device, so
-// all lanes end before any group does.
+// A lane may be waiting for a device whose part of the exchange never comes. A lane that fails cancels the group of the
+// first device, so all lanes must end before any group is destroyed.
 DeviceStore::~DeviceStore() {
   if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
   for (Device& device : devices_) device.lane.reset();
@@ -84,8 +84,8 @@ FlatInterval DeviceStore::interval(size_t bucket) const {
   return flat_interval(view, begins[bucket], bucket_end(begins, bucket, view.parameters.size()));
 }
 
-// Assigns buckets by size, largest first, each to the device with the least load. MXNet chooses its merge GPUs by the
-// same rule.
+// Assigns buckets to devices: the largest bucket first, each to the device with the least load. MXNet chooses its merge
+// GPUs by the same rule.
 void DeviceStore::choose_owners() {
   owners_.assign(bucket_count(), 0);
   std::vector<size_t> by_size(bucket_count());
@@ -102,7 +102,8 @@ void DeviceStore::choose_owners() {
 
 std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
   std::vector<FlatInterval> owned;
-  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;  // everything
+  // The device updates everything.
+  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
     const size_t elements = interval(bucket).count;
     if (options_.update_at == UpdateAt::kShards) {
@@ -144,7 +145,7 @@ Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
     });
   }
   if (!outcome) return outcome;
-  // Reads nothing, but returns only when the device has done what was queued.
+  // Reads nothing, but returns only when the device has finished the queued work.
   return read_array(device.view.device, {}, {});
 }
 
@@ -160,7 +161,8 @@ Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t sample
 
 template <DeviceStore::Work work>
 void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
-  // The captured values fit into the std::function itself, so nothing is allocated. cancel() keeps the Error.
+  // The captured values fit into the std::function itself, so nothing is allocated. The Error may be ignored, because
+  // cancel() keeps it.
   device.lane->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
 }
 
@@ -186,20 +188,20 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     return {};
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  // A lane reads the step. It changes only here, when all buckets of the last step have been exchanged.
+  // A lane reads device.step. It changes only here, after all buckets of the last step have been exchanged.
   if (device.step != step) {
     device.step = step;
     DT_TRY_VOID(push<&DeviceStore::count_samples>(device, bucket, samples));
   }
   DT_TRY_VOID(push<&DeviceStore::exchange>(device, bucket, samples));
   if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
-  // All sums are under way: fetch the new weights, in the order in which forward needs them.
+  // All sums are in flight: fetch the new weights, in the order in which the forward pass needs them.
   for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
   return {};
 }
 
-// If the group spans processes, each process knows only its own samples. One that leaves the step out adds a NaN, so
-// that the sum is NaN for all.
+// If the group spans processes, each process knows only its own number of samples. A process that leaves the step out
+// adds a NaN, so that the sum is NaN for all.
 Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
   const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
   device.samples = samples * processes;
@@ -348,7 +350,7 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
   return device.group->broadcast(statistics, kFirst);
 }
 
-// The lanes are idle.
+// The lanes are idle at this point.
 Result<> DeviceStore::set_rate(const RateChange& change) {
   if (servers_) return servers_->set_rate(change);
   for (Device& device : devices_) device.updater->set_rate_factor(change.factor);
@@ -358,7 +360,7 @@ Result<> DeviceStore::set_rate(const RateChange& change) {
 Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();
-  // The first device last: its counters count and, with replicas, so does its state.
+  // The first device comes last, because its counters count and, with replicas, so does its state.
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
     DT_TRY_VOID(device->updater->read_state(state));
   }

@@ -1,11 +1,13 @@
-// The store over the devices of a process. For each bucket, while backward still runs, it sums the devices' gradients,
-// has new weights computed from the sum, and distributes them to all devices. The same code serves all stores without
-// servers and the devices of a worker with servers; they differ in who updates (UpdateAt).
+// The store over the devices of a process. For each bucket, while the backward pass still runs, it sums the devices'
+// gradients, has new weights computed from the sum, and distributes them to all devices. The same code serves all
+// stores without servers and the devices of a worker with servers; they differ only in where the update happens
+// (UpdateAt).
 //
-// All devices end a step with the same bits. Because comm sums in a fixed order, these do not depend on who updates.
+// All devices end a step with the same bits. comm sums in a fixed order, so the bits do not depend on where the update
+// happens.
 //
 // If the arrays are in the host's memory, each device has its own thread for its exchanges. If they are in device
-// memory, the calling thread queues the operations on the device, in the order of the calls.
+// memory, the calling thread queues the operations on the device in the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,7 @@ class Timeline;
 
 namespace dtrain::kvstore {
 
-// Who turns a sum into new weights. The names are those of --kv-store.
+// Where a sum becomes new weights. The names in the comments are those of --kv-store.
 enum class UpdateAt {
   kFirstDevice,  // local: the sum goes to device 0, whose weights go to all devices
   kOwner,        // device: each bucket has an owner that updates it, chosen to balance the work
@@ -41,11 +43,12 @@ struct DeviceStoreOptions {
   UpdateAt update_at = UpdateAt::kFirstDevice;
   UpdateRule rule = {};
   std::vector<size_t> bucket_begin = {0};  // same as the executors'
-  int threads = 1;                         // of an update; includes the caller's thread
+  int threads = 1;                         // threads for an update, including the caller's
   // True if workers of one group may contribute different numbers of samples in a step. The numbers are then summed in
-  // every step, before the gradients. If a worker contributes none, it has left the step out, and all leave it out.
+  // every step, before the gradients. A worker that contributes none has left the step out, and all others leave it out
+  // too.
   bool samples_differ = true;
-  // With kServers: the devices have summed their gradients by themselves; the first device holds the sum.
+  // With kServers: the devices have already summed their gradients, and the first device holds the sum.
   bool gradients_are_summed = false;
   telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: nowhere
 };
@@ -54,7 +57,7 @@ class DeviceStore final : public Store, private OwnCounters {
  public:
   // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
   // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
-  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
+  // Code::kUsage if the optimizer is unknown. `waits` must outlive the store.
   static Result<std::unique_ptr<DeviceStore>> create(DeviceStoreOptions options,
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
@@ -82,7 +85,7 @@ class DeviceStore final : public Store, private OwnCounters {
   [[nodiscard]] double update_seconds() const override;
   // Without servers there are no groups.
   [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
-  // If there is one device without peers, and it keeps the arrays.
+  // Not null if there is one device without peers and the arrays are in its memory.
   [[nodiscard]] OwnCounters* own_counters() override { return is_alone() && on_devices_ ? this : nullptr; }
 
  private:
@@ -93,8 +96,8 @@ class DeviceStore final : public Store, private OwnCounters {
     std::unique_ptr<comm::Collective> group = nullptr;  // null: this device has no peers
     std::unique_ptr<Updater> updater = nullptr;         // null: servers update
     uint64_t step = kNoStep;                            // the step of its gradients
-    uint32_t samples = 0;                               // in the summed gradients, of all ranks
-    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order
+    uint32_t samples = 0;                               // samples in the summed gradients of all ranks
+    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, which runs exchanges in order
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 
@@ -119,7 +122,7 @@ class DeviceStore final : public Store, private OwnCounters {
   // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
   template <Work work>
   Result<> push(Device& device, uint32_t bucket, uint32_t samples);
-  // The tasks of the lanes.
+  // The tasks that lanes run.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
@@ -127,7 +130,7 @@ class DeviceStore final : public Store, private OwnCounters {
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
-  // Whether the bucket is in the lane of a device: its new weights have not come.
+  // Whether the bucket's exchange is still in the device's lane, so that its new weights have not arrived.
   std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {
     return is_open_[at.device * bucket_count() + at.bucket];
   }
@@ -142,11 +145,11 @@ class DeviceStore final : public Store, private OwnCounters {
   const DeviceStoreOptions options_;
   const bool on_devices_;  // the arrays are in device memory
   Waits& waits_;
-  std::vector<uint32_t> owners_;  // kOwner: by bucket
+  std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<bool> is_open_ DT_GUARDED_BY(mutex_);  // by device, then by bucket
+  std::vector<bool> is_open_ DT_GUARDED_BY(mutex_);  // index: device * bucket_count() + bucket
   uint64_t next_step_ DT_GUARDED_BY(mutex_) = 0;
   size_t busy_ DT_GUARDED_BY(mutex_) = 0;  // devices that have not finished the work of on_all
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);

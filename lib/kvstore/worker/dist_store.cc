@@ -156,7 +156,8 @@ Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t step) {
 Result<uint64_t> DistStore::next_step() {
   if (!options_.skips_steps) return next_step_;
   DT_TRY_VOID(wait_for_weights());
-  // A slice may be a round ahead of another one; the worker's gradient of the earlier round is then late for it.
+  // The slices may have different open rounds. For a slice that is a round ahead, the worker's gradient of the earlier
+  // round is late.
   std::optional<uint64_t> open;
   for (size_t i = 0; i < slices_.size(); i++) {
     if (!is_parameter(slices_[i])) continue;
@@ -194,7 +195,7 @@ Result<> DistStore::wait_for_weights(DeviceBucket at) {
   return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
 }
 
-// One line for each step: the answers for all slices say the same.
+// Logs one line for each step, because the answers for all slices agree.
 void DistStore::log_left_out() {
   const uint32_t pushed = std::exchange(pushed_samples_, 0);
   if (pushed == 0 || slices_.empty() || !is_parameter(slices_[0]) || requests_.answer(0).samples > 0) return;
@@ -217,7 +218,7 @@ Result<> DistStore::wait_for_weights() {
   return {};
 }
 
-// One round of all workers, whatever the scheme.
+// One round of all workers, regardless of the scheme.
 Result<> DistStore::share_statistics(uint64_t samples) {
   const uint64_t round = share_count_++;
   const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));

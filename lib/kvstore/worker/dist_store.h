@@ -2,9 +2,9 @@
 // or, with sums_only, the sums of all workers' gradients, from which the worker updates its weights itself.
 //
 // The worker copies nothing: gradients are sent from the executor's memory, and answers are written into its weights.
-// Sums have memory of their own, because a gradient may have to be sent again while its answer arrives. The pipes'
-// threads and the view's memory must therefore be destroyed in this order: pipes, store, executor. What is sent for a
-// slice, and how it is answered: slice_requests.h.
+// Sums have separate memory, because a gradient may have to be sent again while its answer arrives. The pipes, the
+// store and the executor must therefore be destroyed in this order. For the requests about a slice and their answers,
+// see slice_requests.h.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ namespace dtrain::kvstore {
 
 struct DistStoreOptions {
   uint32_t rank = 0;
-  uint64_t incarnation = 1;                 // 64 random bits, not 0: tells processes of one rank apart
-  std::vector<Slice> placement = {};        // of all keys: parameters, then statistics
-  std::vector<size_t> bucket_begin = {0};   // index of each bucket's first parameter; same as the executor's
-  UpdateRule rule = {};                     // same as the servers'
-  bool sums_only = false;                   // same as the servers' (ShardOptions): this worker updates, by `rule`
-  int update_threads = 1;                   // with sums_only; includes the caller's thread
+  uint64_t incarnation = 1;                // 64 random bits, not 0, that distinguish processes of one rank
+  std::vector<Slice> placement = {};       // slices of all keys: parameters, then statistics
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as the executor's
+  UpdateRule rule = {};                    // same as the servers'
+  bool sums_only = false;  // same as the servers' (ShardOptions): this worker updates its weights, by `rule`
+  int update_threads = 1;  // with sums_only: threads for an update, including the caller's
   telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
-  Log log = Log::silent();                  // names slices that were damaged on their way
+  Log log = Log::silent();                  // names slices that were damaged in transit
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
@@ -44,9 +44,9 @@ struct DistStoreOptions {
 
 class DistStore final : public Store, public GroupedStore, public ClientEvents {
  public:
-  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
+  // Code::kUsage if the optimizer is unknown. `waits` must outlive the store.
   static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
-  // Must be called first. One pipe per server, in order of rank.
+  // Must be called first. One pipe per server, sorted by rank.
   void attach(std::vector<std::shared_ptr<Pipe>> pipes) { requests_.attach(std::move(pipes)); }
 
   // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
@@ -77,10 +77,10 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
  private:
   // The memory of a slice.
   struct WorkerSlice {
-    std::span<float> value;  // of the weight or statistic
+    std::span<float> value;  // memory of the weights or statistic
     std::span<const float> gradient;
     std::span<float> push_answer;  // where the answer to a push is written: `value`, or the sum
-    size_t bucket = 0;             // of a statistic: one past the last bucket
+    size_t bucket = 0;             // for a statistic: one past the last bucket
   };
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
@@ -92,7 +92,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   [[nodiscard]] bool is_statistic(const WorkerSlice& own) const { return own.bucket == bucket_count(); }
   [[nodiscard]] bool is_parameter(const WorkerSlice& own) const { return !is_statistic(own); }
 
-  // Sends request_of(index) for each slice that is `wanted`, and returns when all are answered.
+  // Sends request_of(index) for each slice for which `wanted` is true, and returns when all are answered.
   using Wanted = bool (DistStore::*)(const WorkerSlice&) const;
   template <class RequestOf>
   Result<> ask(const char* what, Wanted wanted, const RequestOf& request_of);
@@ -109,16 +109,16 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   const DistStoreOptions options_;
   const std::vector<std::string> slots_;
   ParameterView view_;
-  std::vector<WorkerSlice> slices_;             // as in the placement: in order of (key, part)
-  std::vector<std::vector<size_t>> slices_of_;  // by bucket; the last entry: statistics
+  std::vector<WorkerSlice> slices_;             // as in the placement, sorted by (key, part)
+  std::vector<std::vector<size_t>> slices_of_;  // slices of each bucket; the last entry: statistics
   std::unique_ptr<Updater> updater_;            // null unless this worker updates
-  std::vector<Buffer<float>> sums_;             // by parameter; empty unless this worker updates
-  std::vector<bool> sum_is_new_;                // by bucket: the sum was asked for but not yet applied
+  std::vector<Buffer<float>> sums_;             // sum of each parameter; empty unless this worker updates
+  std::vector<bool> sum_is_new_;                // for each bucket: the sum was asked for but not yet applied
   uint64_t share_count_ = 0;
   uint64_t next_step_ = 0;
-  uint32_t pushed_samples_ = 0;  // of the last step; 0 once its weights have come
-  double rate_factor_ = 1;       // the last one that was set
-  uint64_t first_samples_ = 0;   // applied when the job began
+  uint32_t pushed_samples_ = 0;  // samples of the last pushed step; 0 once its weights have arrived
+  double rate_factor_ = 1;       // the last factor that was set
+  uint64_t first_samples_ = 0;   // samples applied when the job began
   SliceRequests requests_;       // grouped by bucket, the last group: statistics
 };
 

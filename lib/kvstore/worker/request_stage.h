@@ -1,4 +1,4 @@
-// How far a slice's request has come, as a pure state machine (slice_requests.h carries out what it says).
+// The progress of a slice's request, as a pure state machine (slice_requests.h carries out what it says).
 #pragma once
 
 #include <array>
@@ -11,17 +11,17 @@ class RequestStage {
  public:
   enum class Stage : uint8_t {
     kDone,          // there is no request, or it has been answered
-    kQueued,        // for the thread that sends
-    kSending,       // by one thread, so that messages about a slice keep their order
-    kSendingAgain,  // likewise; what was sent so far is lost
-    kAnswered,      // its answer came while it is still sent
+    kQueued,        // waits for the sending thread
+    kSending,       // one thread is sending it, so that messages about a slice keep their order
+    kSendingAgain,  // like kSending; what was sent so far is lost, so it will be sent again
+    kAnswered,      // its answer arrived while it was being sent
     kSent,          // waits for its answer
   };
   enum class Event : uint8_t {
-    kAsk,     // a new request, for the thread that sends
-    kAskNow,  // a new request, which its caller sends
-    kTake,    // the thread that sends has found the slice in its queue
-    kSent,    // to its end
+    kAsk,     // a new request, for the sending thread
+    kAskNow,  // a new request, which the calling thread sends
+    kTake,    // the sending thread has found the slice in its queue
+    kSent,    // all messages of the request have been sent
     kRepeat,  // the connection was opened again, or a message was damaged
     kAnswer,
   };
@@ -29,9 +29,9 @@ class RequestStage {
     kNothing,
     kEnqueue,
     kSend,
-    kClose,     // the request: its answer counts
-    kKeep,      // the answer, until kClose
-    kForbidden  // a mistake of the caller
+    kClose,     // close the request: its answer counts
+    kKeep,      // keep the answer until kClose
+    kForbidden  // the caller must not report this event now
   };
 
   Action on(Event event) {
@@ -41,7 +41,7 @@ class RequestStage {
   }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] bool is_open() const { return stage_ != Stage::kDone; }
-  // Whether an answer would be the first one.
+  // Whether the next answer would be the first one.
   [[nodiscard]] bool waits() const { return is_open() && stage_ != Stage::kAnswered; }
 
  private:
@@ -54,7 +54,7 @@ class RequestStage {
                          E = Stage::kAnswered, S = Stage::kSent;
   static constexpr Action no = Action::kNothing, enqueue = Action::kEnqueue, send = Action::kSend,
                           close = Action::kClose, keep = Action::kKeep, bad = Action::kForbidden;
-  // By stage, then event. A slice that has been answered may still be in the queue: it is taken to no effect.
+  // Indexed by stage, then event. A slice that has been answered may still be in the queue; taking it has no effect.
   // clang-format off
   static constexpr std::array<Row, 6> kTable = {{
       //               kAsk          kAskNow     kTake      kSent         kRepeat       kAnswer

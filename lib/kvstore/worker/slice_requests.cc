@@ -13,7 +13,7 @@ namespace {
 // A network card or a memory module that damages a message ten times in a row will not stop doing so.
 constexpr int kDamagedMax = 10;
 constexpr uint64_t kDamagedPerLine = 100;
-// Fewer bytes are sent sooner than another thread wakes.
+// Sending fewer bytes than this takes less time than waking another thread.
 constexpr size_t kSmallBytes = 1 << 16;
 
 uint64_t number_of(const Head& request) {
@@ -28,7 +28,7 @@ const char* name_of_request(const Head& request) {
   return header->kind == Kind::kPush ? "push" : "pull";
 }
 
-// The step that the weights begin for which the request waits.
+// The step that begins with the weights for which the request waits.
 uint64_t wanted_version(const Head& request) {
   if (const auto* header = std::get_if<Header>(&request)) return header->step + (header->kind == Kind::kPush ? 1 : 0);
   const auto* values = std::get_if<AssignValues>(&std::get<ControlRequest>(request).what);
@@ -251,8 +251,8 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
     into = entry.request.into;
     in_use_++;
   }
-  // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this slice's
-  // values: it has an open request, and messages of one slice come one at a time.
+  // Without the lock, so that answers for other slices are written at the same time. No other thread accesses this
+  // slice's values: it has an open request, and messages of one slice arrive one at a time.
   const bool is_intact = answer->status != Status::kCorrupt && payload_intact(answer->payload_crc, payload);
   if (is_intact && !into.empty()) copy_floats(payload, into);
   span.end();  // the thread that waits for this answer may end the recording

@@ -1,12 +1,12 @@
-// A worker's requests to its servers: numbers them, sends them, takes their answers, and waits for these. Every request
-// is about one slice. What is asked for and what the values mean is up to the store (dist_store.h).
+// A worker's requests to its servers: numbers them, sends them, receives their answers, and waits for these. Every
+// request concerns one slice. The store decides what is requested and what the values mean (dist_store.h).
 //
-// Requests are sent by a thread of this object, so that a device that hands over a gradient computes on at once. Waking
-// that thread takes time, so a caller that has nothing else to do, or a thread that waits for answers, sends too.
+// A thread of this object sends the requests, so that a device that hands over a gradient can continue computing at
+// once. Waking that thread takes time, so a caller without other work and a thread that waits for answers also send.
 //
-// No message has an owner: values are sent from the caller's memory, where they must not change before the answer,
-// which a server sends only after it has received them. Answers are written into the caller's memory. The pipes'
-// threads must therefore end before this object and the memory are destroyed.
+// No message has an owner: values are sent from the caller's memory. They must not change before the answer, which a
+// server sends only after it has received them. Answers are written into the caller's memory. The pipes' threads must
+// therefore end before this object and the memory are destroyed.
 #pragma once
 
 #include <atomic>
@@ -35,57 +35,57 @@ namespace dtrain::kvstore {
 struct SliceRequest {
   Head head;                                       // send() fills in the sender, the number and the slice
   std::span<const float> values = {};              // the payload
-  std::vector<std::span<const float>> state = {};  // of AssignValues: sent before it, an AssignState for each slot
-  std::span<float> into = {};                      // where the answer's values are written; empty: it has none
-  size_t group = 0;                                // wait() waits for the requests of some groups
-  bool by_caller = false;                          // the caller sends it, having nothing else to do
+  std::vector<std::span<const float>> state = {};  // for AssignValues: one AssignState for each slot, sent before it
+  std::span<float> into = {};                      // where the answer's values are written; empty if it has none
+  size_t group = 0;                                // wait() waits for the requests of a range of groups
+  bool by_caller = false;                          // whether the calling thread sends it, because it has no other work
 };
 
-// What the last answer about a slice said besides its values. A field that an answer does not have keeps its value.
+// What the last answer about a slice reported besides its values. A field that an answer lacks keeps its value.
 struct SliceAnswer {
-  uint32_t samples = 0;                     // in the round's gradients; 0: the round was left out
-  uint64_t step = 0;                        // that the weights begin
-  std::optional<uint64_t> samples_applied;  // to the values of the slice; nullopt: it was only assigned
-  Counters counters;                        // of an answer to a control request
+  uint32_t samples = 0;                     // samples in the round's gradients; 0: the round was left out
+  uint64_t step = 0;                        // the step that begins with these weights
+  std::optional<uint64_t> samples_applied;  // samples applied to the slice's values; nullopt: it was only assigned
+  Counters counters;                        // counters in the answer to a control request
 };
 
 struct RequestCounts {
-  size_t open = 0;    // without an answer
-  size_t unsent = 0;  // in the queue of the thread that sends
+  size_t open = 0;    // requests without an answer
+  size_t unsent = 0;  // requests in the queue of the sending thread
 };
 
 struct SliceRequestsOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
   std::vector<Slice> placement = {};
-  size_t groups = 1;                        // of requests; they are numbered from 0
+  size_t groups = 1;                        // number of groups of requests, numbered from 0
   telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
-  Log log = Log::silent();                  // names slices that were damaged on their way
+  Log log = Log::silent();                  // names slices that were damaged in transit
 };
 
-// Slices are named by their index in the placement. The caller makes at most one request about a slice at a time.
+// Slices are identified by their index in the placement. The caller makes at most one request about a slice at a time.
 // Thread-safe.
 class SliceRequests final : public ClientEvents {
  public:
   // `waits` must outlive this object.
   SliceRequests(SliceRequestsOptions options, Waits& waits);
   ~SliceRequests() override;
-  // Must be called once, before the first request. One pipe per server, in order of rank.
+  // Must be called once, before the first request. One pipe per server, sorted by rank.
   void attach(std::vector<std::shared_ptr<Pipe>> pipes);
   [[nodiscard]] bool is_attached() const { return !pipes_.empty(); }
 
   // Returns at once, before the request is sent, unless the request is `by_caller` or has few values.
   //
-  // After a failure, send() and wait() return its Error. After wait() has returned it, no thread reads or writes the
+  // After a failure, send() and wait() return its Error. Once wait() has returned it, no thread reads or writes the
   // memory of any request.
   Result<> send(size_t slice, SliceRequest request) DT_EXCLUDES(mutex_);
-  // Waits until all requests of the groups from `first` to before `end` are answered. `what` names the wait.
+  // Waits until all requests of the groups in [first, end) are answered. `what` names the wait.
   Result<> wait(const char* what, size_t first, size_t end) DT_EXCLUDES(mutex_);
   [[nodiscard]] SliceAnswer answer(size_t slice) const DT_EXCLUDES(mutex_);
-  // How long wait() has waited, and what was sent and received by all servers.
+  // How long wait() has waited, and the traffic with all servers.
   [[nodiscard]] StoreTimes times() const DT_EXCLUDES(mutex_);
   [[nodiscard]] RequestCounts counts() const DT_EXCLUDES(mutex_);
-  // What was sent to each server and received from it. Takes no lock.
+  // The traffic with each server. Takes no lock.
   [[nodiscard]] std::vector<Traffic> traffic() const;
   // The first error is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
@@ -95,24 +95,24 @@ class SliceRequests final : public ClientEvents {
 
  private:
   struct Entry {
-    SliceRequest request;  // the last one
-    RequestStage stage;    // of it
-    Head answer_head;      // of the last answer
-    int damaged = 0;       // times that the request or its answer has come with a broken checksum
+    SliceRequest request;  // the last request
+    RequestStage stage;    // stage of `request`
+    Head answer_head;      // head of the last answer
+    int damaged = 0;       // how often the request or its answer arrived with a wrong checksum
     SliceAnswer answer;
   };
-  // With one server.
+  // The traffic with one server.
   struct TrafficCounts {
     std::atomic<uint64_t> sent = 0, received = 0, sent_messages = 0, received_messages = 0;
   };
-  // What an answer says besides its values.
+  // What an answer reports besides its values.
   struct AnswerHead {
     uint64_t request = 0;
     Status status = Status::kOk;
     uint32_t payload_crc = 0;
     Encoding encoding = Encoding::kFloat32;
   };
-  static std::optional<AnswerHead> answer_head(const Head& head);  // nullopt: a request, which no server sends
+  static std::optional<AnswerHead> answer_head(const Head& head);  // nullopt for a request, which no server sends
 
   [[nodiscard]] const Slice& at(size_t slice) const { return options_.placement[slice]; }
   // Fills in the sender, the request's number and the slice.
@@ -120,13 +120,13 @@ class SliceRequests final : public ClientEvents {
   // Calls send(message) for each message of a request, in order. Computes their checksums if `checksums` is true.
   template <class Send>
   static void each_message(const SliceRequest& request, bool checksums, const Send& send);
-  void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);  // does what the stage says
+  void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);  // carries out the action of the transition
   void serve() DT_EXCLUDES(mutex_);
   // Both release the mutex while they send.
-  void send_next() DT_REQUIRES(mutex_);  // about the first slice in the queue
+  void send_next() DT_REQUIRES(mutex_);  // sends the request about the first slice in the queue
   void send_now(size_t slice) DT_REQUIRES(mutex_);
   Result<> send_messages(size_t slice, const SliceRequest& request) DT_EXCLUDES(mutex_);
-  // Called after the memory of a request has been read or written without the lock.
+  // To be called after the memory of a request has been read or written without the lock.
   void end_use() DT_REQUIRES(mutex_);
   // Whether the answer is the one that the slice's request waits for, and not a repeat.
   [[nodiscard]] bool is_expected(const Entry& entry, const Head& answer) const DT_REQUIRES(mutex_);
@@ -134,12 +134,12 @@ class SliceRequests final : public ClientEvents {
   [[nodiscard]] std::optional<Error> objection(size_t slice, const SliceRequest& request, const AnswerHead& answer,
                                                Pieces payload) const;
   [[nodiscard]] Error refusal(size_t slice, const SliceRequest& request, Status status) const;
-  // After the request or its answer has come with a broken checksum: sends the request again, or fails if that has
-  // happened too often.
+  // To be called after the request or its answer has arrived with a wrong checksum. Sends the request again, or fails
+  // if that has happened too often.
   void send_again(size_t slice) DT_EXCLUDES(mutex_);
   void close_request(Entry& entry) DT_REQUIRES(mutex_);
-  // Names a wait for `what` by what is missing of these groups: "weights: key 3 slice 0 version 17 on server 1 and 4
-  // more".
+  // Describes a wait for `what` by the missing answers of these groups: "weights: key 3 slice 0 version 17 on server 1
+  // and 4 more".
   [[nodiscard]] std::string describe_open(const char* what, size_t first, size_t end) const DT_EXCLUDES(mutex_);
   void fail_all(Error error) DT_REQUIRES(mutex_);
 
@@ -151,16 +151,16 @@ class SliceRequests final : public ClientEvents {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   ConditionVariable to_send_;
-  std::deque<size_t> queue_ DT_GUARDED_BY(mutex_);  // slices to send about
+  std::deque<size_t> queue_ DT_GUARDED_BY(mutex_);  // slices with a request to send
   bool is_closing_ DT_GUARDED_BY(mutex_) = false;
-  std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // by slice
+  std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // indexed by slice
   uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
-  std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // by group: its requests without an answer
+  std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // for each group: number of requests without an answer
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
-  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
-  size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // threads that read or write the memory of a request
+  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that arrived with a wrong checksum
+  size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // number of threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
-  std::vector<TrafficCounts> traffic_;  // by server
+  std::vector<TrafficCounts> traffic_;  // indexed by server
   std::thread sender_;
 };
 

@@ -9,8 +9,8 @@
 
 namespace dtrain::kvstore {
 
-// The values by parameter and slot, borrowed from `state`. Empty if the state has no arrays, which means that all slots
-// are zero. Code::kData names an array that is missing or has the wrong size.
+// The values of each parameter and slot, borrowed from `state`. Empty if the state has no arrays, which means that all
+// slots are zero. Code::kData if an array is missing or has the wrong size; the message names it.
 using SlotSpans = std::vector<std::vector<std::span<const float>>>;
 Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& view,
                               std::span<const std::string> slots);

@@ -1,6 +1,7 @@
 // Updates weights on a device or in the host's memory, step by step, with the same arithmetic as a server. A BSP job
-// with one worker therefore has the same bits as a lone process. The ArrayOptimizer decides where the arithmetic runs
-// and where the state lies. The Updater knows which part of each bucket it updates and counts steps and samples.
+// with one worker therefore gives the same bits as a process that trains alone. The ArrayOptimizer decides where the
+// arithmetic runs and where the state is stored. The Updater knows which part of each bucket it updates, and counts
+// steps and samples.
 #pragma once
 
 #include <atomic>
@@ -26,29 +27,29 @@ struct UpdaterOptions {
 // Not thread-safe.
 class Updater {
  public:
-  // `optimizer` must be made for `rule` and work on the memory of the views. Code::kUsage: the rule names an unknown
+  // `optimizer` must be made for `rule` and work on the memory of the views. Code::kUsage if the rule names an unknown
   // optimizer.
   static Result<std::unique_ptr<Updater>> create(UpdaterOptions options,
                                                  std::unique_ptr<optim::ArrayOptimizer> optimizer);
   // Updates in the host's memory with `threads` threads.
   static Result<std::unique_ptr<Updater>> create(UpdaterOptions options, int threads);
 
-  // The view's memory must outlive all later calls. `owned` says for each bucket which part of its flat_interval is
-  // updated here, counted from the interval's beginning; if it is empty, all of every bucket is. A `state` without
-  // arrays means zeros. Code::kData: the arrays of `state` do not fit the view.
+  // The view's memory must outlive all later calls. `owned` gives the part of each bucket's flat_interval that is
+  // updated here, counted from the interval's beginning; if it is empty, every bucket is updated as a whole. A `state`
+  // without arrays means zeros. Code::kData if the arrays of `state` do not fit the view.
   Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
 
-  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. With 0, a worker has left
-  // the step out: only the number of updates changes. Does not allocate.
+  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. 0 samples mean that a
+  // worker has left the step out: only the number of updates changes. Does not allocate.
   void update(size_t bucket, uint32_t samples);
 
-  // Time spent in update() so far. Any thread may ask.
+  // The time spent in update() so far. Any thread may call it.
   [[nodiscard]] double seconds() const { return seconds_.load(std::memory_order_relaxed); }
 
   // Undoes the counting of the bucket's last update, which has changed nothing.
   void uncount_samples(size_t bucket, uint32_t samples);
 
-  // Of the following updates; see Counters.
+  // Sets the factor for the following updates; see Counters.
   void set_rate_factor(double factor);
 
   // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
@@ -79,8 +80,8 @@ class Updater {
   const std::vector<std::string> slots_;
   const std::unique_ptr<optim::ArrayOptimizer> optimizer_;
   ParameterView view_;
-  std::vector<std::vector<Piece>> pieces_;  // by bucket
-  std::vector<Counters> counters_;          // by bucket
+  std::vector<std::vector<Piece>> pieces_;  // indexed by bucket
+  std::vector<Counters> counters_;          // indexed by bucket
   std::atomic<double> seconds_ = 0;
 };
 
