@@ -6,7 +6,7 @@
 namespace dtrain::train {
 namespace {
 
-// What rank 0 tells the others.
+// What rank 0 sends to the other workers.
 job::RunStart run_start(const OwnStart& own, size_t workers) {
   const Start& start = own.start;
   job::RunStart told{.epoch = start.position.epoch,
@@ -25,7 +25,7 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
       worker.good_steps = start.loss_scales[rank].good_steps;
     }
     const bool fits = rank < start.metric_sums.size() && start.metric_sums[rank].size() == own.metric_sums;
-    if (fits) worker.metric_sums = start.metric_sums[rank];  // else: other metrics were in use
+    if (fits) worker.metric_sums = start.metric_sums[rank];  // otherwise the checkpoint was written with other metrics
   }
   return told;
 }

@@ -1,5 +1,5 @@
-// What the workers of a job tell each other about a run: each function is a point at which all of them meet. All
-// workers call the same functions in the same order. They fail as the coordinator does.
+// The information about a run that the workers of a job exchange. Each function is a point at which all workers meet.
+// All workers call the same functions in the same order. Errors are those of the coordinator.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace dtrain::train {
 
-// Where a run starts, and what of it concerns one worker.
+// Where a run starts, as far as it concerns one worker.
 struct AgreedStart {
   Position position;
   uint64_t samples = 0;
@@ -26,22 +26,22 @@ struct AgreedStart {
   std::vector<double> metric_sums;
 };
 
-// What rank 0 knows of the start, because it alone reads the checkpoint. Ignored on the other workers.
+// What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
 struct OwnStart {
   const Start& start;
-  uint64_t steps_of_each = 0;  // of every worker, if the checkpoint has no numbers of its own for them
-  size_t metric_sums = 0;      // sums in use; a checkpoint with another number was written with other metrics
+  uint64_t steps_of_each = 0;  // steps of every worker, if the checkpoint does not give them for each worker
+  size_t metric_sums = 0;      // number of sums in use; a checkpoint with another number was written with other metrics
   bool saves_within_epochs = false;
 };
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
 struct AgreedEnd {
-  std::vector<uint64_t> worker_steps;  // by rank
+  std::vector<uint64_t> worker_steps;  // indexed by rank
   bool some_stop = false;              // whether a worker was asked to stop
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 
-// What only each worker knows about itself, by rank. `loss_scales` is empty if the loss scale is not dynamic.
+// What only each worker knows about itself, indexed by rank. `loss_scales` is empty if the loss scale is not dynamic.
 struct WorkerStates {
   std::vector<std::vector<double>> metric_sums;
   std::vector<LossScale::State> loss_scales;
@@ -49,7 +49,7 @@ struct WorkerStates {
 
 // Rank 0's decision about checkpoints within an epoch.
 struct SaveDecision {
-  bool is_due = false;        // write one now
+  bool is_due = false;        // write a checkpoint now
   uint64_t next_meeting = 0;  // decide again after this many steps of each worker
 };
 
@@ -59,7 +59,7 @@ struct OwnState {
 };
 struct SaveMeeting {
   WorkerStates states;
-  SaveDecision decision;  // rank 0's
+  SaveDecision decision;  // rank 0's decision
 };
 // `why` names the wait. `decision` is ignored on all workers but rank 0.
 Result<SaveMeeting> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own,

@@ -13,28 +13,30 @@
 
 namespace dtrain::train {
 
-// A worker's batches after the first ones. Each time runs from the end of the batch before, or from the beginning of
-// the epoch, to the end of the batch; the last one of an epoch ends when its weights have arrived.
+// Times a worker's batches, leaving out the first ones. Each time runs from the end of the previous batch, or from the
+// beginning of the epoch, to the end of the batch. The last batch of an epoch ends when its weights have arrived.
 class BatchTimes {
  public:
-  // `after`: the batches at the beginning that do not count. Nullopt: none counts, and nothing is shared or written.
+  // `after`: the number of batches at the beginning that are not timed. Nullopt: none is timed, and nothing is shared
+  // or written.
   explicit BatchTimes(std::optional<int64_t> after) : after_(after) {}
 
   void begin_epoch(SteadyTime now) { last_ = now; }
-  // A step has ended that waited for its batch for `data_wait`. `times`: of the store, so far.
+  // To be called when a step has ended. The step waited for its batch for `data_wait`. `times`: the store's total times
+  // so far.
   void step(SteadyTime end, SteadyTime::duration data_wait, int64_t samples, const kvstore::StoreTimes& times);
-  // The weights of the last batch have arrived.
+  // To be called when the weights of the last batch have arrived.
   void end_epoch(SteadyTime now, const kvstore::StoreTimes& times);
 
-  // All workers call it after the run: the file of --time-batches-after, which has this worker's times, and of all
-  // workers the samples and the times of the slowest. Nullopt if none was asked for.
+  // All workers call it after the run. Returns the content of the file for --time-batches-after, which has this
+  // worker's times, and the samples of all workers and the times of the slowest. Nullopt if no file was requested.
   [[nodiscard]] Result<std::optional<std::string>> share(job::Coordinator& coordinator) const;
 
  private:
   std::optional<int64_t> after_;
   SteadyTime last_;
   int64_t steps_ = 0;
-  int64_t samples_ = 0;  // of the batches that count, as are the members below
+  int64_t samples_ = 0;  // samples of the timed batches; the members below also cover these batches
   double seconds_ = 0;   // the sum of batches_ms_
   std::vector<double> batches_ms_;
   double wait_data_s_ = 0;

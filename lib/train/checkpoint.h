@@ -16,7 +16,7 @@
 
 namespace dtrain::train {
 
-// The suffix of states that lie beside those of their checkpoint while the checkpoint is being replaced.
+// The suffix of states that are stored next to those of their checkpoint while the checkpoint is being replaced.
 inline constexpr std::string_view kSpareSuffix = ".new";
 
 // Names one checkpoint of a prefix.
@@ -33,18 +33,19 @@ struct CheckpointName {
 struct CheckpointContent {
   const std::string& symbol;             // the text of PREFIX-symbol.json
   const ParameterView& view;             // weights and statistics
-  const std::vector<NamedArray>& slots;  // named "PARAMETER:SLOT": the optimizer's state
-  const CheckpointHeader& header;        // its checksums are ignored: write_checkpoint computes them
-  bool with_states = true;               // false: writes no .states and removes that of an earlier run
+  const std::vector<NamedArray>& slots;  // the optimizer state, named "PARAMETER:SLOT"
+  const CheckpointHeader& header;        // its checksums are ignored; write_checkpoint computes them
+  bool with_states = true;               // false: writes no .states and removes the .states of an earlier run
 };
 
 // Once a checkpoint of this name exists, a complete one is on disk at every moment: the earlier or the new one, with
-// weights and states of the same step. This holds whichever call fails and wherever the process ends, even several
+// weights and states of the same step. This holds whichever call fails and whenever the process ends, even several
 // times in a row. `fault`: see AtomicFile; it is also called for the renames of .states.
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
                           const AtomicFile::Fault& fault = nullptr);
 
-// Writes only the weights and the symbol file, as PREFIX-best: it names no position to continue from.
+// Writes only the weights and the symbol file, as PREFIX-best. Training cannot continue from it, because it has no
+// position.
 std::string best_params_path(const std::string& prefix);
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view);
 
@@ -54,7 +55,7 @@ void remove_checkpoint(const CheckpointName& name);
 struct Checkpoint {
   std::vector<NamedArray> parameters;      // arrays with the prefix "arg:"
   std::vector<NamedArray> statistics;      // arrays with the prefix "aux:"
-  std::vector<NamedArray> without_prefix;  // parameters or statistics: only the network can tell
+  std::vector<NamedArray> without_prefix;  // parameters or statistics; only the network shows which
   std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
   std::vector<NamedArray> slots;
 };
@@ -66,7 +67,8 @@ Result<Checkpoint> read_checkpoint(const CheckpointName& name);
 // Reads a .params file alone, without looking for states.
 Result<Checkpoint> read_weights(const std::string& params_path);
 
-// The header among the arrays of a `.states` file. Code::kData: the arrays are those of another file, or damaged.
+// Finds the header among the arrays of a `.states` file. Code::kData if the arrays are damaged or belong to another
+// kind of file.
 Result<CheckpointHeader> header_of(const std::vector<StoredArray>& arrays);
 
 // Returns the most advanced checkpoint of `prefix`, or nullopt if there is none. Code::kData if PREFIX-last, which must

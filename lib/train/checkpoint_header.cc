@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr uint64_t kCountMax = 1'000'000'000'000;  // of epochs or steps
+constexpr uint64_t kCountMax = 1'000'000'000'000;  // limit on epochs and steps
 constexpr const char* kOwnChecksum = "header_crc32c";
 
 uint32_t checksum(const Json& json) {
@@ -71,7 +71,7 @@ Result<optim::OptimizerSpec> parse_optimizer(const Json& header) {
   return spec;
 }
 
-// "updates" is an object {parameter: count}; returns the largest count.
+// Parses "updates", an object {parameter: count}. Returns the largest count.
 Result<uint64_t> parse_updates(const Json& header) {
   DT_TRY(const Json* object, member(header, "updates"));
   if (!object->is_object()) return wrong("updates", "an object");
@@ -96,7 +96,7 @@ Result<std::vector<std::vector<double>>> parse_metrics(const Json& header) {
   return sums;
 }
 
-// Absent if all workers have made the same number of steps.
+// Empty if the key is absent: then all workers have made the same number of steps.
 Result<std::vector<uint64_t>> parse_worker_steps(const Json& header) {
   const auto steps = header.find("worker_steps");
   if (steps == header.end()) return std::vector<uint64_t>{};
@@ -107,7 +107,7 @@ Result<std::vector<uint64_t>> parse_worker_steps(const Json& header) {
   return steps->get<std::vector<uint64_t>>();
 }
 
-// Absent unless the loss scale is dynamic.
+// Empty if the key is absent: then the loss scale is not dynamic.
 Result<std::vector<LossScale::State>> parse_loss_scales(const Json& header) {
   const auto ranks = header.find("loss_scale");
   if (ranks == header.end()) return std::vector<LossScale::State>{};
@@ -133,7 +133,7 @@ Result<std::optional<BestAccuracy>> parse_best(const Json& header) {
   return best;
 }
 
-// Absent unless the run has changed its learning rate.
+// Returns 1 if the key is absent: then the run has not changed its learning rate.
 Result<double> parse_rate_factor(const Json& header) {
   const auto object = header.find("rate");
   if (object == header.end()) return 1;
@@ -153,7 +153,7 @@ Result<std::vector<int64_t>> parse_kept_epochs(const Json& header) {
   return epochs->get<std::vector<int64_t>>();
 }
 
-// Parameters with MXNet's defaults are left out, and the object if it is empty.
+// Parameters with MXNet's defaults are omitted. So is the object if it would be empty.
 Json optimizer_json(const optim::OptimizerSpec& spec) {
   Json object = {{"name", spec.name},
                  {"momentum", spec.momentum},

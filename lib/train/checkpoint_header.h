@@ -1,4 +1,5 @@
-// The JSON object at the head of a `.states` file: how far the run had come. See docs/formats.md, "Optimizer states".
+// The JSON object at the head of a `.states` file, which describes the progress of the run. See docs/formats.md,
+// "Optimizer states".
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace dtrain::train {
 
-// A position between two steps: `epoch` epochs are finished, and `step` steps of the next one.
+// A position between two steps: after `epoch` finished epochs and `step` steps of the next one.
 struct Position {
   int64_t epoch = 0;
   int64_t step = 0;
@@ -22,7 +23,7 @@ struct Position {
   bool operator<(const Position& other) const { return std::tie(epoch, step) < std::tie(other.epoch, other.step); }
 };
 
-// The best validation at the end of an epoch.
+// The best validation accuracy at the end of an epoch.
 struct BestAccuracy {
   int64_t epoch = 0;
   double accuracy = 0;
@@ -34,19 +35,19 @@ struct CheckpointHeader {
   std::string job_text;
   optim::OptimizerSpec optimizer;
   Position position;
-  uint64_t samples = 0;  // applied since the start of the run: the position in the learning-rate schedule
+  uint64_t samples = 0;  // samples applied since the start of the run: the position in the learning-rate schedule
   uint64_t updates = 0;
-  double learning_rate = 0;  // of the next update; informative only
+  double learning_rate = 0;  // rate of the next update; informative only
   uint64_t seed = 0;
-  // Metrics::sums() of the current epoch, by rank; empty at the end of an epoch.
+  // Metrics::sums() of the current epoch, indexed by rank; empty at the end of an epoch.
   std::vector<std::vector<double>> metric_sums;
-  // States of the dynamic loss scales, by rank; empty if the loss scale is not dynamic.
+  // States of the dynamic loss scales, indexed by rank; empty if the loss scale is not dynamic.
   std::vector<LossScale::State> loss_scales = {};
-  // Steps of each worker since the start of the run, by rank; empty if all have made the same number.
+  // Steps of each worker since the start of the run, indexed by rank; empty if all have made the same number.
   std::vector<uint64_t> worker_steps = {};
-  // Of the run so far, if it has validated.
+  // The best accuracy of the run so far, if it has validated.
   std::optional<BestAccuracy> best = {};
-  double rate_factor = 1;  // by which the run has changed the schedule's rate
+  double rate_factor = 1;  // the factor by which the run has changed the schedule's rate
   // Epochs of the checkpoints that the run has written and not removed, if it removes any.
   std::vector<int64_t> kept_epochs = {};
   uint32_t params_crc = 0;  // CRC-32C of the .params file that these states belong to

@@ -16,8 +16,8 @@ bool can_be_shown(const Shape& image) {
   return image.size() == 3 && (image[0] == 1 || image[0] == 3 || image[0] == 4);
 }
 
-// The image as a PNG whose shorter edge has at most kEdgeMax pixels, in base64; empty if that fails, which is no
-// reason to end a training.
+// Returns the image as a PNG whose shorter edge has at most kEdgeMax pixels, in base64. Empty if that fails, which is
+// no reason to end the training.
 std::string small_png(const images::Image& image) {
   constexpr int64_t kEdgeMax = 64;
   constexpr int kCompression = 6;

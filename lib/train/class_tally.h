@@ -1,4 +1,5 @@
-// Which classes a network takes labeled images for, over a pass: the counts, and the images with the highest loss.
+// How a network classifies labeled images over a pass: the counts for each pair of classes, and the images with the
+// highest loss.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,19 @@
 
 namespace dtrain::train {
 
-// Used by one thread. It looks at the network's first result.
+// Used by one thread. It evaluates only the network's first result.
 class ClassTally {
  public:
-  // `image`: [c, h, w] of the batches' images, of which images are kept; empty: none are.
+  // `image`: shape [c, h, w] of the images in the batches, some of which are kept. Empty if no images are kept.
   ClassTally(const MetricSpec& spec, Shape image);
 
   void start();  // forgets everything
-  // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row with a
-  // value that is not a number has no prediction and is left out.
+  // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row that
+  // contains a NaN has no prediction and is left out.
   void add(std::span<const float> probabilities, const data::LoadedBatch& batch);
 
   [[nodiscard]] const telemetry::ClassCounts& counts() const { return counts_; }
-  // The images with the highest loss, highest first, named as `dataset` describes them, with small images.
+  // The images with the highest loss, highest first, as thumbnails with the names that `dataset` gives them.
   [[nodiscard]] std::vector<telemetry::JudgedImage> worst(const data::Dataset& dataset) const;
 
  private:
@@ -39,22 +40,23 @@ class ClassTally {
   };
   void consider(const telemetry::JudgedImage& judged, const data::LoadedBatch& batch, int64_t row);
 
-  size_t labels_, label_;  // of an example; which one of them is that of the first result
+  size_t labels_, label_;  // number of labels of an example, and the index of the first result's label
   Shape image_;
   telemetry::ClassCounts counts_;
   std::vector<Candidate> worst_;  // by falling loss, at most telemetry::kWorstImages
 };
 
-// Writes what a worker has validated into its run directory, for `dtrain report` (telemetry/class_results.h).
+// Writes how a worker's share of the validation images was classified into its run directory, for `dtrain report`
+// (telemetry/class_results.h).
 class ClassReport final : public ValidationWatch {
  public:
   struct Options {
     MetricSpec metrics;
-    Shape image;                           // [c, h, w] of the validation's images
-    const data::Dataset& dataset;          // that is validated; borrowed
-    std::vector<std::string> class_names;  // by label; empty: not known
+    Shape image;                           // [c, h, w] of the validation images
+    const data::Dataset& dataset;          // the validation data; borrowed
+    std::vector<std::string> class_names;  // indexed by label; empty if not known
     int64_t rank = 0, workers = 1;
-    std::string directory;  // exists
+    std::string directory;  // must exist
     Log log;                // gets a warning if the file cannot be written, which does not end the training
   };
 

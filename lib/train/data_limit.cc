@@ -10,9 +10,9 @@ namespace {
 
 using job::DataStage;
 
-constexpr double kLimits = 0.1;        // waits of a larger share of the time are worth a user's attention
-constexpr double kDecodersIdle = 0.6;  // decoders that are busy for less than this do not need help
-constexpr double kCoresBusy = 0.9;     // with this share of the cores busy, more threads only take turns
+constexpr double kLimits = 0.1;        // report a user's data as the limit if waits take a larger share of the time
+constexpr double kDecodersIdle = 0.6;  // decoders that are busy for a smaller share of the time do not need help
+constexpr double kCoresBusy = 0.9;     // with a larger share of the cores busy, more threads would only take turns
 
 struct StageTime {
   DataStage stage;

@@ -1,4 +1,4 @@
-// Where a run is: its epoch, steps, updates and samples, and the points at which all workers agree on them.
+// The position of a run: its epoch, steps, updates and samples, and the points at which all workers agree on them.
 #pragma once
 
 #include <cstdint>
@@ -15,51 +15,53 @@
 
 namespace dtrain::train {
 
-// Counts for one worker. The store and the coordinator are borrowed and must outlive the clock.
+// The counters of one worker. The store and the coordinator are borrowed and must outlive the clock.
 class EpochClock {
  public:
-  // `may_skip_steps`: whether a worker may make a step that counts for no sample.
+  // `may_skip_steps`: whether a worker may make a step that applies no samples.
   EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
              job::Coordinator& coordinator);
 
   // Continues from where the workers agreed to start.
   void start(const AgreedStart& start);
 
-  // Call before each step. Reads the store's counters, which may wait for the weights of the last step.
+  // To be called before each step. Reads the store's counters, which may wait for the weights of the last step.
   Result<bool> epoch_is_over();
-  // Call after each step. `applied`: whether it counted; see StepRunner::run. `samples`: of this worker's batch.
+  // To be called after each step. `applied`: whether the step counted; see StepRunner::run. `samples`: the size of this
+  // worker's batch.
   void step_done(bool applied, int64_t samples);
   void epoch_done() { position_ = {position_.epoch + 1, 0}; }
-  // Only if workers may have different weights; call it with no step of this worker in progress. Waits for all workers.
-  // All get the same answer to whether to stop: some may have come here because the epoch ended, and others because
-  // they were asked to stop.
+  // Waits for all workers; returns the same answer to all: whether to stop. Some may have called it because the epoch
+  // ended, and others because they were asked to stop. To be called only if workers may have different weights, with no
+  // step of this worker in progress.
   Result<bool> agree_to_stop(bool stopping);
-  // Call when this worker has fetched the newest weights, and rank 0 also what a checkpoint needs. If workers may have
-  // different weights, waits for all of them: a worker that went on would change what the others fetch.
+  // To be called when this worker has fetched the newest weights, and rank 0 also what a checkpoint needs. If workers
+  // may have different weights, waits for all of them, because a worker that continued would change what the others
+  // fetch.
   Result<> wait_for_others();
-  // Call when all workers have the newest weights. Reads how many samples these include.
+  // Reads how many samples the weights include. To be called when all workers have the newest weights.
   Result<> read_samples();
 
   [[nodiscard]] const EpochRule& rule() const { return rule_; }
-  // After the groups have changed.
+  // To be called after the groups have changed.
   void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
   [[nodiscard]] Position position() const { return position_; }
   // Steps of this worker since the start of the run, including earlier processes.
   [[nodiscard]] uint64_t own_steps() const { return own_steps_; }
   [[nodiscard]] uint64_t own_steps_in_this_process() const { return own_steps_ - own_steps_at_start_; }
-  // By rank, at the last point of agreement; empty: all have made the same number.
+  // Steps of each worker at the last point of agreement, indexed by rank; empty if all have made the same number.
   [[nodiscard]] const std::vector<uint64_t>& worker_steps() const { return worker_steps_; }
   // The number of the store's next step.
   [[nodiscard]] uint64_t updates() const { return updates_; }
-  // Of all workers since the start of the run.
+  // Samples of all workers since the start of the run.
   [[nodiscard]] uint64_t samples() const { return samples_; }
   [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
-  // From the next update on; see kvstore::Counters.
+  // Sets the factor from the next update on; see kvstore::Counters.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   // The learning rate depends on the samples that will have been applied, including those of this update.
   [[nodiscard]] double rate_of_next_update() const { return scheduled_rate() * rate_factor_; }
-  [[nodiscard]] double scheduled_rate() const;  // the same by the schedule alone
-  // This worker's samples that only its own moving statistics include; counts from 0 afterwards.
+  [[nodiscard]] double scheduled_rate() const;  // the rate according to the schedule alone
+  // Returns the number of this worker's samples that only its own moving statistics include, and resets it to 0.
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
 
  private:

@@ -17,7 +17,7 @@
 namespace dtrain::train {
 namespace {
 
-constexpr size_t kNamedMax = 20;  // arrays of a kind that the error names
+constexpr size_t kNamedMax = 20;  // maximum number of arrays of a kind that the error names
 
 struct Differences {
   std::vector<std::string> missing, unknown, misshapen, doubled;
@@ -28,7 +28,7 @@ using Copies = std::vector<std::pair<const NamedArray*, const ParameterSpan*>>;
 
 using Names = std::unordered_set<std::string_view>;
 
-// What the graph reads: no part of what it learns.
+// The names of the graph's inputs, which it does not learn.
 Names fed_names(const graph::Graph& graph) {
   Names names;
   for (const graph::Variable& variable : graph.variables()) {
@@ -45,7 +45,8 @@ void add(const std::vector<NamedArray>& arrays, const Names& fed, ArraysByName& 
   }
 }
 
-// Finds the array of each span, and what the checkpoint has beyond them. Takes the found arrays out of `by_name`.
+// Finds the array of each span, and the arrays that the checkpoint has in addition. Moves the found arrays out of
+// `by_name`.
 void match(ArraysByName& by_name, const std::vector<ParameterSpan>& spans, Copies& copies, Differences& differences) {
   for (const ParameterSpan& span : spans) {
     const auto found = by_name.find(span.name);

@@ -18,22 +18,22 @@ inline constexpr std::string_view kRemedyOfNotFinite = "train at a lower rate (-
 // True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);
 
-// The least absolute value that is too large to be added up: the sum of `terms` values below it is finite, in whatever
+// The smallest absolute value that is too large to be summed: the sum of `terms` values below it is finite, in whatever
 // order they are added. Infinity for a single term, else a power of 2.
 float summand_limit(uint32_t terms);
 
-// Returns the name of the last parameter in [begin, end) whose gradient has a NaN or a value of at least `limit`, which
-// is a summand_limit: the one that the backward pass reached first. Returns "" if there is none.
+// Returns the name of the last parameter in [begin, end) whose gradient has a NaN or a value of at least `limit` (see
+// summand_limit). The backward pass reached that parameter first. Returns an empty string if there is none.
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, float limit);
 
-// A result that is not finite: which one, and its values.
+// A result that is not finite: its head and its values.
 struct BadResult {
   size_t head = 0;
   std::span<const float> values;
 };
 // Returns the name of the first layer whose output is not finite, for a batch with such a result. Recomputes a few
 // images around the first bad row with the reference backend. `options` must have the batch's size and the inputs that
-// the executor was compiled with. Takes seconds; used for the message that ends a run.
+// the executor was compiled with. Takes seconds, so it is used only for the message that ends a run.
 std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
                       const exec::Batch& batch, const BadResult& result);
 

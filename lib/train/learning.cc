@@ -8,8 +8,8 @@
 namespace dtrain::train {
 namespace {
 
-// A network that predicts the class frequencies regardless of the image reaches a loss a little below that of a uniform
-// guess. One whose loss is above it may still have learned: it is sure of wrong answers, and then its accuracy tells.
+// A network that predicts the class frequencies regardless of the image reaches a loss slightly below that of a uniform
+// guess. A network with a higher loss may still have learned, with confident wrong answers; then its accuracy shows it.
 constexpr double kLoss = 0.99;
 constexpr double kAccuracy = 1.5;
 constexpr int64_t kSteps = 100;

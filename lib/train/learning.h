@@ -6,21 +6,22 @@
 
 namespace dtrain::train {
 
-// Of the last window of an epoch, or of the whole epoch if it has no window.
+// Measured over the last window of an epoch, or over the whole epoch if it has no window.
 struct Lesson {
   double loss = 0;      // cross-entropy
   double accuracy = 0;  // 0 to 1; NaN: not measured
 };
 
-// The loss is no better than that of a uniform guess, `chance` (ln of the number of classes), and the accuracy not much
-// better. Never within the first 100 steps or 30 s of training: a network needs some to leave chance.
+// Whether the loss is no better than that of a uniform guess, `chance` (ln of the number of classes), and the accuracy
+// is hardly better. Always false within the first 100 steps or 30 s of training, because a network needs time to get
+// better than chance.
 bool is_at_chance(const Lesson& lesson, double chance, int64_t steps, double seconds);
 
 struct Rates {
   double in_use = 0;
-  double usual = 0;  // the network's default
+  double usual = 0;  // the network's default rate
 };
-// The warning about an epoch, with a rate to try instead: a fifth of the one in use, and at most the usual one.
+// The warning about an epoch. It suggests another rate: a fifth of the current one, but at most the usual one.
 std::string at_chance_text(int64_t epoch, double loss, double chance, const Rates& rates);
 
 }  // namespace dtrain::train

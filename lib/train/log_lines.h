@@ -29,7 +29,7 @@ class Speedometer {
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
   // Called after each batch. Returns the speed since the last line if a line is due now.
   std::optional<Speed> tick(int64_t count, SteadyTime now);
-  // So much time since the last line was no training: a validation or a checkpoint.
+  // Excludes time since the last line that was not training: a validation or a checkpoint.
   void leave_out(SteadyTime::duration spent) {
     if (since_) *since_ += spent;
   }
@@ -44,20 +44,20 @@ class Speedometer {
 
 struct SpeedLine {
   int64_t epoch, count;  // `count`: index of the last batch of the window
-  int64_t batches;       // in the window
+  int64_t batches;       // number of batches in the window
   double samples_per_s;
   std::span<const MetricValue> values;
 };
-// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; in the legacy format "Batch [20]".
+// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; the legacy format has "Batch [20]".
 std::string speed_line(const SpeedLine& line, job::LogFormat format);
 
 std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"
-// "Epoch[0] Batch [99] Validation-accuracy=0.5": after the batch with this index.
+// "Epoch[0] Batch [99] Validation-accuracy=0.5", a validation after the batch with index 99.
 std::string batch_metric_line(int64_t epoch, int64_t count, const char* set, const MetricValue& metric);
 std::string time_line(int64_t epoch, double seconds);
 // "Reached train-accuracy 0.9 after 12.345 s and 46080 samples"
 std::string reached_line(const char* set, const TimeToAccuracy& reached);  // set: "train", "validation"
-// "Batch:       1 conv1_output                   0.5": after this step, counted from 1.
+// "Batch:       1 conv1_output                   0.5", where 1 is the step, counted from 1.
 std::string monitor_line(uint64_t step, const std::string& tensor, double value);
 std::string learning_rate_line(uint64_t update, double rate);
 std::string saved_line(const std::string& params_path);

@@ -25,14 +25,15 @@ class LossScale {
 
   [[nodiscard]] double value() const { return value_; }
   [[nodiscard]] bool is_dynamic() const { return dynamic_; }
-  // The empty state unless the scale is dynamic.
+  // Returns an empty state unless the scale is dynamic.
   [[nodiscard]] State state() const { return dynamic_ ? State{value_, good_steps_} : State{}; }
   // Continues from `state`. Does nothing if the state is empty or the scale is not dynamic.
   void restore(const State& state);
-  // Call after a step whose gradients were all finite. After 2000 such steps in a row the scale doubles, up to 2^24.
+  // To be called after a step whose gradients were all finite. After 2000 such steps in a row the scale doubles, up to
+  // 2^24.
   void good_step();
-  // Call after a step with a gradient that was not finite: halves the scale. Returns false if the scale is not dynamic
-  // or is already 1, so that lowering it cannot help.
+  // To be called after a step with a gradient that was not finite: halves the scale. Returns false if the scale is not
+  // dynamic or is already 1, so that lowering it cannot help.
   bool lower();
 
  private:

@@ -22,7 +22,8 @@ int64_t rank_of(std::span<const float> p, int64_t label) {
 }  // namespace
 
 double row_cross_entropy(float probability) {
-  // Not below 0: the offset makes the logarithm of 1 a little more than 0, and "-0.000000" looks like a fault.
+  // The result must not be negative: because of the offset, the logarithm of 1 would be slightly above 0, and
+  // "-0.000000" in a log looks like an error.
   const double p = static_cast<double>(probability) + kLogOffset;
   return p >= 1 ? 0 : -std::log(p);
 }

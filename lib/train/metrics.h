@@ -1,5 +1,5 @@
-// Accuracy, top-k accuracy and cross-entropy, both over the batches of an epoch and over the window since the last log
-// line. See docs/arithmetic.md, "Metrics". Sums are doubles, and the sums of several workers may be added.
+// Accuracy, top-k accuracy and cross-entropy, computed over the batches of an epoch and over the window since the last
+// log line. See docs/arithmetic.md, "Metrics". Sums are doubles, and the sums of several workers may be added.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace dtrain::train {
 
-// A result of the network: its name, and the position of its label among the labels of an example.
+// One result of the network: its name, and the index of its label among the labels of an example.
 struct MetricHead {
   std::string name;
   size_t label = 0;
 };
 
-// The metrics to show besides accuracy, in this order: --top-k, then --loss. All are means over the results; if there
-// are several, the metrics of each one follow: "accuracy_NAME".
+// The metrics to show in addition to accuracy, in this order: --top-k, then --loss. All are means over the results. If
+// there are several results, the metrics of each result follow as "accuracy_NAME".
 struct MetricSpec {
-  std::vector<int64_t> top_k = {};       // each at least 2; if larger than the number of classes, every row is a hit
+  std::vector<int64_t> top_k = {};       // each at least 2; if it exceeds the number of classes, every row is a hit
   std::vector<std::string> losses = {};  // "ce", "crossentropy", "nll", "nll_loss"
   std::vector<MetricHead> heads = {{}};
-  size_t labels = 1;  // of an example
+  size_t labels = 1;  // number of labels of an example
 };
 
 struct MetricValue {
@@ -32,20 +32,20 @@ struct MetricValue {
   double value;      // NaN before the first row
 };
 
-// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label; 0 if that is below 0.
+// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label, but not below 0.
 double row_cross_entropy(float probability);
 
 // Used by one thread. add() allocates nothing.
 class Metrics {
  public:
   Metrics() : Metrics(always()) {}  // accuracy alone
-  // Code::kUsage for a metric that does not exist.
+  // Code::kUsage if a metric does not exist.
   static Result<Metrics> create(const MetricSpec& spec);
 
   // Adds rows 0 .. count - 1 of each head: probabilities [rows, classes], which `results.result(head)` returns (an
   // exec::Executor or exec::DeviceGroup), with labels [rows, labels]. Among equal probabilities the lower class ranks
-  // first. Cross-entropy adds -ln(p[label] + 1e-12) for each row. Code::kData for a label outside [0, classes); then
-  // nothing of that head and the ones after it is added.
+  // first. Cross-entropy adds -ln(p[label] + 1e-12) for each row. Code::kData if a label is outside [0, classes); then
+  // nothing of that head and the following ones is added.
   template <class Results>
   Result<> add(Results& results, std::span<const float> labels, int64_t count) {
     for (size_t head = 0; head < heads_.size(); head++) {
@@ -69,10 +69,10 @@ class Metrics {
   [[nodiscard]] double window_accuracy() const { return mean(window_, 0); }
   [[nodiscard]] double window_cross_entropy() const { return mean(window_, 1); }
 
-  // The epoch's sums: the row count, then for each head one sum per metric. Equal specs give the same layout. The sums
-  // are added over workers and stored in checkpoints.
+  // The sums of the epoch: the row count, then one sum per metric for each head. Equal specs give the same layout. The
+  // sums are added over workers and stored in checkpoints.
   [[nodiscard]] const std::vector<double>& sums() const { return epoch_; }
-  // Code::kData if the count of numbers differs from that of sums().
+  // Code::kData if the number of sums differs from that of sums().
   Result<> set_sums(std::span<const double> sums);
 
  private:
@@ -88,7 +88,7 @@ class Metrics {
   }
   explicit Metrics(std::vector<Item> items, std::vector<MetricHead> heads = {{}}, size_t labels = 1);
   [[nodiscard]] size_t place(size_t head, size_t item) const { return 1 + head * items_.size() + item; }
-  // Of all heads, and of one.
+  // The mean over all heads, and the mean of one head.
   [[nodiscard]] double mean(const std::vector<double>& sums, size_t item) const;
   [[nodiscard]] double mean(const std::vector<double>& sums, size_t head, size_t item) const;
   [[nodiscard]] std::vector<MetricValue> shown(const std::vector<double>& sums) const;
@@ -96,12 +96,12 @@ class Metrics {
   void add_row(size_t head, std::span<const float> probabilities, int64_t label);
   void count_rows(int64_t count);
 
-  std::vector<Item> items_;  // accuracy, cross-entropy, then the others
+  std::vector<Item> items_;  // accuracy, cross-entropy, then the requested metrics
   std::vector<MetricHead> heads_;
   size_t labels_;
-  std::vector<double> epoch_;   // row count, then for each head one sum per item
-  std::vector<double> window_;  // the same layout
-  std::vector<double> chance_;  // by head
+  std::vector<double> epoch_;   // row count, then one sum per item for each head
+  std::vector<double> window_;  // same layout as epoch_
+  std::vector<double> chance_;  // indexed by head
 };
 
 }  // namespace dtrain::train

@@ -1,4 +1,4 @@
-// How a run ended, as one worker knows it. Its figures are metrics (run_metrics.h).
+// How a run ended, from the view of one worker. Its figures are metrics (run_metrics.h).
 #pragma once
 
 #include "train/checkpoint_header.h"
@@ -6,7 +6,7 @@
 namespace dtrain::train {
 
 struct TrainOutcome {
-  bool stopped = false;  // on request; a checkpoint was written if there is a save_prefix
+  bool stopped = false;  // stopped on request; a checkpoint was written if there is a save_prefix
   Position position;
 };
 

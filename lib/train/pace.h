@@ -12,22 +12,22 @@ namespace dtrain::train {
 
 struct PaceTotals {
   int64_t steps = 0;
-  double seconds = 0;  // of the steps, without validation and checkpoints
+  double seconds = 0;  // time of the steps, without validation and checkpoints
   double wait_data_s = 0;
   double wait_network_s = 0;
 };
 
-// Between two reports to the coordinator, at least.
+// The minimum time between two reports to the coordinator.
 inline constexpr std::chrono::milliseconds kReportInterval{500};
 
 class Pace {
  public:
   explicit Pace(int64_t batch_size) : batch_size_(batch_size) {}
 
-  // Adds a step that ran from `begin` to `end` and waited for its batch for `data_wait` of this time. `network_s`: how
-  // long the store has waited for the network since the start, in total.
+  // Adds a step that ran from `begin` to `end` and waited for its batch for `data_wait` of this time. `network_s`: the
+  // store's total wait for the network since the start.
   void step(SteadyTime begin, SteadyTime end, SteadyTime::duration data_wait, double network_s);
-  // Adds time that belongs to training but to no single step, such as the wait for the last weights of an epoch.
+  // Adds time that belongs to training but not to a single step, such as the wait for the last weights of an epoch.
   void wait(SteadyTime begin, SteadyTime end, double network_s);
 
   [[nodiscard]] const PaceTotals& totals() const { return totals_; }
@@ -47,7 +47,7 @@ class Pace {
 // is soon replaced by a better one.
 uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done);
 
-// Returns `wait_s` as a share of the seconds that the steps took; 0 if there are none.
+// Returns `wait_s` as a share of the time that the steps took; 0 if that time is 0.
 double share(double wait_s, const PaceTotals& totals);
 
 }  // namespace dtrain::train

@@ -22,7 +22,7 @@ Phases::Phases(telemetry::Registry& registry, const StepTimes& times)
   }
 }
 
-// Adds what the step runner has spent since the last call, and returns the sum.
+// Adds the time that the step runner has spent since the last call, and returns the sum.
 double Phases::take_step_times() {
   double sum = 0;
   const auto take = [&](Phase phase, double StepTimes::*part) {

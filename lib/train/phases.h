@@ -1,4 +1,4 @@
-// Where the time of the step loop goes: the metrics phase_s and step_s.
+// How the step loop spends its time: the metrics phase_s and step_s.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@
 namespace dtrain::train {
 
 enum class Phase : uint8_t {
-  kDataWait,  // for a batch
+  kDataWait,  // waiting for a batch
   kForward,
   kBackward,
   kPush,      // handing gradients to the store
-  kPullWait,  // for weights
-  kUpdate,    // of weights, by the step loop
+  kPullWait,  // waiting for weights
+  kUpdate,    // updating weights in the step loop
   kValidation,
   kCheckpoint,
   kOther,
@@ -26,15 +26,16 @@ enum class Phase : uint8_t {
 // Used by one thread.
 class Phases {
  public:
-  // Both are borrowed. `times`: of the step runner, which go on counting.
+  // Both are borrowed. `times`: the step runner's totals, which keep growing.
   Phases(telemetry::Registry& registry, const StepTimes& times);
 
-  // A step ran from `begin` until now and waited for its batch for `data_wait` of this time.
+  // To be called after a step that ran from `begin` until now and waited for its batch for `data_wait` of this time.
   void step(SteadyTime begin, SteadyTime::duration data_wait);
-  // The loop was in this phase from `begin` until now, apart from what the step runner did meanwhile.
+  // To be called when the loop has been in this phase since `begin`. Time that the step runner has counted meanwhile is
+  // excluded.
   void spent(Phase phase, SteadyTime begin);
 
-  // phase_s of all phases, for a record.
+  // The phase_s of all phases, for a record in metrics.jsonl.
   [[nodiscard]] std::vector<telemetry::Value> values() const;
 
  private:

@@ -1,5 +1,5 @@
-// Changes of the learning rate that a person asks for while a run trains (dtrain set-rate). They multiply what the
-// schedule gives by a factor.
+// Changes of the learning rate that a user requests while a run trains (dtrain set-rate). They multiply the schedule's
+// rate by a factor.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct RateControlParts {
   Log log;
 };
 
-// Rank 0 decides. Its store tells the servers before all workers meet, so the next update of each slice, on whichever
+// Rank 0 decides. Its store notifies the servers before all workers meet, so the next update of each slice, on every
 // server, is the first one with the new rate.
 class RateControl {
  public:
   explicit RateControl(RateControlParts parts) : parts_(std::move(parts)) {}
 
-  // Call when metrics.jsonl exists, with the factor that a run begins with.
+  // To be called when metrics.jsonl exists, with the factor with which the run begins.
   void begin(double factor);
 
-  // All workers call it when they have the newest weights, with no gradient under way.
+  // All workers call it when they have the newest weights and no gradient is in flight.
   Result<> meet();
 
-  // By which the run has changed the rate of the schedule so far.
+  // The factor by which the run has changed the schedule's rate so far.
   [[nodiscard]] const double& factor() const { return factor_; }
 
  private:
@@ -50,7 +50,7 @@ class RateControl {
 
   RateControlParts parts_;
   double factor_ = 1;
-  RateRequests requests_;  // of rank 0
+  RateRequests requests_;  // only used by rank 0
 };
 
 }  // namespace dtrain::train

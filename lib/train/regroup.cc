@@ -14,7 +14,7 @@ namespace {
 
 using Groups = std::vector<sync::Group>;
 
-// Renumbers the groups in the order of their first members, so that equal partitions have equal numbers.
+// Renumbers the groups in the order of their first members, so that equal partitions get equal numbers.
 Groups in_order(const Groups& group_of) {
   std::map<sync::Group, sync::Group> numbers;
   Groups ordered;
@@ -56,7 +56,7 @@ int64_t Regrouper::members() const {
   return std::ranges::count(group_of, group_of[coordinator_.rank()]);
 }
 
-// Every worker gets all speeds, so all compute the same groups independently.
+// Every worker receives all speeds, so all compute the same groups independently.
 Result<bool> Regrouper::run(double samples_per_s) {
   DT_TRY(const std::vector<job::Speed> all, coordinator_.all_gather("the workers' speeds", job::Speed{samples_per_s}));
   std::vector<double> speeds;

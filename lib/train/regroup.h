@@ -15,21 +15,21 @@ namespace dtrain::train {
 
 struct RegroupSpec {
   int64_t every = 0;         // in epochs; 0: never
-  sync::Policy policy = {};  // of the job, with the groups at the start
+  sync::Policy policy = {};  // policy of the job, with the initial groups
 };
 
 // The groups and the coordinator are borrowed and must outlive this object.
 class Regrouper {
  public:
-  // `groups`: of the worker's store (Store::groups); may be null if `spec.every` is 0.
+  // `groups`: from the worker's store (Store::groups). May be null if `spec.every` is 0.
   Regrouper(RegroupSpec spec, kvstore::GroupedStore* groups, job::Coordinator& coordinator, Log log);
 
   [[nodiscard]] bool is_due(int64_t finished_epochs) const {
     return spec_.every > 0 && finished_epochs % spec_.every == 0;
   }
   // All workers call it between epochs, with the newest weights and no step in progress. `samples_per_s`: this worker's
-  // speed in the last epoch, without time spent waiting for the network; 0 if it made no step, in which case the groups
-  // do not change. Returns true if there are new groups; the number of the store's next step has then changed.
+  // speed in the last epoch, without time spent waiting for the network. It is 0 if the worker made no step; then the
+  // groups do not change. Returns true if there are new groups; then the number of the store's next step has changed.
   Result<bool> run(double samples_per_s);
 
   // The number of workers in this worker's group.

@@ -12,13 +12,13 @@
 namespace dtrain::train {
 namespace {
 
-// Windows may be a few milliseconds long, and asking the driver of a GPU takes some of that.
+// Windows may last only a few milliseconds, and querying the GPU's driver takes a part of that.
 constexpr std::chrono::seconds kUseInterval{1};
 
 using telemetry::Metric;
 using telemetry::Value;
 
-// The metrics of the log that have no name of their own in the catalogue, such as top_k_accuracy_5.
+// Adds the metrics of the log that have no entry of their own in the catalog, such as top_k_accuracy_5.
 void add_others(std::vector<Value>& to, Metric metric, const std::vector<MetricValue>& values, bool of_epoch = false) {
   for (const MetricValue& value : values) {
     if (value.name == "accuracy" || value.name == "cross-entropy") continue;
@@ -139,12 +139,12 @@ Result<> Reporter::end_step(double checkpoint_s) {
     parts_.coordinator.report(progress_);
     show(progress_, limit);
   }
-  const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
+  const int64_t count = parts_.clock.position().step - 1;  // index of the finished batch, from 0
   const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());
   return speed ? report_window(count, *speed) : Result<>{};
 }
 
-// Puts what changes between the lines of the log into the metrics.
+// Updates the metrics that change between log lines.
 void Reporter::show(const job::WorkerProgress& progress, const DataLimit& limit) {
   telemetry::Registry& to = parts_.registry;
   to.set(Metric::kSamplesPerS, progress.samples_per_s);
@@ -179,8 +179,8 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
   return {};
 }
 
-// Training accuracy is that of the epoch so far, noted with each speed line: over a few batches alone it would reach
-// levels by chance.
+// The training accuracy is that of the epoch so far, recorded with each speed line. The accuracy over a few batches
+// would reach levels by chance.
 Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
   if (!is_rank_0()) return {};
   const bool validation = of == DataSet::kValidation;
@@ -196,8 +196,8 @@ Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
   return {};
 }
 
-// Adds how far training has come: the seconds since it began in this process, and the samples of all workers since the
-// start of the run.
+// Adds the progress of the training: the seconds since it began in this process, and the samples of all workers since
+// the start of the run.
 Result<> Reporter::write_metrics(std::vector<Value> values) {
   const EpochClock& clock = parts_.clock;
   values.push_back({Metric::kSeconds, seconds()});
@@ -233,7 +233,7 @@ Result<> Reporter::end_epoch() {
 }
 
 Result<> Reporter::report_epoch(const DataLimit& data) {
-  if (!last_window_) {  // the epoch is shorter than a window, so for those who watch it is one
+  if (!last_window_) {  // an epoch shorter than a window counts as one window
     for (const Value& value : window_values(training_metrics_)) {
       parts_.registry.set(value.metric, value.value, value.label);
     }
@@ -250,7 +250,7 @@ Result<> Reporter::report_epoch(const DataLimit& data) {
   return write_metrics(std::move(values));
 }
 
-// The memory and the GPUs of this process, as far as somebody counts them.
+// Adds the memory and GPU use of this process, as far as it is measured.
 void Reporter::add_use(std::vector<Value>& to) {
   constexpr std::array kUse = {Metric::kMemoryBytes, Metric::kGpuBusyShare, Metric::kGpuMemoryBytes, Metric::kGpuPower,
                                Metric::kGpuTemperature};

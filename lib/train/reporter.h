@@ -1,4 +1,4 @@
-// What a worker reports of its run: log lines, metrics.jsonl, its progress, and the metrics of the run.
+// What a worker reports about its run: log lines, metrics.jsonl, its progress, and the metrics of the run.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct ReporterParts {
   const TrainSpec& spec;
   const EpochClock& clock;
   const data::Loader& training_data;
-  const data::Dataset* data;  // that training_data reads; null: its stages are not known
+  const data::Dataset* data;  // the data that training_data reads; null: its stages are not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
   const StepTimes& step_times;
@@ -47,49 +47,51 @@ class Reporter {
  public:
   explicit Reporter(ReporterParts parts);
 
-  // Creates the metrics and says how the run begins. Code::kUsage for a metric that does not exist.
+  // Creates the metrics and logs how the run begins. Code::kUsage if a metric does not exist.
   Result<> prepare();
-  // Call when every worker has the initial weights. Opens metrics.jsonl, whose existence says that training has begun.
+  // To be called when every worker has the initial weights. Opens metrics.jsonl, whose existence shows that training
+  // has begun.
   Result<> begin();
 
   void begin_epoch();
-  // Call before each step: logs a learning rate that has changed.
+  // To be called before each step. Logs the learning rate if it has changed.
   void note_rate();
-  // A step ran from `begin` until now and waited for its batch for `data_wait` of this time. `samples`: how many it
-  // applied.
+  // To be called after a step that ran from `begin` until now and waited for its batch for `data_wait` of this time.
+  // `samples`: the number of samples that the step applied.
   void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
-  // Adds the time since `begin`, which belongs to training but to no single step.
+  // Adds the time since `begin`, which belongs to training but not to a single step.
   void time_wait(SteadyTime begin);
-  // Of the time since `begin`, all that was no step belongs to this phase.
+  // Counts the time since `begin` that no step has used as time of this phase.
   void time_phase(Phase phase, SteadyTime begin) {
     phases_.spent(phase, begin);
     speedometer_.leave_out(std::chrono::steady_clock::now() - begin);
   }
-  // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors:
-  // see telemetry::Recorder; the same holds for end_epoch() and end_validation().
+  // To be called after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint.
+  // Errors: see telemetry::Recorder; the same errors apply to end_epoch() and end_validation().
   Result<> end_step(double checkpoint_s);
-  // Call when the weights of the epoch's last step are there.
+  // To be called when the weights of the epoch's last step have arrived.
   Result<> end_epoch();
-  // Call while validating: `batches` of `all` are done. Then, when the validation is over.
+  // note_validated is called during a validation: `batches` of `all` are done. end_validated is called at its end.
   void note_validated(int64_t batches, int64_t all);
   void end_validated();
-  // Call when validation_metrics() holds the sums of all workers.
+  // To be called when validation_metrics() holds the sums of all workers.
   Result<> end_validation();
-  // Call when the epoch, its validation and its checkpoint are over. `best`: that of the run, if somebody keeps it.
+  // To be called when the epoch, its validation and its checkpoint are over. `best`: the best accuracy of the run, if
+  // it is recorded.
   void tell_epoch(const std::optional<BestAccuracy>& best) const;
-  // The same for a validation within the epoch.
+  // The same as end_validation() for a validation within the epoch.
   Result<> end_validation_within_epoch();
-  // All workers call it when the last epoch has ended. Writes the times of the batches, if they were asked for.
+  // All workers call it when the last epoch has ended. Writes the times of the batches, if they were requested.
   Result<> end_run();
 
   void set_decode_threads(int threads) { decoders_.threads = threads; }
 
-  // Accumulate over the current epoch, and over the last validation.
+  // The metrics accumulated over the current epoch, and over the last validation.
   [[nodiscard]] Metrics& training_metrics() { return training_metrics_; }
   [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }
   // This worker's speed in the current epoch, in samples per second, without the time spent waiting for the network.
   [[nodiscard]] double own_speed() const;
-  // Brings the metrics of the run and the progress up to date. Call when the run has ended, in whatever way.
+  // Updates the metrics of the run and the progress. To be called when the run has ended, in whatever way.
   void show_run();
 
  private:
@@ -111,20 +113,20 @@ class Reporter {
   Speedometer speedometer_;
   Pace pace_;
   job::WorkerProgress progress_;  // as last reported
-  SteadyTime validation_shown_;   // when the coordinator was last told of it
-  SteadyTime use_written_;        // when add_use() last did something
+  SteadyTime validation_shown_;   // when the coordinator was last notified of it
+  SteadyTime use_written_;        // when add_use() last added values
   BatchTimes batch_times_;
   Phases phases_;
   AccuracyTimes training_times_, validation_times_;
   double rate_ = 0;
   SteadyTime began_;                   // when every worker had the initial weights
-  std::optional<Lesson> last_window_;  // of this epoch
+  std::optional<Lesson> last_window_;  // last window of this epoch
   PaceTotals at_window_;               // pace_'s totals when the last window began
   PaceTotals at_epoch_;                // pace_'s totals when the epoch began
   Decoders decoders_;
   DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   std::optional<double> best_validation_accuracy_;
-  std::optional<job::Quality> validation_;  // the last one
+  std::optional<job::Quality> validation_;  // result of the last validation
   SteadyTime epoch_began_;
   telemetry::Registry::Handle ready_batches_;  // sets the metric
 };

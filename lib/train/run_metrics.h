@@ -1,4 +1,4 @@
-// The metrics of a whole run, of which summary.json is made at its end.
+// The metrics of a whole run, from which summary.json is made at its end.
 #pragma once
 
 #include <vector>
@@ -13,11 +13,11 @@ namespace dtrain::train {
 
 enum class DataSet : uint8_t { kTraining, kValidation };
 
-// Where the time of the steps went: the shares of the waits, and `data`, which is of the same time.
+// Sets how the time of the steps was spent: the shares of the waits, and `data`, which covers the same time.
 void set_run_use(telemetry::Registry& registry, const PaceTotals& totals, const DataLimit& data);
 void set_reached(telemetry::Registry& registry, DataSet of, const TimeToAccuracy& level);
 
-// The levels that were reached, in ascending order.
+// The accuracy levels that were reached, in ascending order.
 std::vector<TimeToAccuracy> reached_levels(const telemetry::Snapshot& snapshot, DataSet of);
 // The stage that took most of the decoders' time over the run; kNone if the stages were not timed.
 job::DataStage slowest_stage(const telemetry::Snapshot& snapshot);

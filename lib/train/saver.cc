@@ -47,8 +47,8 @@ double Saver::seconds_to_next_save() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - last_save_).count();
 }
 
-// Called by rank 0. Estimates from the pace since the last meeting; while the pace is poorly known, the next meeting is
-// soon.
+// Called by rank 0. Estimates the number of steps from the pace since the last meeting. While the pace is not well
+// known, the next meeting is soon.
 uint64_t Saver::next_meeting() const {
   const uint64_t steps = parts_.clock.own_steps_in_this_process();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_meeting_).count();

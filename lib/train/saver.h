@@ -1,5 +1,5 @@
-// What a run saves: which checkpoints, when, and what belongs into them. Rank 0 alone writes; the other workers give it
-// what only they know.
+// What a run saves: which checkpoints, when, and their content. Only rank 0 writes; the other workers send it what only
+// they know.
 #pragma once
 
 #include <cstdint>
@@ -38,39 +38,39 @@ struct SaverParts {
   Log log;
 };
 
-// All workers call these functions at the same points. Errors: those of the coordinator and the store, and what keeps a
-// checkpoint from being written.
+// All workers call these functions at the same points. Errors are those of the coordinator and the store, and any that
+// prevent a checkpoint from being written.
 class Saver {
  public:
   explicit Saver(SaverParts parts) : parts_(std::move(parts)) {}
 
   // Whether this worker asks all workers to meet within epochs (--save-every).
   [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
-  // Call when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0, `start` has
-  // what the checkpoint that the run continues says about the run.
+  // To be called when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0,
+  // `start` describes the run as its checkpoint does, if the run continues from one.
   void begin(bool meets, const Start& start);
-  // Call after begin. Warns if the checkpoints will fill the disk; Code::kData if not even one fits.
+  // To be called after begin(). Warns if the checkpoints will fill the disk. Code::kData if not even one fits.
   [[nodiscard]] Result<> check_disk() const;
 
   // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
   // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the
-  // same weights (BSP). is_at_meeting() says whether it is time to call meet(), which returns what the checkpoint needs
-  // if one is due.
+  // same weights (BSP). is_at_meeting() returns whether it is time to call meet(). If a checkpoint is due, meet()
+  // returns what it needs.
   [[nodiscard]] bool is_at_meeting() const { return meeting_ != 0 && parts_.clock.own_steps() >= meeting_; }
   Result<std::optional<WorkerStates>> meet();
-  // What a checkpoint needs that only each worker knows. `why` names the wait.
+  // Collects what a checkpoint needs and only each worker knows. `why` names the wait.
   Result<WorkerStates> gather(const std::string& why);
 
-  // Both are called when all workers have the newest weights and no gradient is under way.
+  // Both functions are called when all workers have the newest weights and no gradient is in flight.
   Result<> save_last(WorkerStates states);
-  // Saves the model of the epoch that ends, if that is due after so many epochs, and removes the checkpoints that are
-  // too many.
+  // Saves the model at the end of an epoch if save_period makes that due, and removes the oldest checkpoints beyond
+  // `keep`.
   Result<> save_epoch();
 
-  // Call when all workers have the newest weights, with their accuracy at the end of the epoch. Saves them if they are
-  // the best so far.
+  // To be called when all workers have the newest weights, with their accuracy at the end of the epoch. Saves the
+  // weights if they are the best so far.
   Result<> note_accuracy(double accuracy);
-  // Of the run so far; only rank 0 knows that of the processes before.
+  // The best accuracy of the run so far; only rank 0 knows that of earlier processes.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
   // The longest time that this worker has taken to write a checkpoint; 0 if it has written none.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
@@ -85,10 +85,10 @@ class Saver {
 
   SaverParts parts_;
   std::optional<BestAccuracy> best_;
-  std::vector<int64_t> kept_epochs_;  // of the checkpoints that the run has written and not removed
+  std::vector<int64_t> kept_epochs_;  // epochs of the checkpoints that the run has written and not removed
   SteadyTime last_save_;
   double longest_save_s_ = 0;
-  uint64_t meeting_ = 0;  // after this many own steps all workers meet; 0: never
+  uint64_t meeting_ = 0;  // all workers meet after this many steps of their own; 0: never
   SteadyTime last_meeting_;
   uint64_t steps_at_meeting_ = 0;  // steps of this process at the last meeting
 };

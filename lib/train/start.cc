@@ -64,7 +64,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   if (!changed.empty()) {
     const std::string text =
         fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
-    // With --resume, both values have already been shown by the process that read the run's jobspec.
+    // With --resume, the process that read the run's jobspec has already shown both values.
     if (spec.from->epoch) {
       log.warn("{}", text);
     } else {
@@ -129,7 +129,7 @@ Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const Param
 
 namespace {
 
-// Takes out the arrays that a view has no place for, and returns their names.
+// Removes the arrays that the view has no place for, and returns their names.
 std::vector<std::string> take_unknown(std::vector<NamedArray>& arrays, const std::set<std::string>& known) {
   std::vector<std::string> unknown;
   for (const NamedArray& array : arrays) {

@@ -20,7 +20,7 @@ namespace dtrain::train {
 
 struct StartFrom {
   std::string prefix;
-  // --load-epoch: the epoch to load. nullopt (--resume): the newest checkpoint of the prefix.
+  // --load-epoch: the epoch to load. Nullopt (--resume): the newest checkpoint of the prefix.
   std::optional<int64_t> epoch;
 };
 
@@ -31,9 +31,9 @@ struct StartSpec {
   InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
-  std::string job_hash, job_text;                      // of this run's JobSpec
+  std::string job_hash, job_text;                      // the JobSpec of this run
   std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule::steps_until
-  uint64_t samples_per_epoch = 0;                      // of all workers together
+  uint64_t samples_per_epoch = 0;                      // samples of all workers together
   bool ends_after_fixed_steps =
       true;  // EpochRule::ends_after_fixed_steps: each worker makes exactly steps_until(n) steps in n epochs
 };
@@ -41,23 +41,23 @@ struct StartSpec {
 struct Start {
   Position position;
   kvstore::TrainingState state;
-  std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than the number of workers
-  std::vector<LossScale::State> loss_scales;     // likewise
+  std::vector<std::vector<double>> metric_sums;  // indexed by rank; may be shorter than the number of workers
+  std::vector<LossScale::State> loss_scales;     // indexed by rank; may be shorter than the number of workers
   std::vector<uint64_t> worker_steps;            // as in CheckpointHeader
   std::optional<BestAccuracy> best = {};
-  std::vector<int64_t> kept_epochs = {};  // of --resume only: another run's checkpoints are not this one's to remove
+  std::vector<int64_t> kept_epochs = {};  // with --resume only: a run must not remove another run's checkpoints
 };
 
 // Fills the view's weights and statistics. A pretrained model fills all but the last layer (graph/fine_tune.h), which
-// is drawn anew, and training begins at epoch 0. Called only on rank 0; the other workers receive everything from
+// is drawn at random, and training begins at epoch 0. Called only on rank 0; the other workers receive everything from
 // there.
 //
-// A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule at the beginning of the
-// epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that dtrain
-// wrote with .states continues bit by bit. If its job had another JobSpec, the log lists the keys that differ, with
-// --load-epoch as a warning.
-// Errors: Code::kData if the checkpoint is damaged or of another network (names the first array that is missing or has
-// another shape); kUsage if it was written with another optimizer; kNotFound if there is none.
+// A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule starts at the beginning
+// of the epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that
+// dtrain wrote with .states continues bit for bit. If its job had another JobSpec, the log lists the keys that differ;
+// with --load-epoch this is a warning.
+// Errors: Code::kData if the checkpoint is damaged or belongs to another network (names the first array that is missing
+// or has another shape); kUsage if it was written with another optimizer; kNotFound if there is none.
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);
 
 }  // namespace dtrain::train

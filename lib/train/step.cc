@@ -11,7 +11,7 @@ namespace dtrain::train {
 
 namespace {
 
-// The store's counters if the device is to decide which steps count, else null.
+// The store's counters if the device decides which steps count, else null.
 kvstore::OwnCounters* counters_if_device_decides(const StepParts& parts) {
   const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
   kvstore::OwnCounters* const counters = parts.store.own_counters();
@@ -39,7 +39,7 @@ StepRunner::StepRunner(StepParts parts)
   }
 }
 
-// Times a call of the store, which may update weights. Only the first device's thread counts.
+// Times a call of the store, which may update weights. Counts only calls on the first device's thread.
 template <class Call>
 Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
   if (device != 0) return call();
@@ -52,7 +52,7 @@ Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
   return outcome;
 }
 
-// Times a pass over the network, without the calls of the store within it.
+// Times a pass through the network, without the calls of the store during it.
 template <class Pass>
 Result<> StepRunner::time_pass(double& into, const Pass& pass) {
   const auto in_calls = [this] { return times_.push + times_.pull_wait + times_.update; };
@@ -133,8 +133,8 @@ Result<> StepRunner::skip_step(const std::string& why) {
 
 namespace {
 
-// Calls visit(array) for the moving statistics of a view until an Error: once if they are contiguous, else per
-// parameter.
+// Calls visit(array) for the moving statistics of a view until it returns an Error: once if they are contiguous, else
+// once per statistic.
 template <class Visit>
 Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
   if (!view.all_statistics.empty()) return visit(view.all_statistics);
@@ -144,7 +144,7 @@ Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
 
 }  // namespace
 
-// The forward pass mixes the batch into the moving statistics, and a NaN would stay in them forever.
+// The forward pass mixes the batch into the moving statistics, where a NaN would stay forever.
 Result<> StepRunner::keep_statistics() {
   kept_statistics_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
@@ -171,7 +171,7 @@ Result<> StepRunner::restore_statistics() {
   return {};
 }
 
-// The other workers' round waits for this worker. Zero gradients of no samples tell them to leave the step out too. A
+// The other workers' round waits for this worker. Zero gradients with 0 samples make them leave the step out too. A
 // worker that is alone pushes nothing.
 Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
@@ -226,7 +226,7 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
       "loss is not finite", bad_layer(parts_.graph, compiled, view, input, {head, parts_.devices.result(head)})));
 }
 
-// Runs after a step whose gradients were not visible to the host.
+// Runs after a step whose gradients the host could not see.
 Result<> StepRunner::check_devices() {
   if (holds_back() && parts_.devices.left_out_update()) {
     // The gradients that this worker handed over were finite, so their sum overflowed.
@@ -244,8 +244,8 @@ Result<> StepRunner::check_devices() {
   return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite(gradient_fault(), *bad));
 }
 
-// Takes as long as a copy of all gradients. Never returns "": the device may have found the bad value in a sum that the
-// host does not see.
+// Takes as long as a copy of all gradients. Never returns an empty string, even if no bad value is found: the device
+// may have found it in a sum that the host cannot see.
 Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   const ParameterView& there = parts_.devices.device_parameters(device);
   const ParameterView& host = parts_.devices.parameters(device);

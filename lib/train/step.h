@@ -22,12 +22,12 @@
 
 namespace dtrain::train {
 
-// Where the time of the steps has gone so far, in seconds. With several devices, of the first one.
+// How the steps have spent their time so far, in seconds; with several devices, those of the first one.
 struct StepTimes {
-  double forward = 0, backward = 0;  // without the rest
+  double forward = 0, backward = 0;  // without the times below
   double push = 0;                   // handing gradients to the store
   double pull_wait = 0;              // waiting for weights
-  double update = 0;                 // of weights, by this thread
+  double update = 0;                 // updating weights on this thread
 };
 
 struct StepParts {
@@ -47,10 +47,9 @@ struct StepParts {
 // Used by one thread. run() allocates nothing unless a value is not finite.
 //
 // Devices that keep the parameters in their own memory run a step as one unit of work, so the host can check nothing
-// before its end. Such devices check the gradients themselves and skip an update that would corrupt the weights. A
-// single worker with one such device leaves every decision to the device: whether the step counts, the moving
-// statistics, and a dynamic loss scale. The host learns the result at the end of the step and keeps its own counters in
-// agreement.
+// before its end. Such devices check the gradients themselves and skip an update that would corrupt the weights. If
+// there is a single worker with one such device, the device makes every decision: whether the step counts, the moving
+// statistics, and a dynamic loss scale. The host learns the result at the end of the step and adjusts its own counters.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
@@ -58,13 +57,13 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
-  // it, including those of earlier processes. Returns false (--on-nan skip, or a dynamic loss scale) if the loss or a
-  // gradient was not finite; then the batch counts for nothing, and in a job with several workers all of its round
-  // leave the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer. `next`: the
-  // batch of the following step, if known. It may be copied to the devices during this step, and must not change before
-  // that step.
+  // it, including those of earlier processes. Returns false (with --on-nan skip or a dynamic loss scale) if the loss or
+  // a gradient was not finite. Then the batch does not count, and in a job with several workers, all workers of its
+  // round leave the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
+  // `next`: the batch of the following step, if known. It may be copied to the devices during this step, and must not
+  // change before that step.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
-  // Call between steps only.
+  // To be called only between steps.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
   // Whether run() may return false.
   [[nodiscard]] bool may_skip_steps() const {
@@ -84,7 +83,7 @@ class StepRunner {
     return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
   }
   Result<> forward(const data::LoadedBatch& batch);
-  // Whether gradients are held back until all of them have been checked. What the store has received cannot be
+  // Whether gradients are held back until all of them have been checked, because what the store has received cannot be
   // withdrawn.
   [[nodiscard]] bool holds_back() const { return may_skip_steps() && own_counters_ == nullptr; }
   // True if float16 gradients overflowed and a smaller loss scale can help; lowers the scale.
@@ -102,7 +101,7 @@ class StepRunner {
   Result<> push_zero_gradients();
   Result<> keep_statistics();
   Result<> restore_statistics();
-  // "gradient is not finite", with the layer's name if it has one, and the limit.
+  // The text "gradient is not finite", with the layer's name if there is one, and the limit.
   [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
@@ -110,7 +109,7 @@ class StepRunner {
   const bool on_device_;  // whether the parameters are in the device's memory
   // Null unless the device decides if a step counts. The host has then counted the step already.
   kvstore::OwnCounters* const own_counters_;
-  const float limit_;  // of a gradient's values; summand_limit()
+  const float limit_;  // limit on the absolute values of gradients; summand_limit()
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;
@@ -119,8 +118,8 @@ class StepRunner {
   StepTimes times_;
   uint64_t announced_ = 0;  // serial number of the batch; 0: none
   // Used while gradients are held back:
-  std::vector<std::string> bad_gradient_;  // by device: the first one found in this step
-  std::vector<float> kept_statistics_;     // as they were before the step
+  std::vector<std::string> bad_gradient_;  // for each device: the first one found in this step
+  std::vector<float> kept_statistics_;     // values before the step
 };
 
 }  // namespace dtrain::train

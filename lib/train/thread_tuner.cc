@@ -12,16 +12,17 @@ namespace dtrain::train {
 namespace {
 
 constexpr size_t kPairs = 5;
-constexpr double kBetter = 0.98;  // the median of the pairs' ratios; a smaller gain may be noise
+// Largest median of the pairs' ratios that counts as a gain; a smaller gain may be noise.
+constexpr double kBetter = 0.98;
 constexpr size_t kPairsBetter = 4;
 
-// Long enough that a block's mean says something, and so short that the host's speed changes little from one to the
-// next.
+// Long enough for a meaningful mean of a block, and short enough that the host's speed changes little between blocks.
 constexpr double kBlock_s = 0.5;
 constexpr int64_t kBlockStepsMin = 4, kBlockStepsMax = 500;
 
-constexpr double kWaits = 0.02;  // a smaller share of waits is not worth more threads
-// A window while steady, and how much the share of waits must differ in so many of them before it begins again.
+constexpr double kWaits = 0.02;  // with a smaller share of waits, more threads are not worthwhile
+// The length of a window in the steady state. Tuning begins again if the share of waits differs by kChange in
+// kWindowsChanged windows in a row.
 constexpr double kWindow_s = 10, kChange = 0.15;
 constexpr int kWindowsChanged = 3;
 constexpr int64_t kWindowStepsMin = 20;
@@ -71,7 +72,7 @@ void ThreadTuner::end_measuring() {
   compare_with(more ? *more : *fewer);
 }
 
-// Half as many again or a third fewer, so that 16 threads are found from 4 in four comparisons.
+// Half as many threads again or a third fewer, so that 16 threads are reached from 4 in four comparisons.
 std::optional<int> ThreadTuner::neighbor(bool more) const {
   const int next =
       more ? std::min(options_.threads_max, kept_ + std::max(1, kept_ / 2)) : kept_ - std::max(1, kept_ / 3);
@@ -113,7 +114,7 @@ void ThreadTuner::end_comparison() {
   try_next(better);
 }
 
-// Goes on in a direction that helped; turns round once if the first step in it did not.
+// Continues in a direction that helped. If the first step in a direction did not help, tries the other direction once.
 void ThreadTuner::try_next(bool other_was_better) {
   std::optional<int> next;
   if (other_was_better) {

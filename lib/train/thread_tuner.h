@@ -1,7 +1,7 @@
 // --data-nthreads auto: finds the number of decode threads with which a worker's steps take the least time. Decode
-// threads and compute threads share the cores: too few decode threads let the steps wait for batches, and too many take
-// the cores away from the computation. The compute threads themselves stay as they are, because sums depend on their
-// number to the last bit; batches do not depend on the number of threads that decode them.
+// threads and compute threads share the cores: too few decode threads make the steps wait for batches, and too many
+// take the cores away from the computation. The number of compute threads does not change, because sums depend on it to
+// the last bit; batches do not depend on the number of decode threads.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,26 @@
 
 namespace dtrain::train {
 
-// A pure state machine: it is told how long steps took, and says how many threads are to decode from now on. It
-// compares two numbers by blocks of steps in turns (A B A B ...) and keeps the other number only if it is faster beyond
-// noise. First it tries more threads if steps wait for data, then fewer. When neither helps it is steady, and begins
-// again only if the share of the time that steps wait for data changes greatly.
+// A pure state machine: its input is how long steps took, and its output is how many threads are to decode from now on.
+// It compares two thread numbers by alternating blocks of steps (A B A B ...) and changes to the other number only if
+// that is faster beyond noise. First it tries more threads if steps wait for data, then fewer. When neither helps, it
+// is steady, and begins again only if the share of the time that steps wait for data changes greatly.
 class ThreadTuner {
  public:
   struct Options {
     int threads = 1;  // at the beginning
     int threads_max = 1;
-    int64_t settle_steps = 5;  // the steps after a change that do not count: their batches were made before it
+    // Number of steps after a change that do not count, because their batches were made before it.
+    int64_t settle_steps = 5;
   };
   explicit ThreadTuner(const Options& options);
 
-  // A step took `seconds`, `wait_s` of them waiting for its batch; without waits for other processes.
+  // To be called after a step that took `seconds`, of which it waited `wait_s` for its batch. Waits for other processes
+  // are not included.
   void step(double seconds, double wait_s);
   [[nodiscard]] int threads() const { return in_use_; }
   // What was decided since the last call, for the log: "2 threads decode: a step takes 10.20 ms with 1, 8.71 ms with 2
-  // (0.854, kept)". Nullopt if nothing was.
+  // (0.854, kept)". Nullopt if nothing was decided.
   std::optional<std::string> take_decision();
 
  private:
@@ -50,20 +52,20 @@ class ThreadTuner {
 
   const Options options_;
   Phase phase_ = Phase::kMeasure;
-  int kept_, in_use_;  // the best so far; the number of the block at hand
-  int64_t settling_;   // steps until the block at hand begins
+  int kept_, in_use_;  // the best number so far; the number of the current block
+  int64_t settling_;   // steps until the current block begins
   Block block_;
-  int64_t block_steps_ = 0;  // of each block of a comparison
-  double wait_share_ = 0;    // when measured last
-  // The comparison at hand.
+  int64_t block_steps_ = 0;  // steps in each block of a comparison
+  double wait_share_ = 0;    // at the last measurement
+  // The current comparison.
   int other_ = 0;
   bool more_ = false,
-       may_turn_ = false;  // whether other_ is the larger number, and whether the other direction is left
+       may_turn_ = false;  // whether other_ is the larger number; whether the other direction is still untried
   std::vector<double> kept_ms_, other_ms_;
-  std::vector<std::string> compared_;  // since the tuner began measuring
-  // While steady.
+  std::vector<std::string> compared_;  // comparisons since the tuner began measuring
+  // The steady state.
   std::optional<double> steady_share_;
-  int changed_ = 0;  // windows in a row whose share is another one
+  int changed_ = 0;  // number of consecutive windows whose share has changed
   std::optional<std::string> decision_;
 };
 

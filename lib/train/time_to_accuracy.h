@@ -10,7 +10,7 @@ namespace dtrain::train {
 struct TimeToAccuracy {
   double accuracy = 0;   // the level
   double seconds = 0;    // since training began in this process
-  uint64_t samples = 0;  // of all workers, applied since the start of the run
+  uint64_t samples = 0;  // samples of all workers, applied since the start of the run
 };
 
 // The levels are `every`, 2 * `every`, ... up to 1.

@@ -23,7 +23,7 @@ using job::EpochRule;
 
 struct TrainSpec {
   int64_t num_epochs = 1;  // the run ends after this many epochs, including those before a checkpoint
-  int64_t batch_size = 1;  // of this worker
+  int64_t batch_size = 1;  // batch size of this worker
   EpochRule epoch;
   RegroupSpec regroup = {};
   MetricSpec metrics;
@@ -36,31 +36,33 @@ struct TrainSpec {
   optim::ScheduleSpec schedule;
   InitializerSpec initializer;
   uint64_t seed = 0;
-  std::string job_hash, job_text;  // of the JobSpec, for checkpoints
+  std::string job_hash, job_text;  // the JobSpec, for checkpoints
 
   std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
-  std::string pretrained;               // .params file to fine-tune, unless start_from is set; empty: none
-  std::string pretrained_note = {};     // what to say about that model if it does not fit; may be empty
-  std::string save_prefix;              // of checkpoints; empty: none are written
-  int64_t save_period = 1;              // in epochs; 0: never
-  double save_every_s = 0;              // between checkpoints within an epoch; 0: off
-  bool save_optimizer_states = true;    // checkpoints within an epoch always have them, because they hold the position
+  std::string pretrained;               // .params file to fine-tune unless start_from is set; empty: none
+  std::string pretrained_note = {};     // added to the error if that model does not fit; may be empty
+  std::string save_prefix;              // prefix of checkpoints; empty: none are written
+  int64_t save_period = 1;              // epochs between checkpoints; 0: never
+  double save_every_s = 0;              // seconds between checkpoints within an epoch; 0: off
+  // Checkpoints within an epoch always have them, because they contain the position.
+  bool save_optimizer_states = true;
 
-  int64_t keep = 0;                   // checkpoints of epochs that stay on disk; 0: all
-  int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
+  int64_t keep = 0;                   // number of end-of-epoch checkpoints to keep on disk; 0: all
+  int64_t eval_batches_interval = 0;  // steps between validations within an epoch; 0: validate only at its end
 
-  Decoders decoders = {};  // of the training data, at the beginning
+  Decoders decoders = {};  // initial decoders of the training data
   std::optional<ThreadTuner::Options> tune_decoders =
       std::nullopt;     // --data-nthreads auto; nullopt: their number stays
-  int64_t monitor = 0;  // on rank 0, prints the size of all tensors of one step in so many; 0: never
+  int64_t monitor = 0;  // on rank 0, prints the norms of all tensors every `monitor` steps; 0: never
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
-  // metrics.jsonl, appended to; empty: none. Requests for another learning rate lie beside it. All workers have one, or
-  // none has.
+  // Path of metrics.jsonl, which is appended to; empty: none. Requests to change the learning rate are next to it.
+  // Either all workers have one, or none has.
   std::string metrics_path;
   bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
   double usual_rate = 0.05;         // the network's default learning rate, for that warning
-  // Times the batches after so many and writes the file batch-times-RANK.json beside metrics_path. Nullopt: off.
+  // Times the batches after the first time_batches_after ones and writes the file batch-times-RANK.json next to
+  // metrics_path. Nullopt: off.
   std::optional<int64_t> time_batches_after = std::nullopt;
   double log_time_to = 0;  // on rank 0, logs when accuracy first reaches each multiple of this; 0: off
 };

@@ -21,7 +21,7 @@ namespace dtrain::train {
 
 using telemetry::Span;
 
-// The step loop. The clock knows where the run is, the reporter what is logged, the saver what is written.
+// The step loop. The clock knows the position of the run, the reporter what is logged, the saver what is saved.
 class Trainer::Impl {
  public:
   Impl(TrainSpec spec, TrainParts parts);
@@ -152,7 +152,7 @@ Result<AgreedStart> Trainer::Impl::agree_on_start(const Start& start) {
 Result<> Trainer::Impl::begin() {
   const EpochRule& epoch = spec_.epoch;
   DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0, "an epoch without samples");
-  flush_denormals();  // the store may run updates in this thread
+  flush_denormals();  // the store may run updates on this thread
   DT_TRY_VOID(reporter_.prepare());
   DT_TRY(Start start, own_start());
   DT_TRY(const AgreedStart agreed, agree_on_start(start));
@@ -190,7 +190,7 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
 }
 
-// Returns false if asked to stop before the end of the epoch.
+// Returns false if training was asked to stop before the end of the epoch.
 Result<bool> Trainer::Impl::train_epoch() {
   reporter_.begin_epoch();
   for (;;) {
@@ -209,7 +209,7 @@ Result<bool> Trainer::Impl::epoch_is_over() {
   const SteadyTime begin = std::chrono::steady_clock::now();
   const Span span(timeline(), "wait for the last weights", "wait");
   DT_TRY(const bool over, clock_.epoch_is_over());
-  // This may have waited for the weights of the last step; that time belongs to the steps.
+  // epoch_is_over() may have waited for the weights of the last step. That time belongs to the steps.
   if (!spec_.epoch.ends_after_fixed_steps) reporter_.time_wait(begin);
   return over;
 }
@@ -242,8 +242,8 @@ Result<> Trainer::Impl::step() {
   return monitor_.print(step, parts_.training);
 }
 
-// What a step waits for other processes says nothing about its own threads. `network_wait_s`: all such waits before the
-// step.
+// The time that a step waits for other processes says nothing about the threads of this one. `network_wait_s`: the
+// total of such waits before the step.
 void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s) {
   if (!tuner_) return;
   const double others_s = parts_.store.times().wait_s - network_wait_s;
@@ -257,8 +257,9 @@ void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duratio
   if (const auto decision = tuner_->take_decision()) parts_.log.info("--data-nthreads auto: {}", *decision);
 }
 
-// --inject step-ms: the wait stands for computation, which lies between fetching the weights and pushing the gradients.
-// It comes before a step because the step's weights are requested right after the previous gradients are pushed.
+// --inject step-ms: the pause simulates computation, which takes place between fetching the weights and pushing the
+// gradients. It comes before a step because the step's weights are requested right after the previous gradients are
+// pushed.
 Result<> Trainer::Impl::pace() {
   parts_.kill.reached(clock_.own_steps());
   if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
@@ -266,7 +267,7 @@ Result<> Trainer::Impl::pace() {
   return {};
 }
 
-// Workers' shares of the data differ in length, so their passes do too. In BSP a pass is an epoch.
+// Workers' shares of the data differ in length, and so do their passes. In BSP a pass is an epoch.
 Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   const auto length = static_cast<uint64_t>(parts_.training_data.batches());
   const uint64_t at = clock_.own_steps() % length;
@@ -279,7 +280,7 @@ Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   return parts_.training_data.next();
 }
 
-// Waits until no worker has a step in progress, if workers may have different weights.
+// If workers may have different weights, waits until no worker has a step in progress.
 Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
   if (spec_.epoch.same_weights) return stopping;
   DT_TRY_VOID(step_runner_.wait_for_weights());
@@ -327,7 +328,7 @@ Result<> Trainer::Impl::save_epoch() {
 }
 
 Result<> Trainer::Impl::save_and_evaluate() {
-  // The checkpoint says which epoch was the best so far, and has the learning rate of the next one.
+  // The checkpoint records the best epoch so far and the learning rate of the next one.
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
   DT_TRY_VOID(rate_control_.meet());
@@ -376,7 +377,7 @@ Result<> Trainer::Impl::validate() {
   return {};
 }
 
-// The last step of an epoch may spoil the weights, which no later step would see.
+// The last step of an epoch may spoil the weights, which no later step would notice.
 Result<> Trainer::Impl::check_validation_loss() {
   const Metrics& metrics = reporter_.validation_metrics();
   if (metrics.sums().front() == 0 || std::isfinite(metrics.epoch_cross_entropy())) return {};
@@ -388,7 +389,7 @@ Result<> Trainer::Impl::check_validation_loss() {
   return fail(Code::kInternal, "{}; {}", text, kRemedyOfNotFinite);
 }
 
-// Runs `write`, which writes a checkpoint, and counts its time.
+// Runs `write`, which writes a checkpoint, and measures its time.
 template <class Write>
 Result<> Trainer::Impl::save(const Write& write) {
   const SteadyTime begin = std::chrono::steady_clock::now();

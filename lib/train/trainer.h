@@ -1,5 +1,5 @@
 // The training loop of one worker: epochs of steps, validation, checkpoints, the log. The same code runs alone and in a
-// job; the differences are behind the store and the coordinator.
+// job; the store and the coordinator hide the differences.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct TrainParts {
   exec::DeviceGroup& training;
   std::vector<size_t> bucket_begin;  // as compiled into `training`
   data::Loader& training_data;
-  const data::Dataset* data = nullptr;     // that training_data reads; null: its stages are not reported
+  const data::Dataset* data = nullptr;     // the data that training_data reads; null: its stages are not reported
   exec::DeviceGroup* inference = nullptr;  // each executor was made with weights_of that of `training`; no validation
                                            // if this or validation_data is null
   data::Loader* validation_data = nullptr;
@@ -38,10 +38,11 @@ struct TrainParts {
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
-  telemetry::Tracer* tracer = nullptr;                       // null: no step is traced
-  telemetry::Registry& registry;                             // of this process
-  std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};  // of what the trainer reports, besides metrics.jsonl
-  Log log;                                                   // named after the rank
+  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
+  telemetry::Registry& registry;        // metrics of this process
+  // Receive what the trainer reports, in addition to metrics.jsonl.
+  std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};
+  Log log;  // named after the rank
 };
 
 class Trainer {
@@ -49,8 +50,8 @@ class Trainer {
   Trainer(TrainSpec spec, TrainParts parts);
   ~Trainer();
 
-  // Call once. Errors: those of the parts, and Code::kInternal for values that are not finite (--on-nan fail). The
-  // metrics of the run (run_metrics.h) are up to date after it, also if it fails.
+  // To be called once. Errors are those of the parts, and Code::kInternal for values that are not finite (--on-nan
+  // fail). The metrics of the run (run_metrics.h) are up to date after it, even if it fails.
   Result<TrainOutcome> run();
 
  private:

@@ -12,24 +12,24 @@
 
 namespace dtrain::train {
 
-// Sees a worker's share of each validation. Called by the trainer's thread.
+// Observes a worker's share of each validation. Called by the trainer's thread.
 class ValidationWatch {
  public:
   struct Pass {
     int64_t epoch = 0;   // from 0
-    uint64_t step = 0;   // updates of the weights before
-    int64_t images = 0;  // that all workers together have classified
+    uint64_t step = 0;   // number of weight updates before the validation
+    int64_t images = 0;  // number of images that all workers together have classified
   };
 
   virtual ~ValidationWatch() = default;
   virtual void begin() = 0;
-  // `probabilities` [rows, classes] of the network's first result for the rows of the batch, whose labels are classes.
+  // `probabilities` [rows, classes]: the network's first result for the rows of the batch, whose labels are classes.
   virtual void add(std::span<const float> probabilities, const data::LoadedBatch& batch) = 0;
   virtual void end(const Pass& pass) = 0;
 };
 
 // Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
-// image counted once. `seen` is called for each batch, with the number of batches so far, while `inference` has its
+// image counted once. `seen` is called for each batch, with the number of batches so far, while `inference` holds the
 // results.
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
                   Metrics& metrics, const std::function<void(int64_t batches, const data::LoadedBatch&)>& seen);
