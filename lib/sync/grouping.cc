@@ -8,7 +8,7 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr size_t kShown = 10;  // partitions that a report lists at least
+constexpr size_t kShown = 10;  // minimum number of partitions that a report lists
 
 // A half-open interval [begin, end) of the sorted speeds.
 struct Interval {
@@ -17,7 +17,7 @@ struct Interval {
 };
 using Intervals = std::vector<Interval>;
 
-// The best partitions of ascending numbers into 1, 2, ... intervals, each derived from the previous one.
+// The best partitions of sorted numbers into 1, 2, ... intervals, each derived from the previous one.
 class Partitions {
  public:
   explicit Partitions(const std::vector<double>& ascending) : x_(ascending) {
@@ -91,7 +91,8 @@ class Partitions {
   std::vector<std::vector<size_t>> cuts_;  // [k - 1][end]: where the last of k intervals begins
 };
 
-// The number of groups by the criterion; nullopt if deciding takes partitions into more than by_k.size() groups.
+// The number of groups that the criterion chooses. Nullopt if the choice needs partitions into more than by_k.size()
+// groups.
 std::optional<size_t> choose(const std::vector<Partition>& by_k, size_t workers, const GroupingOptions& options) {
   if (options.count > 0) return static_cast<size_t>(options.count);
   if (options.criterion == GroupingOptions::Criterion::kTolerance) {

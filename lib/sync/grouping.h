@@ -13,7 +13,7 @@ namespace dtrain::sync {
 
 struct GroupingOptions {
   enum class Criterion {
-    kTolerance,  // the fewest groups whose members' speeds differ by at most `tolerance`
+    kTolerance,  // the smallest number of groups in which members' speeds differ by at most `tolerance`
     kVrc,        // from 2 to n - 1 groups, the number with the largest variance ratio; favors many small groups
   };
   Criterion criterion = Criterion::kTolerance;
@@ -33,8 +33,8 @@ struct Partition {
 };
 
 struct Grouping {
-  std::vector<Group> group_of;  // by rank; group 0 is the fastest
-  std::vector<double> speeds;   // by group: the speed of its slowest member, which the others wait for
+  std::vector<Group> group_of;  // indexed by rank; group 0 is the fastest
+  std::vector<double> speeds;   // for each group: the speed of its slowest member, for which the others wait
   std::vector<Partition> by_k;  // for 1, 2, ... groups; at least the first ten, if there are that many workers
   int64_t chosen_k = 1;         // number of groups before small ones were merged
 };

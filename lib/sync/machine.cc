@@ -77,7 +77,8 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
 Effect Machine::verdict(const Push& push) const {
   if (push.worker >= members_.size()) return Reject{push.worker, "push of an unknown worker"};
   const Member& member = members_[push.worker];
-  // Checked first because it is no mistake: the network may deliver a duplicate of what the worker sent before it left.
+  // Checked first because it is not an error: the network may deliver a duplicate of what the worker sent before it
+  // left.
   if (push.step < member.next) return Drop{push.worker, push.step};
   if (!member.live) return Reject{push.worker, "push of a worker that left"};
   const GroupState& group = groups_[member.group];
@@ -118,8 +119,8 @@ void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
   GroupState& state = groups_[group];
   if (std::max(refresh.step, member.next) > state.open)
     return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
-  // At most once per round, because all members must get the same weights; and not for a repeated Refresh that arrives
-  // after the members have moved on.
+  // At most once per round, because all members must get the same weights. Not for a repeated Refresh that arrives
+  // after the members have continued with a later round.
   if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
       state.base_version < version_) {
     keep(group, out);

@@ -26,7 +26,7 @@ using Step = uint64_t;  // a worker's own step number; counts from 0 over the wh
 
 // A consistency scheme as data.
 struct Policy {
-  std::vector<Group> group_of = {};   // by worker
+  std::vector<Group> group_of = {};   // indexed by worker
   std::optional<Step> lead_max = {};  // rounds that a group may be ahead of the slowest live one; nullopt: no bound
   // If true, an Answer carries the weights as they were when the group's round opened, so all members get the same
   // ones. If false, it carries the newest weights.
@@ -62,12 +62,12 @@ struct Reject { Worker worker; const char* why; };  // a mistake of a peer is an
 using Effect = std::variant<Add, Drop, Late, Apply, Keep, Answer, Park, Reject>;
 // clang-format on
 
-// One per slice. A value type: a copy is a copy of the protocol's state.
+// One machine for each slice. It is a value type: a copy of it is a copy of the protocol's state.
 //
 // The step of an Answer is never smaller than the step of the pull. It is larger if the round that was pulled for is
-// over: for a pull that is repeated after it was answered, and for a worker that was left behind under `backup`, which
-// jumps to the open round. A worker that gets answers for several slices begins the smallest of their steps, so its
-// push is never ahead of any slice.
+// over. This happens to a pull that is repeated after it was answered, and to a worker that was left behind under
+// `backup`, which jumps to the open round. A worker that gets answers for several slices begins the smallest of their
+// steps, so its push is never ahead of any slice.
 class Machine {
  public:
   // All workers of the policy take part from step `begin` on, the step after the last one that was applied before.
@@ -77,13 +77,14 @@ class Machine {
   // give the same effects.
   void on(const Event& event, std::vector<Effect>& out);
 
-  // What effect the push would have if it were the next event: Add, Drop, Late or Reject.
+  // The effect that the push would have if it were the next event: Add, Drop, Late or Reject.
   [[nodiscard]] Effect verdict(const Push& push) const;
-  // The version of the slice: the number of updates, counted on from `begin`.
+  // The version of the slice: `begin` plus the number of updates.
   [[nodiscard]] uint64_t version() const { return version_; }
-  // Rounds that the worker's group has completed. The worker must be in the policy.
+  // The number of rounds that the worker's group has completed. The worker must be in the policy.
   [[nodiscard]] Step clock(Worker worker) const { return groups_[members_[worker].group].round; }
-  // The workers that a pull waits for, by rank. Empty if it would be answered at once. Looks at all workers.
+  // The workers that a pull waits for, sorted by rank. Empty if it would be answered at once. Takes time proportional
+  // to the number of workers.
   [[nodiscard]] std::vector<Worker> missing(const Pull& pull) const;
 
  private:
@@ -100,9 +101,9 @@ class Machine {
     uint64_t added = 0;          // gradients in the accumulator
     uint32_t live = 0;           // members that take part
     uint32_t present = 0;        // live members that the round does not wait for (next > round)
-    uint64_t base_version = 0;   // version_ after its last Apply or Keep: what its members compute with
+    uint64_t base_version = 0;   // version_ after its last Apply or Keep; its members compute with these weights
     bool is_refreshed = false;   // a Refresh was answered in this round
-    size_t search_from = 0;      // in by_group_: no member before this position is missing from the round
+    size_t search_from = 0;      // position in by_group_ before which no member is missing from the round
     std::vector<Worker> early;   // live members that joined and will push a later step first
     std::vector<Worker> parked;  // in order of arrival
   };
@@ -123,16 +124,16 @@ class Machine {
   void keep(Group group, std::vector<Effect>& out);
   void answer(Worker worker, std::vector<Effect>& out);
 
-  // Why the worker may not ask for weights; nullptr if it may.
+  // Why the worker may not ask for weights; null if it may.
   [[nodiscard]] const char* objection(Worker worker) const;
-  [[nodiscard]] bool is_missing(Worker worker) const;  // from the round of its group
+  [[nodiscard]] bool is_missing(Worker worker) const;  // whether its group's round waits for it
   [[nodiscard]] bool within_bound(Step round) const;
   [[nodiscard]] Worker first_missing(Group group);  // requires a round that is not complete
   void set_live(Worker worker, bool live);
 
   Policy policy_;
-  std::vector<Member> members_;     // by worker
-  std::vector<GroupState> groups_;  // by group
+  std::vector<Member> members_;     // indexed by worker
+  std::vector<GroupState> groups_;  // indexed by group
   std::vector<Worker> by_group_;    // sorted by group, then rank
   std::set<Place> rounds_;          // one for each group that has a live member; maintained only if there is a bound
   std::set<Place> held_;            // groups whose round is not open yet

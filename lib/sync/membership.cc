@@ -91,7 +91,7 @@ void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
   process.has_ended = true;
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
-  if (phase_ == Phase::kFinishing) return settle(out);  // its work was done
+  if (phase_ == Phase::kFinishing) return settle(out);  // it had done all its work
   fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
 }
 
@@ -134,7 +134,7 @@ void Machine::handle(const Tick&, Out& out) {
         fmt::format("{} did not join within {} s", to_text(missing_members()), settings_.start_timeout_ms / 1000.0),
         out);
   }
-  if (phase_ == Phase::kStarting) return;  // the driver is completing the job's text, on this same thread
+  if (phase_ == Phase::kStarting) return;  // the driver is completing the job's text on this thread
   if (phase_ != Phase::kFailing) {
     look_for_lost(out);
     look_for_missing(out);
@@ -242,8 +242,8 @@ void Machine::handle(const Held& event, Out& out) {
 }
 
 // Each set stops after the largest number of steps that any of its workers has begun. All workers of the set can still
-// finish these steps, and where they need each other's gradients, none can have finished a step that another never
-// begins. Workers that are done count with the steps that they did.
+// finish these steps. If they need each other's gradients, none can have finished a step that another never begins.
+// Workers that are done count with the steps that they made.
 void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
   std::map<uint32_t, uint64_t> steps;
@@ -290,7 +290,7 @@ void Machine::handle(const Done& event, Out& out) {
   settle(out);
 }
 
-// The first failure counts, and it is sent to every process that has not ended.
+// Only the first failure counts. It is sent to every process that has not ended.
 void Machine::fail_job(Code code, const std::string& message, Out& out) {
   if (phase_ == Phase::kFailing || phase_ == Phase::kEnded) return;
   failure_ = {code, message};
@@ -346,7 +346,7 @@ void Machine::settle_end(Out& out) {
     out.push_back(End{failure});
   }
   if (phase_ == Phase::kFailing) {
-    // A disconnected process may be about to reconnect and must still be told what happened.
+    // A disconnected process may be about to reconnect, and must still be told what happened.
     const auto left = [&](const Process& p) {
       return p.has_ended || (p.closed_ms && now_ms_ - *p.closed_ms >= settings_.reconnect_ms);
     };

@@ -1,7 +1,7 @@
-// The scheduler's decisions as a pure state machine: who belongs to the job, who is alive, when barriers are released,
-// and when the job is over. It takes events and returns effects. Time is a number that comes with each event, so the
-// gRPC service (rpc/scheduler.h) and the tests, which use virtual time and a seed, drive the same code. See
-// docs/protocol.md, "Membership" and "Failure".
+// The scheduler's decisions as a pure state machine: which processes belong to the job, which are alive, when barriers
+// are released, and when the job is over. It takes events and returns effects. Time is a number that comes with each
+// event, so the gRPC service (rpc/scheduler.h) and the tests, which use virtual time and a seed, drive the same code.
+// See docs/protocol.md, "Membership" and "Failure".
 //
 // A process is identified by its incarnation, 64 random bits that it draws when it starts. It gets its rank when all
 // processes have joined. If a worker or a server is lost, the whole job fails.
@@ -45,7 +45,7 @@ struct Settings {
   Millis reconnect_ms = 1'000;  // if a closed stream is not reopened within this time, its process is lost
   Millis log_missing_first_ms = 30'000;
   Millis log_missing_every_ms = 60'000;
-  uint64_t barrier_bytes_max = 32 << 20;  // of the messages of all workers in one barrier together
+  uint64_t barrier_bytes_max = 32 << 20;  // limit on the total size of all workers' messages in one barrier
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
 };
 
@@ -55,12 +55,12 @@ struct Settings {
 struct Join {
   Incarnation incarnation = 0;
   Role role = Role::kWorker;
-  std::optional<uint32_t> want_rank = {};  // nullopt: one that no process asks for, assigned in order of arrival
+  std::optional<uint32_t> want_rank = {};  // nullopt: any rank that no process asks for, assigned in order of arrival
   std::string job_text;
   uint64_t records_train = 0;  // size of the worker's data sets; must be the same on all workers
   uint64_t records_val = 0;
-  bool lacks_index = false;  // a worker whose record files lack an index, so that it does not know its records
-  bool prepared = false;     // true in the second join, after Prepare: the records are known
+  bool lacks_index = false;  // the worker's record files lack an index, so it does not know its numbers of records yet
+  bool prepared = false;     // true in the second join, after Prepare: the numbers of records are known
 };
 // The request to join ended before it was answered: the process is gone.
 struct Withdraw {
@@ -68,9 +68,9 @@ struct Withdraw {
 };
 // Follows Start: the driver has completed the job's text (Ready), or could not complete it (StartFailed).
 struct Ready {
-  // By worker: the number of its stop set. When a job is asked to stop, all workers of a set stop after the same step,
-  // and each set may stop after a different one. Workers that wait for each other's gradients or whose lead is bounded
-  // are in one set. Empty: all workers are in one set.
+  // The stop set of each worker. When a job is asked to stop, all workers of a set stop after the same step, and each
+  // set may stop after a different one. Workers that wait for each other's gradients or whose lead is bounded are in
+  // one set. Empty: all workers are in one set.
   std::vector<uint32_t> stop_set_of = {};
 };
 struct StartFailed {
@@ -84,19 +84,20 @@ struct StreamOpened {
 struct StreamClosed {
   Incarnation incarnation = 0;
 };
-// Any sign of life.
+// The process has shown a sign of life.
 struct Heartbeat {
   Incarnation incarnation = 0;
 };
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
-  // Number of barriers that this worker entered before; the n-th barrier of one worker is the n-th of all.
+  // The number of barriers that this worker has entered before. The n-th barrier of one worker is the n-th of all.
   uint64_t seq = 0;
-  // What the worker brings: "2 numbers", "a message 'speed'". Equal for all workers.
+  // A description of the worker's contribution: "2 numbers", "a message 'speed'". Must be equal for all workers.
   std::string content;
-  uint64_t bytes = 0;  // of its message
-  // Replaces the stop sets of Ready when this barrier is released. Empty: they stay. Equal for all workers.
+  uint64_t bytes = 0;  // size of its message
+  // Replaces the stop sets of Ready when this barrier is released. Empty: they stay as they are. Must be equal for all
+  // workers.
   std::vector<uint32_t> stop_set_of = {};
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
@@ -108,18 +109,18 @@ struct Held {
   Incarnation incarnation = 0;
   uint64_t steps_begun = 0;
 };
-// The process ends, successfully or not, and reports it itself.
+// The process ends, successfully or not, and reports that itself.
 struct Done {
   Incarnation incarnation = 0;
   std::optional<Code> failure;
   std::string message;
   uint64_t steps_begun = 0;
 };
-// Time passes. To be sent several times per reconnect_ms.
+// Time has passed. To be sent several times per reconnect_ms.
 struct Tick {};
-// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could hear
-// nobody. To be sent before the late Tick. All time limits of processes start anew, and those of the current phase are
-// extended.
+// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could not receive
+// any message. To be sent before the late Tick. All time limits of processes start again, and those of the current
+// phase are extended.
 struct Slept {
   Millis ms = 0;
 };
@@ -134,12 +135,13 @@ struct Node {
 };
 // All have joined and their numbers of records agree: complete the job's text, then send Ready or StartFailed.
 struct Start {
-  std::vector<Node> nodes;  // workers by rank, then servers by rank
+  std::vector<Node> nodes;  // workers sorted by rank, then servers sorted by rank
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
 // All have joined, and a worker lacks an index. Answer the process's join: from now on the process has its rank, is
-// watched, and may enter barriers; it joins a second time when its data is ready. The start timeout no longer runs.
+// monitored, and may enter barriers. It joins a second time when its data is ready. The start timeout no longer
+// applies.
 struct Prepare {
   Node node;
 };
@@ -160,9 +162,9 @@ struct Reject {
   std::string why;
 };
 
-// To workers: answer with Held, and begin no step until told to go on.
+// To workers: answer with Held, and begin no step before StopAfter.
 struct Hold {};
-// To workers: do steps 0 .. steps - 1 and no later one.
+// To workers: make steps 0 .. steps - 1 and no later one.
 struct StopAfter {
   uint64_t steps = 0;
 };
@@ -181,8 +183,8 @@ struct Tell {
   Notice notice;
 };
 
-// ReleaseBarrier: all live workers have entered, so answer them all. RepeatBarrier: a worker asks again for a barrier
-// that was released, so give it the same answer.
+// ReleaseBarrier: all live workers have entered, so answer all of them. RepeatBarrier: a worker asks again for a
+// barrier that was released, so give it the same answer.
 struct ReleaseBarrier {
   uint64_t seq = 0;
 };
@@ -200,7 +202,7 @@ struct LogMissing {
   std::vector<Member> missing;
   Millis waited_ms = 0;
 };
-// The scheduler's work is over. nullopt: the job succeeded.
+// The scheduler's work is over. Nullopt: the job succeeded.
 struct End {
   std::optional<StopJob> failure;
 };
@@ -215,10 +217,10 @@ class Machine {
   // give the same effects.
   void on(Millis now_ms, const Event& event, std::vector<Effect>& out);
 
-  // Whether processes have ranks and are watched.
+  // Whether processes have ranks and are monitored.
   [[nodiscard]] bool started() const { return phase_ != Phase::kGathering && phase_ != Phase::kStarting; }
   [[nodiscard]] bool ended() const { return phase_ == Phase::kEnded; }
-  // nullopt before the start and for an unknown process.
+  // Nullopt before the start and for an unknown process.
   [[nodiscard]] std::optional<Member> member(Incarnation incarnation) const;
 
  private:
@@ -229,7 +231,7 @@ class Machine {
     kRunning,
     kHolding,    // Hold was sent; waiting for the workers' answers
     kStopping,   // StopAfter was sent
-    kFinishing,  // all workers are done and the servers were told
+    kFinishing,  // all workers are done, and the servers have been told
     kFailing,    // StopJob was sent
     kEnded,
   };
@@ -238,15 +240,15 @@ class Machine {
     uint64_t arrival = 0;
     uint32_t rank = 0;  // valid from Prepare or Start on
     Millis heard_ms = 0;
-    std::optional<Millis> closed_ms;        // since when its stream is down
-    bool has_ended = false;                 // done, or lost
-    std::optional<uint64_t> steps_at_hold;  // steps begun, from its answer to Hold
+    std::optional<Millis> closed_ms;        // when its stream closed, if it is closed
+    bool has_ended = false;                 // it is done, or lost
+    std::optional<uint64_t> steps_at_hold;  // number of steps begun, from its answer to Hold
     uint64_t steps_begun = 0;               // valid once it is done
   };
   struct Barrier {
-    BarrierEnter first;                     // the first entry; the others must match it
-    std::map<uint32_t, uint64_t> bytes_of;  // by rank, of the workers that have entered
-    uint64_t bytes = 0;                     // of all of them
+    BarrierEnter first;                     // the first entry, which the others must match
+    std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
+    uint64_t bytes = 0;                     // total of bytes_of
     Millis since_ms = 0;
     Millis log_ms = 0;
   };
@@ -284,7 +286,8 @@ class Machine {
   void lose(Process& process, const std::string& how, Out& out);
   void look_for_lost(Out& out);
   void look_for_missing(Out& out);
-  void settle(Out& out);  // decides all that is complete now; called after a process entered, answered or left
+  // Makes every decision that is now possible; called after a process entered, answered or left.
+  void settle(Out& out);
   void settle_barrier(Out& out);
   void settle_hold(Out& out);
   void settle_end(Out& out);
@@ -300,13 +303,13 @@ class Machine {
   Phase phase_ = Phase::kGathering;
   Millis now_ms_;
   Millis phase_since_ms_;
-  Millis log_ms_;  // when to log again who has not joined
+  Millis log_ms_;  // when to log the missing processes again
   std::map<Incarnation, Process> processes_;
   uint64_t arrivals_ = 0;
-  std::optional<Barrier> barrier_;  // the one that is open
+  std::optional<Barrier> barrier_;  // the open barrier
   uint64_t barriers_released_ = 0;
   std::vector<uint32_t> stop_set_of_;        // see Ready
-  std::map<uint32_t, uint64_t> stop_after_;  // by stop set; filled when all workers have answered Hold
+  std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request
   StopJob failure_;

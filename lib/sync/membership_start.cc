@@ -60,7 +60,7 @@ void Machine::repeat_join(const Join& event, Process& process, Out& out) {
     start_if_prepared(out);
   } else if (phase_ == Phase::kPreparing) {
     out.push_back(Prepare{node});
-  } else if (started()) {  // the answer was lost on the way: give it again; before the start there is no answer yet
+  } else if (started()) {  // the answer was lost on its way, so send it again; before the start there is no answer yet
     out.push_back(Admit{node});
   }
 }
@@ -71,11 +71,11 @@ void Machine::handle(const Withdraw& event, Out&) {
   if (phase_ == Phase::kGathering) {
     processes_.erase(event.incarnation);
   } else if (phase_ == Phase::kStarting) {
-    process->closed_ms = now_ms_;  // it may ask again; otherwise it is declared lost like any other
+    process->closed_ms = now_ms_;  // it may ask again; otherwise it is declared lost like any other process
   }
 }
 
-// Requested ranks are fixed; the other processes fill the gaps in order of arrival.
+// Requested ranks are fixed. The other processes get the remaining ranks in order of arrival.
 void Machine::give_ranks() {
   for (const Role role : {Role::kWorker, Role::kServer}) {
     const std::set<uint32_t> wanted = wanted_ranks(role);
@@ -132,7 +132,8 @@ void Machine::start_if_complete(Out& out) {
   if (refusals.empty()) start(out);
 }
 
-// A process whose records differ from those of worker 0 fails the job, because it is a member by now.
+// If a process's numbers of records differ from those of worker 0, the job fails, because the process is already a
+// member.
 void Machine::start_if_prepared(Out& out) {
   if (!std::ranges::all_of(processes_, [](const auto& entry) { return entry.second.join.prepared; })) return;
   const std::vector<Refuse> refusals = with_other_records();
@@ -162,7 +163,7 @@ void Machine::handle(const Ready& event, Out& out) {
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {
-    if (!process.join.prepared) process.heard_ms = now_ms_;  // else it has been watched all the while
+    if (!process.join.prepared) process.heard_ms = now_ms_;  // otherwise it has been monitored since Prepare
     out.push_back(Admit{{member_of(process), incarnation}});
   }
 }
@@ -180,7 +181,7 @@ void Machine::fail_start(Code code, const std::string& message, Out& out) {
 std::vector<Member> Machine::missing_members() const {
   std::vector<Member> missing;
   for (const Role role : {Role::kWorker, Role::kServer}) {
-    // Processes without a requested rank will get the lowest free ones, so these are not missing.
+    // Processes without a requested rank will get the lowest free ranks, so these are not missing.
     const std::set<uint32_t> wanted = wanted_ranks(role);
     uint32_t unranked = joined(role) - static_cast<uint32_t>(wanted.size());
     for (uint32_t rank = 0; rank < expected(role); rank++) {

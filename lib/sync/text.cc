@@ -13,7 +13,7 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr size_t kWorkersMax = 65536;  // the most that a parsed policy may have
+constexpr size_t kWorkersMax = 65536;  // maximum number of workers in a parsed policy
 
 template <class Number>
 bool parse_number(std::string_view word, Number& number) {

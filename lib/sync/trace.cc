@@ -98,8 +98,8 @@ class Replayer {
     return {};
   }
 
-  // Compares `text_` with the next lines of the trace and consumes them. If another effect follows them, the trace has
-  // one too many.
+  // Compares `text_` with the next lines of the trace and consumes them. If these are followed by yet another effect,
+  // the trace has one too many.
   void compare() {
     out_(text_);
     if (rest_.substr(0, text_.size()) == text_) {
@@ -123,7 +123,7 @@ class Replayer {
   size_t members_ = 0;
   std::map<SliceName, Machine> machines_;
   std::vector<Effect> effects_;
-  std::string text_;  // of the event being replayed
+  std::string text_;  // text of the event being replayed
   Replay replay_;
 };
 

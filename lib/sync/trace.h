@@ -44,7 +44,7 @@ class TraceWriter {
 
   void begin(SliceName slice, const Policy& policy, Step begin) DT_EXCLUDES(mutex_);
   void event(SliceName slice, const Event& event, std::span<const Effect> effects) DT_EXCLUDES(mutex_);
-  // Writes the rest. Code::kData if this or an earlier write failed: the trace is incomplete.
+  // Writes what is still buffered. Code::kData if this or an earlier write failed; then the trace is incomplete.
   Result<> finish() DT_EXCLUDES(mutex_);
 
  private:
@@ -58,7 +58,7 @@ class TraceWriter {
   Mutex mutex_;
   std::unique_ptr<std::FILE, Close> file_ DT_GUARDED_BY(mutex_);
   std::string pending_ DT_GUARDED_BY(mutex_);
-  int errno_ DT_GUARDED_BY(mutex_) = 0;  // of the first failed write; nothing is written after it
+  int errno_ DT_GUARDED_BY(mutex_) = 0;  // error of the first failed write, after which nothing is written
 };
 
 struct Replay {
@@ -68,11 +68,11 @@ struct Replay {
     uint64_t line = 0;  // counted from 1
     std::string in_trace, replayed;
   };
-  std::optional<Difference> difference;  // the first one; the replay stops there
+  std::optional<Difference> difference;  // the first difference, where the replay stops
 };
 
-// Passes the replayed trace to `out`, piece by piece. It equals `trace` unless there is a difference. Code::kData for a
-// line that is neither a slice nor an event of a slice that has begun.
+// Passes the replayed trace to `out`, piece by piece. It equals `trace` unless there is a difference. Code::kData if a
+// line is neither a slice nor an event of a slice that has begun.
 Result<Replay> replay(std::string_view trace, const std::function<void(std::string_view)>& out);
 
 }  // namespace dtrain::sync
