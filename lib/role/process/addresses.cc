@@ -19,9 +19,9 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, net::Listen& l
   }
 }
 
-// The address that a server binds if the others reach it as `own`. It is one address if the flags say which: that of
-// --interface, or the scheduler's, if that is an address of this host. An address of --advertise may belong to another
-// host, for instance a router that passes connections on, so it is not bound.
+// The address that a server binds if the others reach it as `own`. The server binds a single address if the flags
+// determine it: the address of --interface, or the scheduler's if that is an address of this host. The address of
+// --advertise is not bound, because it may belong to another host, for instance a router that forwards connections.
 Result<std::string> server_bind(const job::LaunchFlags& flags, const std::string& own) {
   if (!flags.bind.empty()) return flags.bind;
   if (!flags.interfaces.empty()) return net::interface_address(flags.interfaces);
@@ -78,7 +78,8 @@ Result<std::string> own_host(const job::LaunchFlags& flags) {
 
 Result<std::string> own_address(const job::LaunchFlags& flags) {
   DT_TRY(const std::string host, own_host(flags));
-  return net::source_address({host, 1});  // the route to an own address begins there; nothing is sent
+  // The route to one of this host's own addresses begins at that address; nothing is sent.
+  return net::source_address({host, 1});
 }
 
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {

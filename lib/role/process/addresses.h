@@ -1,4 +1,4 @@
-// Where a process of a job listens, and the address that it tells the other processes.
+// Where a process of a job listens, and the address that it reports to the other processes.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ Result<net::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::s
 std::string scheduler_host(const job::LaunchFlags& flags, const net::Listen& listen);
 
 // The address at which processes on `hosts` reach this host: --advertise, else the address of --interface, else this
-// host's own address on the route to the first of `hosts` that is another host; loopback if none is.
-// Code::kStartup: no such interface, host or route.
+// host's own address on the route to the first of `hosts` that is another host; loopback if all are this host.
+// Code::kStartup if there is no such interface, host or route.
 Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
 
-// The host at which peers reach this process: --advertise, else the address of --interface, else this host's own
-// address on the route to the scheduler.
+// The host name or address at which peers reach this process: --advertise, else the address of --interface, else this
+// host's own address on the route to the scheduler.
 Result<std::string> own_host(const job::LaunchFlags& flags);
 
 // own_host, resolved to an address of this host.
@@ -40,10 +40,11 @@ struct ServerAddress {
 };
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);
 
-// Token, build id and certificates of this process.
+// The token, build id and certificates of this process.
 Result<rpc::Security> security_of(const job::LaunchFlags& flags);
 
-// Code::kUsage if the certificates that the flags name cannot be used; kNotFound if they are not on this host.
+// Code::kUsage if the certificates that the flags name cannot be used; kNotFound if the files do not exist on this
+// host.
 Result<> check_tls(const job::LaunchFlags& flags);
 Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
                                             rpc::Incarnation incarnation);

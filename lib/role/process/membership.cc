@@ -41,7 +41,7 @@ rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
 
 namespace {
 
-// Servers are listed with the port of their data service, workers without a port.
+// Returns the host of a node. Servers are listed with the port of their data service, workers without a port.
 std::string host_of(const rpc::Node& node) {
   const Result<net::Endpoint> endpoint = net::parse_endpoint(node.address);
   return endpoint ? endpoint->host : node.address;

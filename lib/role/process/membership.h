@@ -1,4 +1,4 @@
-// What a process tells the scheduler about itself when it joins a job.
+// What a process reports about itself when it joins a job.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,25 @@ struct LaunchFlags;
 
 namespace dtrain::role {
 
-// This host's host name, by which a groups file may name its workers.
+// This host's own host name, by which a groups file may name its workers.
 std::string host_name();
 
-// The hosts and addresses that the workers of a job will report, by rank. Known only if a launcher starts them; nullopt
-// if they are started by hand or choose their address on their own host (--bind, --interface). The addresses of workers
-// on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: as
+// The hosts and addresses that the workers of a job will report, indexed by rank. Known only if a launcher starts the
+// workers; nullopt if they are started by hand or choose their address on their own host (--bind, --interface). The
+// addresses of workers on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: see
 // job::read_host_assignment.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
-// A request with rank, host, flags and, for a worker, the names of its devices; the caller adds its address or its
+// A request with the rank, host, flags and, for a worker, the names of its devices. The caller adds its address or its
 // record counts.
 rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
 
-// How many processes of the job share the host of the process that `reply` answers: those with its address. Containers
-// of one host have addresses and limits of their own, so each counts as a host.
+// The number of processes of the job that share the host of the process that `reply` answers, which are those with the
+// same address. Containers on one host have their own addresses and limits, so each counts as a host.
 HostShare host_share(const rpc::JoinReply& reply, rpc::Role role);
 
-// If no launcher has said how many servers and workers share this host (LaunchFlags::host_roles), `share` does.
+// Sets LaunchFlags::host_roles from `share`, unless a launcher has already set it to the number of servers and workers
+// on this host.
 void set_host_roles(const HostShare& share, job::LaunchFlags& launch);
 
 }  // namespace dtrain::role

@@ -31,21 +31,21 @@ observe::JobIdentity identity_of(const Process& process) {
           .servers = static_cast<uint32_t>(job.num_servers)};
 }
 
-// The address that a person or a scraper opens.
+// The URL that a user or a metrics scraper opens.
 std::string url_of(const net::Endpoint& where, uint16_t port, bool is_encrypted, const char* path) {
   return fmt::format("{}://{}{}", is_encrypted ? "https" : "http",
                      net::to_text({where.host == "0.0.0.0" || where.host == "::" ? host_name() : where.host, port}),
                      path);
 }
 
-// That of the job's TLS; nullopt if it has none.
+// The certificate of the job's TLS; nullopt if the job does not use TLS.
 Result<std::optional<net::ServerCertificate>> certificate_of(const job::LaunchFlags& flags) {
   DT_TRY(const rpc::Security security, security_of(flags));
   if (!security.tls) return std::nullopt;
   return net::ServerCertificate{security.tls->certificate, security.tls->key};
 }
 
-// The host by which others reach a server that listens at `where`.
+// The host name or address by which others reach a server that listens at `where`.
 std::string host_for_others(const net::Endpoint& where, const job::LaunchFlags& flags) {
   if (where.host != "0.0.0.0" && where.host != "::") return where.host;
   if (!flags.scheduler.empty()) {
@@ -158,7 +158,7 @@ Result<> Observer::serve(const job::LaunchFlags& flags) {
   const std::string address = net::to_text({host_for_others(where, flags), server_->port()});
   registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
   const auto url = [&](const char* path) { return url_of(where, server_->port(), is_encrypted, path); };
-  if (!has_page) {  // a job may have a hundred of these; /targets lists them
+  if (!has_page) {  // a job may have a hundred processes without a page; /targets lists them
     log_.verbose(1, "metrics are served at {}", url("/metrics"));
     return {};
   }
@@ -186,7 +186,7 @@ void Observer::look() {
   facts_.add_log(tail_.take());
 }
 
-// Nobody's training depends on this thread, so an error ends what is shown and not the process.
+// No training depends on this thread, so an error ends only the display and not the process.
 void Observer::watch() {
   name_thread("observe");
   bool is_over = false;

@@ -1,4 +1,4 @@
-// Shows a running process or job to those who watch it: serves what --metrics-addr asks for.
+// Shows a running process or job to its users: serves what --metrics-addr asks for.
 #pragma once
 
 #include <chrono>
@@ -18,28 +18,29 @@
 
 namespace dtrain::role {
 
-// A thread of its own asks for the state once a second and reads the logs of the run directory; the server's threads
-// answer from copies. Training waits for none of them.
+// A separate thread queries the state once a second and reads the logs of the run directory. The server's threads
+// answer from copies. Training waits for none of these threads.
 class Observer {
  public:
   // Called by the observer's thread.
   using State = std::function<observe::JobState()>;
-  // Starts a trace of the job, for the page. Returns what is traced, as a sentence; an Error says why nothing is. Any
-  // thread calls it.
+  // Starts a trace of the job when the live page asks for it. Returns a sentence that describes what is traced, or an
+  // Error that says why nothing is. Called by any thread.
   using Trace = std::function<Result<std::string>()>;
 
-  // Of a process that knows the whole job: it serves the metrics and the live page.
+  // For a process that knows the whole job: serves the metrics and the live page.
   static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
-  // Of a process that knows only itself: it serves its own metrics and has no page.
+  // For a process that knows only itself: serves its own metrics and has no page.
   static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
-  // Both listen and log the address. Null without --metrics-addr. Code::kStartup as HttpServer::start; kUsage: an
-  // address that cannot be read; kDenied: an address beyond loopback without a token.
+  // Both listen and log the address. Null without --metrics-addr. Code::kStartup: see HttpServer::start; kUsage if the
+  // address is malformed; kDenied if the address is beyond loopback and there is no token.
 
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  // The last state, and how the job ended. The thread stops; the server ends with the object.
+  // Takes the last state and the outcome of the job, and ends the thread. The server continues until this object is
+  // destroyed.
   void end(const Result<>& outcome);
 
  private:
@@ -53,8 +54,8 @@ class Observer {
   void stop();
 
   const Knows knows_;
-  const Trace trace_;              // null unless it knows the whole job
-  telemetry::Registry& registry_;  // of the process
+  const Trace trace_;              // null unless this process knows the whole job
+  telemetry::Registry& registry_;  // metrics of the process
   const State state_;
   const Log log_;
   observe::JobFacts facts_;
@@ -90,10 +91,10 @@ observe::JobState job_state(const job::Progress& progress, std::chrono::steady_c
 observe::ProcessState own_state(telemetry::Registry& registry, const Waits& waits, const std::string& role,
                                 uint32_t rank);
 
-// Checks the address of --metrics-addr before anything is started, as Observer::start does, but does not listen.
+// Makes the same checks of --metrics-addr as Observer::start before anything is started, but does not listen.
 Result<> check_observed(const job::LaunchFlags& flags);
 
-// Where --metrics-addr says to listen. A bare port means loopback. Code::kUsage names the flag.
+// The address to listen on, from the text of --metrics-addr. A bare port means loopback. Code::kUsage names the flag.
 Result<net::Endpoint> observed_at(const std::string& text);
 
 }  // namespace dtrain::role

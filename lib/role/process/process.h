@@ -1,4 +1,4 @@
-// What processes of every role have: flags, a log, a run directory, and the run to resume.
+// What processes of every role have: flags, a log, a run directory, and possibly a run to resume.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace dtrain::role {
 
 class Process {
  public:
-  // Finds the run to resume and makes the run directory. `name` is used in the log's prefix and in the log's file name:
-  // "worker", "server" or "scheduler".
+  // Finds the run to resume and creates the run directory. `name` is used in the log's prefix and file name: "worker",
+  // "server" or "scheduler".
   static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
   // Called once the rank is known. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for a
@@ -47,7 +47,7 @@ class Process {
 // The seed of the job: --seed, else that of the resumed run, else a random one.
 uint64_t choose_seed(const Process& process);
 
-// The faults that --inject asks this process to simulate; `rank` is that of this worker, server or scheduler.
+// The faults that --inject asks this process to simulate. `rank` is the rank of this worker, server or scheduler.
 job::Faults own_faults(const job::Flags& flags, uint32_t rank);
 
 }  // namespace dtrain::role

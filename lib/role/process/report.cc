@@ -38,7 +38,7 @@ Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::
   return summary;
 }
 
-// Adds a finding of the scheduler. Each slow process is one; of anything else there is one.
+// Adds a finding of the scheduler. The summary lists all slow processes, but has only one finding of each other kind.
 void add_finding(const nlohmann::json& finding, nlohmann::json& summary) {
   if (!finding.is_object()) return;
   for (const auto& [key, value] : finding.items()) {
@@ -58,7 +58,7 @@ std::string summary_path(const std::string& run_dir) {
 
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left) {
-  // Sums over all workers: where nobody waits for the slowest one, it makes fewer steps than the others.
+  // Computed from sums over all workers, because in schemes without a wait for the slowest worker it makes fewer steps.
   const int64_t of_epoch = static_cast<int64_t>(plan.samples_per_epoch) / flags.batch_size;
   const int64_t of_job = of_epoch * flags.num_epochs;
   job::Progress progress;
@@ -67,7 +67,7 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
   progress.eta_s = -1;
   if (workers.empty()) return progress;
   int64_t done = 0;
-  double most_wait = 0;  // for data
+  double most_wait = 0;  // longest wait for data of any worker
   for (const job::WorkerProgress& worker : workers) {
     done += static_cast<int64_t>(worker.step);
     progress.samples_per_s += worker.samples_per_s;

@@ -19,31 +19,31 @@ namespace dtrain::role {
 
 using Clock = std::chrono::steady_clock;
 
-// The progress of the whole job at this moment, from the newest report of each worker. `step` and `steps` are averages
-// over the workers. `left` estimates the time left, so it must have seen all reports before.
+// The current progress of the whole job, from the newest report of each worker. `step` and `steps` are averages over
+// the workers. `left` estimates the remaining time from all reports, so every call must pass the same object.
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left);
 
-// Writes summary.json from the metrics of the process, complete but for what only the launcher knows, and logs how the
-// run ended. Returns the exit code of a run that finished (0) or was stopped (75), and the Error of `outcome` if the
-// run failed. `conclusion`: empty in a job of several processes, where the scheduler draws it.
+// Writes summary.json from the metrics of the process, complete except for what only the launcher knows, and logs how
+// the run ended. Returns the exit code of a run that finished (0) or was stopped (75), or the Error of `outcome` if the
+// run failed. `conclusion` is empty in a job of several processes, where the scheduler makes it.
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const Result<train::TrainOutcome>& outcome,
                        Clock::time_point started, const observe::Conclusion& conclusion = {});
 
-// Logs where the workers' time went over the whole run, and the one change that would help most, and returns both. Says
-// nothing if no worker made a step.
+// Logs how the workers spent their time over the whole run, and the one change that would help most, and returns both.
+// Logs nothing if no worker made a step.
 observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const observe::JobForm& form);
-// `flags`: those of the JobSpec.
+// `flags`: from the JobSpec.
 observe::JobForm job_form(const Process& process, const job::JobFlags& flags);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
-// error, the peak memory of the processes, and what the scheduler has found out (job/process/scheduler_lines.h).
-// Creates the file if no worker has written it.
+// error, the peak memory of the processes, and the scheduler's findings (job/process/scheduler_lines.h). The file is
+// created if no worker has written it.
 struct JobEnd {
-  std::string job;  // its name, as `dtrain ps` shows it
+  std::string job;  // name of the job, as `dtrain ps` shows it
   int exit_code = 0;
   std::string error;                               // the first error; empty: none
-  std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
+  std::map<std::string, uint64_t> peak_rss_bytes;  // indexed by process name, such as "worker 0"
   std::vector<std::string> findings = {};          // JSON objects
 };
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);

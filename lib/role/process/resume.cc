@@ -19,7 +19,7 @@ std::string own_prefix(const job::JobFlags& job, const std::string& run_dir) {
   return run_dir + "/" + job::network_label(job.network.network);
 }
 
-// Where a run wrote its checkpoints.
+// The prefix under which a run wrote its checkpoints.
 std::string written_prefix(const Resumed& run) {
   for (const char* flag : {"save-model-prefix", "model-prefix"}) {
     const job::Remembered& remembered = run.spec.remembered;
@@ -54,7 +54,7 @@ std::vector<std::string> runs_newest_first(const std::string& parent) {
   return directories;
 }
 
-// With other hosts, the checkpoints are where worker 0 runs, and not visible here.
+// Whether this process can see the run's checkpoints. In a job on other hosts they are where worker 0 runs.
 bool sees_checkpoints(const job::Flags& flags) {
   return flags.launch.role == job::Role::kNone && !flags.launch.on_other_hosts();
 }
@@ -116,12 +116,12 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
   return search;
 }
 
-// Looks at runs one by one, and remembers why each was rejected.
+// Checks runs one by one, and remembers why each was rejected.
 class Candidates {
  public:
   explicit Candidates(const job::Flags& flags) : flags_(flags), here_(fs::current_path().string()) {}
 
-  // The run in the directory, if it can be continued.
+  // Returns the run in the directory, if it can be continued.
   Result<std::optional<ResumeSearch>> look_at(const std::string& directory) {
     const Result<job::JobSpec> spec = job::read_job_spec(directory);
     if (!spec) return reject(directory, "cannot be read: " + spec.error().message);

@@ -18,15 +18,17 @@ struct Resumed {
 
 struct ResumeSearch {
   std::optional<Resumed> run;      // nullopt: a new run begins
-  bool is_finished = false;        // it has already done the epochs that the flags ask for
-  std::vector<std::string> notes;  // for the user: what is resumed, or why nothing is resumed
+  bool is_finished = false;        // the run has already done the epochs that the flags ask for
+  std::vector<std::string> notes;  // messages for the user: what is resumed, or why nothing is resumed
 };
 
-// --resume DIR: that run. Code::kNotFound: the directory contains no run, or no checkpoint; kUsage: the flags
-// contradict the run. --resume auto: the newest run of this job that has a checkpoint; looks in --run-dir if that is
-// given, else under the directory of default run directories. If there is none, the notes list what was considered.
-// --retrain: the same, but Code::kNotFound if there is none. A process with a role gets the directory from its
-// launcher; whether there is a checkpoint shows when it trains.
+// --resume DIR: returns that run. Code::kNotFound if the directory contains no run or no checkpoint; kUsage if the
+// flags contradict the run.
+// --resume auto: returns the newest run of this job that has a checkpoint. Searches --run-dir if that is given, else
+// the parent of the default run directories. If there is none, the notes list the runs that were considered.
+// --retrain: the same, but Code::kNotFound if there is none.
+// A process with a role gets the directory from its launcher, and finds out whether there is a checkpoint only when it
+// trains.
 Result<ResumeSearch> find_resumed(const job::Flags& flags);
 
 // The prefix of the checkpoints to write: --save-model-prefix, else --model-prefix, else RUN_DIR/NETWORK.

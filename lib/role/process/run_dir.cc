@@ -55,14 +55,15 @@ bool is_log(std::string_view name) {
   return of_role && name.ends_with(".log");
 }
 
-// PREFIX-symbol.json, PREFIX-NNNN.params, PREFIX-last.states and the like.
+// Whether this is the name of a checkpoint file: PREFIX-symbol.json, PREFIX-NNNN.params, PREFIX-last.states and the
+// like.
 bool is_checkpoint(std::string_view name, const std::string& network) {
   if (!name.starts_with(network + "-")) return false;
   if (name.ends_with(train::kSpareSuffix)) name.remove_suffix(train::kSpareSuffix.size());
   return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");
 }
 
-// The event files of all workers. The directories are removed if nothing else is in them.
+// Removes the event files of all workers, and their directories if nothing else is in them.
 void remove_tensorboard(const fs::path& directory) {
   std::error_code ignored;
   std::vector<fs::path> files;
@@ -93,7 +94,7 @@ void remove_run(const std::string& directory) {
   remove_tensorboard(fs::path(directory) / kTensorBoardDirectory);
 }
 
-// Whether the run of these flags continues the one in the directory.
+// Whether a run with these flags continues the one in the directory.
 bool continues(const std::string& directory, const job::Flags& flags, const std::optional<Resumed>& resumed) {
   if (resumed) return is_same(resumed->directory, directory);
   return flags.loop.load_epoch && flags.loop.model_prefix.empty();
@@ -117,7 +118,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Checkpoints are written hours later, so find out now whether they can be.
+// Checks at the start whether checkpoints can be written, because the first one is written hours later.
 Result<> try_to_write(const std::string& prefix) {
   DT_TRY(AtomicFile file, AtomicFile::create(prefix + "-symbol.json"));
   return file.write(" ");
@@ -136,7 +137,7 @@ std::string run_name(const std::string& run_dir) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Makes the directory and its missing parents, and remembers each.
+// Creates the directory and its missing parents, and records each.
 Result<> RunDir::make(const std::string& directory) {
   std::vector<std::string> missing;
   for (fs::path path(directory); !path.empty() && !exists(path.string()); path = path.parent_path()) {
@@ -147,9 +148,9 @@ Result<> RunDir::make(const std::string& directory) {
   return {};
 }
 
-// The lock is that of the directory itself, because a run has no file that stays the same from its start to its end. It
-// ends with the process however that ends. On a file system that cannot lock directories, such as NFS, a job is known
-// by the lock that its worker 0 has on the metrics file.
+// Locks the directory itself, because a run has no file that stays the same from its start to its end. The lock is
+// released when the process ends, in whatever way. On a file system that cannot lock directories, such as NFS, a
+// running job is recognized by the lock of its worker 0 on the metrics file.
 Result<> RunDir::lock(const std::optional<Resumed>& resumed) {
   lock_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const bool is_taken = lock_.open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -172,7 +173,7 @@ Result<> RunDir::write_early_spec(const job::Flags& flags, const std::optional<R
 
 namespace {
 
-// Makes a new directory. Its name gets a number appended if another run began in the same second.
+// Creates a new directory. A number is appended to its name if another run began in the same second.
 Result<std::string> make_new(const std::string& wanted) {
   constexpr int kTries = 1000;
   DT_TRY_VOID(make_directories(parent_of(wanted)));

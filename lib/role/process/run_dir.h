@@ -1,13 +1,13 @@
-// The directory that a run leaves behind.
+// The directory that contains the files of a run.
 //
-//   jobspec             text of the JobSpec, and what --resume needs besides (job/spec/job_spec.h)
+//   jobspec             text of the JobSpec, and what else --resume needs (job/spec/job_spec.h)
 //   ROLE-RANK.log       a log of each process
 //   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
-//   metrics.jsonl       made when training begins; summary.json
+//   metrics.jsonl       created when training begins; summary.json
 //   validation-RANK.json    how each class was classified in a worker's last validation
-//   tensorboard/        a directory of event files for each worker; made at the first step
+//   tensorboard/        a directory of event files for each worker; created at the first step
 //   synset.txt          the names of the classes, if the data are class directories
-//   *.offsets           where records begin in a file without an index, if no index can be written beside it
+//   *.offsets           offsets of the records in a file without an index, if no index can be written next to it
 //   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
 #pragma once
 
@@ -31,21 +31,21 @@ inline constexpr const char* kTensorBoardDirectory = "tensorboard";
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);
 
-// The name of a run, which is that of its directory: "lenet-20261121-101500".
+// The name of a run, which is the name of its directory: "lenet-20261121-101500".
 std::string run_name(const std::string& run_dir);
 
-// The run directory, as one starting process sees it. If the start fails, the destructor removes what the start has
-// created.
+// The run directory from the view of one process that is starting. If the start fails, the destructor removes what the
+// start has created.
 class RunDir {
  public:
-  // For a launcher or a process that trains alone: nobody else chose its directory. Creates the directory (no two
-  // processes get the same new one), writes the JobSpec as far as it is known, creates the checkpoint directory and
-  // checks that it is writable. No other process can claim the directory while this object exists. Code::kUsage: the
-  // directory contains another run (--overwrite removes that run instead), is that of a job that is still running, or
-  // cannot be written.
+  // For a launcher or a process that trains alone, whose directory no other process has chosen. Creates the directory
+  // (no two processes get the same new one), writes the JobSpec as far as it is known, creates the checkpoint directory
+  // and checks that it is writable. No other process can claim the directory while this object exists. Code::kUsage if
+  // the directory contains another run (with --overwrite that run is removed instead), belongs to a job that is still
+  // running, or cannot be written.
   static Result<RunDir> claim(const job::Flags& flags, const std::optional<Resumed>& resumed);
   // For a process of a job: the directory may exist already, and other processes may use it too. The scheduler refuses
-  // a directory with another run, as claim does.
+  // a directory that contains another run, as claim() does.
   static Result<RunDir> share(const job::Flags& flags, const std::optional<Resumed>& resumed);
 
   RunDir(RunDir&& other) noexcept;
@@ -55,9 +55,9 @@ class RunDir {
   [[nodiscard]] const std::string& path() const { return path_; }
   // Whether the run has begun, so that its directory must be kept.
   [[nodiscard]] bool has_begun() const;
-  // The directory stays as it is, because another process has taken it over.
+  // Leaves the directory as it is, because another process has taken it over.
   void keep() { path_.clear(); }
-  // Another process may claim the directory from now on.
+  // Lets other processes claim the directory from now on.
   void unlock() { lock_ = UniqueFd(); }
   // Lets `log` write to the file `name` in the directory. A failed start removes the file.
   Result<> open_log(Log& log, const std::string& name);
@@ -70,26 +70,27 @@ class RunDir {
   void give_back();
 
   std::string path_;
-  UniqueFd lock_;                  // the directory, locked by claim; not open if its file system has no locks
-  bool is_remote_ = false;         // the job trains on other hosts, and their files are there
-  bool is_claimed_ = false;        // made by claim: this process starts the whole run
-  std::vector<std::string> made_;  // directories that were created, outermost first
-  std::vector<std::string> logs_;  // of this process
+  UniqueFd lock_;                  // the directory, locked by claim(); not open if its file system has no locks
+  bool is_remote_ = false;         // the job trains on other hosts, where its files are
+  bool is_claimed_ = false;        // created by claim(): this process starts the whole run
+  std::vector<std::string> made_;  // directories that this object has created, outermost first
+  std::vector<std::string> logs_;  // log files of this process
   bool wrote_spec_ = false;        // write_early_spec has replaced the JobSpec file
-  std::string before_;             // the JobSpec file that was there; empty: none
-  std::optional<std::filesystem::file_time_type> metrics_before_;  // when the metrics file was written last
+  std::string before_;             // content of the earlier JobSpec file; empty: there was none
+  // Time of the last earlier write to the metrics file.
+  std::optional<std::filesystem::file_time_type> metrics_before_;
 };
 
-// Makes the directory of the checkpoints and checks that it is writable, for worker 0 of a job, before its first step.
-// claim does so on the host where it runs, which may be another one.
+// Creates the directory of the checkpoints and checks that it is writable. Called by worker 0 of a job before its first
+// step: claim() checks only the host where it runs, which may be another one.
 Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir);
 
-// Writes the complete JobSpec into the directory. What --resume has to remember is kept if the directory has it, and is
-// taken from `flags` otherwise.
+// Writes the complete JobSpec into the directory. The additional values for --resume are kept if the directory has
+// them, and are taken from `flags` otherwise.
 Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const std::string& run_dir);
 
 // The same for a process that received the JobSpec when it joined, and may have a run directory on its own host.
-// Code::kUsage: that directory contains another run.
+// Code::kUsage if that directory contains another run.
 Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
                     const std::optional<Resumed>& resumed);
 

@@ -1,4 +1,4 @@
-// Acts on the signals that a signal handler has noted.
+// Acts on the signals that a signal handler has recorded.
 #pragma once
 
 #include <functional>

@@ -20,7 +20,7 @@ class Figures {
 
   [[nodiscard]] double number(Metric metric) const { return value_of(metrics_, metric).value_or(0); }
   [[nodiscard]] uint64_t count(Metric metric) const { return static_cast<uint64_t>(number(metric)); }
-  // Null if it was not measured, or is not finite.
+  // Null if the metric was not measured or is not finite.
   [[nodiscard]] Json or_null(Metric metric) const {
     const std::optional<double> value = value_of(metrics_, metric);
     return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -39,7 +39,7 @@ class Figures {
     }
     return phases;
   }
-  // Which stage limits training: null if data does not.
+  // The stage that limits training; null if data is not the limit.
   [[nodiscard]] Json limiting_stage() const {
     if (!train::is_data_limit(number(Metric::kRunWaitDataShare))) return nullptr;
     const job::DataStage stage = train::slowest_stage(metrics_);

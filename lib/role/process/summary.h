@@ -12,15 +12,15 @@ namespace dtrain::role {
 
 struct Summary {
   std::string job;       // the run directory's name; in a job of several processes the name that `dtrain ps` shows
-  std::string job_hash;  // of the JobSpec
+  std::string job_hash;  // hash of the JobSpec
   std::string build;     // build id
   std::string network, store;
   int64_t workers = 1, servers = 0;
-  std::vector<std::string> devices;  // "cpu(0)", by worker
+  std::vector<std::string> devices;  // devices of each worker, such as "cpu(0)"
   std::string dtype = "float32";
   double seconds = 0;
-  telemetry::Snapshot metrics;     // of rank 0: all figures of the training come from here
-  observe::Conclusion conclusion;  // of a process that trains alone; a launcher adds that of a job
+  telemetry::Snapshot metrics;     // metrics of rank 0, from which all figures of the training come
+  observe::Conclusion conclusion;  // conclusion of a process that trains alone; a launcher adds that of a job
   int exit_code = 0;
   std::string error;  // the first error; empty: none
 };

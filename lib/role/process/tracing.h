@@ -1,17 +1,17 @@
-// What a process of each role does about traces (telemetry/tracer.h), besides recording them.
+// How the processes of each role start and finish traces (telemetry/tracer.h).
 #pragma once
 
 #include "role/process/process.h"
 
 namespace dtrain::role {
 
-// The number of steps that SIGUSR2 asks for: that of --trace, else 0, which stands for the usual one.
+// The number of steps that SIGUSR2 asks for: that of --trace, else 0, which means the default.
 uint64_t steps_to_trace(const job::Flags& flags);
 
-// For a process that trains alone: its clock is that of its trace; SIGUSR2 and the live page trace the next steps; the
-// end of the run writes a trace in progress, and trace.json.
+// For a process that trains alone. Its own clock is the clock of the trace. SIGUSR2 and the live page trace the next
+// steps. At the end of the run, a trace in progress and trace.json are written.
 void begin_own_trace(Process& process);
-// Returns what is traced, as a sentence; an Error says why nothing is.
+// Returns a sentence that describes what is traced, or an Error that says why nothing is.
 Result<std::string> trace_next_steps(Process& process);
 void finish_own_trace(Process& process);
 

@@ -1,4 +1,4 @@
-// Logs what takes long: what this process waits for, or who waits for this process.
+// Logs long waits: those of this process, or those of others for this process.
 #pragma once
 
 #include <chrono>

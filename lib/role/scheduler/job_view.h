@@ -1,4 +1,4 @@
-// What the scheduler knows of the processes of its job while it runs: their metrics, and which of them are slow.
+// What the scheduler knows about the processes of its job while it runs: their metrics, and which of them are slow.
 #pragma once
 
 #include <chrono>
@@ -21,12 +21,12 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
 // Used by the scheduler's main thread.
 class JobView {
  public:
-  // `own`: the scheduler's metrics, to which those of the job are added. Borrowed.
+  // `own`: the scheduler's registry, to which the metrics of the job are added. Borrowed.
   JobView(telemetry::Registry& own, observe::JobForm form, Log log);
 
-  // Takes what the processes have reported. Returns those that turned out to be slow, and logs them; each once.
+  // Takes what the processes have reported. Logs and returns the processes that turned out to be slow, each once.
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
-  // Where the workers' time went, and what would help most. Logs both.
+  // How the workers spent their time, and what would help most. Logs both.
   [[nodiscard]] observe::Conclusion end() const;
 
  private:

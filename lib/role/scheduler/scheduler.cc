@@ -37,8 +37,8 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Shows how the job goes: to a launcher in lines that it reads, to a person in words. Of findings the log has the
-// words.
+// Shows the progress of the job: as lines that a launcher parses, or as words for a person. A person reads findings in
+// the log.
 class Screen {
  public:
   Screen(bool has_launcher, Log log) : has_launcher_(has_launcher), log_(std::move(log)) {}
@@ -57,7 +57,7 @@ class Screen {
   const Log log_;
 };
 
-// Returns what is traced, as a sentence; an Error says why nothing is.
+// Returns a sentence that describes what is traced, or an Error that says why nothing is.
 Result<std::string> start_trace(rpc::Scheduler& scheduler, uint64_t steps, Waits& waits) {
   constexpr std::chrono::seconds kPatience{3};
   const auto answer = std::make_shared<std::promise<Result<telemetry::TraceRequest>>>();
@@ -111,7 +111,8 @@ Result<JobFiles> read_files(const job::Flags& flags) {
   return files;
 }
 
-// The places of the workers, by rank. The host is named as in the host file if there is one, else as it names itself.
+// The places of the workers, indexed by rank. Hosts are named as in the host file, or, without one, by their own host
+// names.
 std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::HostAssignment>& hosts) {
   std::vector<job::WorkerPlace> places;
   for (const rpc::Node& node : joined.nodes) {
@@ -121,7 +122,7 @@ std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::op
   return places;
 }
 
-// Fills in what is known once all have joined, and returns what follows from the complete JobSpec.
+// Fills in what is known once all processes have joined. Returns the plan that follows from the complete JobSpec.
 Result<job::JobPlan> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
   if (files.groups) {
     DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined, files.hosts), spec.flags.scheme.ungrouped));
@@ -137,7 +138,7 @@ void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
 
-// Waits for the end of the job and shows its progress every kProgressInterval, and at the end.
+// Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, KillSwitch kill) {
   job::TimeLeft left;
@@ -157,7 +158,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
   }
 }
 
-// What the processes have reported, for those who watch the job. The plan is made before any of them reports.
+// What the processes have reported, for the observer. The plan is complete before any process reports.
 observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan,
                            job::TimeLeft& left, Clock::time_point started) {
   std::vector<rpc::MemberPulse> members = scheduler.pulses();
@@ -195,7 +196,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const net::Listen listen, scheduler_listen(process.flags.launch, security.token));
 
   job::JobSpec spec = job::requested(process.flags);
-  job::JobPlan plan;  // once all have joined
+  job::JobPlan plan;  // valid once all processes have joined
   rpc::SchedulerOptions options{.listen = listen,
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
@@ -217,7 +218,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags), nullptr); });
   const auto started = std::chrono::steady_clock::now();
-  job::TimeLeft left;  // for the observer's thread
+  job::TimeLeft left;  // used only by the observer's thread
   DT_TRY(const std::unique_ptr<Observer> observer,
          Observer::of_job(
              process,

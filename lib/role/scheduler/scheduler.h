@@ -1,4 +1,4 @@
-// The scheduler's process.
+// The process of the scheduler.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct JobFlags;
 
 namespace dtrain::role {
 
-// How the scheduler admits the processes of the job and notices their loss.
+// How the scheduler admits the processes of the job and detects lost ones.
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec);
 
-// Where each slice of each parameter and statistic lives; empty if there are no servers.
+// The server of each slice of each parameter and statistic, as text; empty if there are no servers.
 Result<std::string> placement_of(const job::JobFlags& flags);
 
-// Waits for the job's processes to join, completes the JobSpec, and returns when the job is over. Prints to stdout, for
-// a launcher to read, the line "dtrain scheduler HOST:PORT" and lines of progress (job/process/progress.h).
+// Waits for the job's processes to join, completes the JobSpec, and returns when the job is over. Prints the line
+// "dtrain scheduler HOST:PORT" and lines of progress (job/process/progress.h) to stdout, for a launcher to parse.
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

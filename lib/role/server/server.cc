@@ -27,7 +27,7 @@
 namespace dtrain::role {
 namespace {
 
-constexpr uint64_t kCorruptPerLine = 100;  // messages of one slice with a broken checksum, for each line in the log
+constexpr uint64_t kCorruptPerLine = 100;  // messages of one slice with a wrong checksum per log line
 
 // A log line about one GSP group.
 std::string line(const kvstore::GroupReport& report) {
@@ -64,7 +64,7 @@ telemetry::Registry::Handle collect(telemetry::Registry& registry, const kvstore
   return registry.collect([&shard](telemetry::Registry& to) { set_metrics(shard.counts(), to); });
 }
 
-// Logs what the server did, also if the job was stopped or has failed.
+// Logs what the server did, even if the job was stopped or has failed.
 Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
   set_metrics(counts, *process.registry);
   process.log.info(
@@ -82,7 +82,7 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
   return write_metrics(process, rank);
 }
 
-// Opens the file of --trace-events; each of several servers has its own. nullptr without the flag.
+// Opens the file of --trace-events; if there are several servers, each has its own. Null without the flag.
 Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
                                                       uint32_t rank) {
   if (flags.launch.trace_events.empty()) return nullptr;
@@ -157,7 +157,7 @@ std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
   return incarnations;
 }
 
-// Runs from the join to the end of the job. Everything made here ends before the control line does.
+// Runs from the join to the end of the job. All objects created here are destroyed before the control line.
 Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const Waits& waits,
                const rpc::JoinRequest& request) {
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
@@ -183,7 +183,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
                            process.log);
     finished = control.wait_finish();
   }
-  data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
+  data.close();  // in all cases: workers may still be sending, and the shard is destroyed with this function
   process.tracer->finish();
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));

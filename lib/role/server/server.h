@@ -1,4 +1,4 @@
-// A server's process.
+// The process of a server.
 #pragma once
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ struct Flags;
 
 namespace dtrain::role {
 
-// How a server's shard serves its slices, without what it reports to. `spec` is complete.
+// The options with which a server's shard serves its slices, without the callbacks for reports. `spec` is complete.
 Result<kvstore::ShardOptions> shard_options(const job::Flags& flags, const job::JobSpec& spec, const Network& network,
                                             uint32_t rank);
 

@@ -8,7 +8,7 @@ namespace dtrain::role {
 
 void set_metrics(const kvstore::ShardCounts& counts, telemetry::Registry& to);
 
-// What a server writes down at its end: its metrics.jsonl has this line. Without values if it made no update.
+// The record that a server writes to its metrics.jsonl when it ends. It has no values if the server made no update.
 telemetry::Record end_record(const telemetry::Snapshot& metrics);
 
 }  // namespace dtrain::role

@@ -144,7 +144,7 @@ Result<bool> check_data_files(const job::Flags& flags) {
 
 namespace {
 
-// With a list of labels, the labels in the records tell nothing.
+// With a list of labels, the labels in the records are not used.
 Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
   if (flags.data.path_imglist.empty()) return {};
   DT_TRY(const auto list,
@@ -173,13 +173,13 @@ Result<job::FoundData> recognize(const job::Flags& given) {
   return data;
 }
 
-// A data set with a name of its own may be in class directories too, if this process sees it.
+// A data set with a name of its own may also consist of class directories, if this process can see it.
 job::AnySize any_size_of(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return {};
   const Result<data::Located> located = locate_data(flags);
   const bool trains_on_directories =
       located ? !located->train.directory.empty() : flags.job.augment.data_type == "folder";
-  // Without validation data, whoever scores the model later has images like those of training.
+  // Without validation data, the images with which the model is scored later are assumed to be like those of training.
   const bool has_validation = located && located->validation.given();
   return {trains_on_directories, has_validation ? !located->validation.directory.empty() : trains_on_directories};
 }

@@ -23,34 +23,35 @@ namespace dtrain::role {
 // How training images are distorted.
 images::Distortion distortion_of(const job::AugmentFlags& augment);
 
-// How the data set is opened, as the flags say.
+// The options with which the data set is opened, from the flags.
 data::DataOptions data_options(const job::Flags& flags);
-// The synthetic data of --benchmark 1, drawn for `rank`. It is one data set for all workers, so that shares work as
-// usual: each worker draws its own data into its share.
+// The synthetic data of --benchmark 1, drawn for `rank`. It is one data set for all workers, so shares work as usual:
+// each worker draws its own data into its share.
 data::SyntheticOptions synthetic_options(const job::JobFlags& flags, uint32_t rank);
 
-// The files that --data-dir and the related flags name, by their names alone; a data set without a name is recognized
-// from the files. Fails as data::locate does.
+// The files that --data-dir and the related flags name, judged by their names alone. A data set without a name is
+// recognized from the files. Errors: see data::locate.
 Result<data::Located> locate_data(const job::Flags& flags);
 
-// The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
+// The record files that --data-dir and the related flags name. Empty with --benchmark 1 and for other kinds of data
+// sets.
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
 // Looks for the files that the data flags name, for a job whose processes all run on this host. Returns whether there
-// is validation data. Fails as locate_data does, and with Code::kNotFound for a list of labels that is not there.
+// is validation data. Errors: see locate_data; Code::kNotFound if a list of labels does not exist.
 Result<bool> check_data_files(const job::Flags& flags);
 // Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
 Result<> apply_own_data_set(job::Flags& flags);
-// "images (3, 28, 28), mean 123.68,116.779,103.939, deviation 1, scale 1": what the network is given.
+// Describes the network's input: "images (3, 28, 28), mean 123.68,116.779,103.939, deviation 1, scale 1".
 std::string pixels_text(const job::Flags& flags);
-// Logs what was found and how it is given to the network, and writes RUN_DIR/synset.txt, with the names of the classes
-// by label, if the data set has such names. `flags` are complete.
+// Logs what was found and how it is passed to the network. Writes RUN_DIR/synset.txt with the names of the classes, if
+// the data set has such names. `flags` are complete.
 Result<> introduce_data(const job::Flags& flags, const data::DataSets& data, const std::string& run_dir,
                         const Log& log);
 
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
-// `known` has the offsets of record files without an index, by path.
+// `known` maps paths of record files without an index to their offsets.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
-// The images that the names stand for (data/sources/named_images.h), read as the validation data of these flags.
+// Opens the images that the names denote (data/sources/named_images.h), as the validation data of these flags.
 Result<std::shared_ptr<const data::Dataset>> open_images(const job::Flags& flags, const std::vector<std::string>& names,
                                                          const Log& log);
 }  // namespace dtrain::role

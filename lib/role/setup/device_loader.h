@@ -1,5 +1,5 @@
-// Loads the GPU module. The executable is not linked against it, so that it also starts where there is neither CUDA nor
-// a driver, and loads nothing when it trains on the CPU.
+// Loads the GPU module. The executable is not linked against it, so that it also starts on hosts without CUDA or a
+// driver, and does not load the module when it trains on the CPU.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace dtrain::role {
 
-// Loads the module at `path`, or by default the program's own; it has at least one device. Code::kDevice, with the
-// reason and how to train without GPUs, if the file, a CUDA library that it needs, the driver or a device is missing. A
-// loaded module stays until the process ends, because CUDA's libraries run threads of their own.
+// Loads the module at `path`, by default the one of this program. The result has at least one device. Code::kDevice,
+// with the reason and advice on training without GPUs, if the file, a CUDA library that it needs, the driver or a
+// device is missing. A loaded module stays until the process ends, because CUDA's libraries run threads of their own.
 Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path = kCudaModule.file);
 
 }  // namespace dtrain::role

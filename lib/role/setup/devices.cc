@@ -11,7 +11,7 @@
 namespace dtrain::role {
 namespace {
 
-// The file that caches the plans for GPUs. Empty, with a warning, if its directory cannot be made.
+// The file that caches the plans for GPUs. Empty, with a warning, if its directory cannot be created.
 std::string plan_cache(const std::string& cache_dir, const Log& log) {
   if (cache_dir.empty()) return "";
   std::error_code error;

@@ -1,4 +1,4 @@
-// The devices of this process, as the flags name them: one backend for each, which compiles for it.
+// The devices of this process, as the flags name them. Each has a backend that compiles graphs for it.
 #pragma once
 
 #include <cstddef>
@@ -24,38 +24,39 @@ namespace dtrain::role {
 // Must outlive the executors that its backends compile.
 class Devices {
  public:
-  // Code::kDevice, with a hint at --cpus, if there are no GPUs here or not the ones that were asked for.
+  // Code::kDevice, with a hint at --cpus, if this host has no GPUs or lacks the requested ones.
   static Result<Devices> open(const job::Flags& flags, const Log& log);
 
-  // The backend of a device, by its index. All CPU devices share one backend.
+  // The backend of the device with this index. All CPU devices share one backend.
   [[nodiscard]] exec::Backend& backend(size_t device) const { return *backends_[device % backends_.size()]; }
-  // The GPU module; nullptr if the devices are CPU devices.
+  // The GPU module; null if the devices are CPU devices.
   [[nodiscard]] exec::DeviceModule* module() const { return module_.get(); }
   // The GPUs, for collect_gpu_use; empty if the devices are CPU devices.
   [[nodiscard]] const std::vector<telemetry::UsedGpu>& gpus() const { return gpus_; }
 
  private:
-  std::shared_ptr<exec::DeviceModule> module_;  // null: CPU devices
+  std::shared_ptr<exec::DeviceModule> module_;  // null if the devices are CPU devices
   std::vector<std::unique_ptr<exec::Backend>> backends_;
   std::vector<telemetry::UsedGpu> gpus_;
 };
 
-// "cpu(0)", "cpu(1)" or "gpu(3)", ...: the names of the devices in logs and summaries.
+// The names of the devices in logs and summaries: "cpu(0)", "cpu(1)" or "gpu(3)", ...
 std::vector<std::string> device_names(const job::DeviceFlags& flags);
 
-// The number of this process's devices, and how its batch is split among them. Code::kUsage: more devices than images.
+// The number of this process's devices, and how its batch is split among them. Code::kUsage if there are more devices
+// than images.
 size_t device_count(const job::Flags& flags);
 Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
 
-// --dtype, which the table of flags has checked.
+// The type that --dtype names; the table of flags has already checked the text.
 Type type_of(const std::string& dtype);
 
 // Whether weights stay in the devices' memory and are summed and updated there. True on GPUs, but in a distributed
 // store only if NCCL sums the gradients.
 bool parameters_on_device(const job::Flags& flags);
 
-// How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
-// data (Dataset::normalisation).
+// The options with which the executor of one device is compiled. The caller sets the device's part of the batch and
+// what depends on the data (Dataset::normalisation).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

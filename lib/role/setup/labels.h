@@ -15,11 +15,11 @@ struct AugmentFlags;
 
 namespace dtrain::role {
 
-// The labels of the network, in the order of its file, which are those of the records. Code::kUsage, naming the labels,
-// if a record has more or fewer.
+// The labels of the network in the order of its file, which is also their order in the records. Code::kUsage, naming
+// the labels, if a record has more or fewer.
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes);
 
-// The metrics of the job, for each result of the network.
+// The metrics of the job for each result of the network.
 train::MetricSpec metrics_of(const job::JobFlags& flags, const graph::Shapes& shapes);
 
 }  // namespace dtrain::role

@@ -12,7 +12,7 @@ namespace dtrain::role {
 
 namespace {
 
-// A floating-point number, because the product of sizes that a user chose may exceed 64 bits.
+// Returns a floating-point number, because the product of user-chosen sizes may exceed 64 bits.
 double elements(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), 1.0,
                          [](double product, int64_t size) { return product * static_cast<double>(size); });

@@ -1,5 +1,5 @@
-// A lower bound on the host memory that training takes. With it a job that cannot fit is refused with an explanation,
-// rather than killed by the kernel.
+// A lower bound on the host memory that training takes. It allows a job that cannot fit to be refused with an
+// explanation, rather than killed by the kernel.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Flags;
 
 namespace dtrain::role {
 
-// How many processes of a job share one host.
+// The number of processes of a job that share one host.
 struct HostShare {
   int64_t workers = 0;
   int64_t servers = 0;
 };
-// Those of this host, if this process is a launcher or trains alone. For a launcher of processes on other hosts: one
-// worker.
+// The processes on this host, if this process is a launcher or trains alone. For a launcher of processes on other
+// hosts: one worker.
 HostShare started_here(const job::Flags& flags);
 
 struct MemoryNeed {
@@ -32,15 +32,15 @@ struct MemoryNeed {
   }
 };
 
-// A lower bound: executors also need workspace, and optimizers need state. For inference it counts the weights and the
-// images only.
+// A lower bound, because executors also need workspace and optimizers need state. For inference it counts only the
+// weights and the images.
 MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
 
 // Code::kUsage if batches of this size, one for each of the host's `workers`, need more than its `host_bytes`.
 Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
                       int64_t workers = 1);
-// The same for training, by processes with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
-// its driver reports when it runs out.
+// The same for training by processes with CPU devices. Jobs on GPUs are not checked, because they use the device's
+// memory, and its driver reports when it runs out.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers = 1);
 
 }  // namespace dtrain::role

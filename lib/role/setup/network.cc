@@ -38,7 +38,7 @@ Result<> fine_tune(const job::NetworkFlags& flags, graph::Graph& graph) {
   return flags.lr_mult.empty() ? Result<>{} : graph::apply_rates(flags.lr_mult, graph);
 }
 
-// What training needs of a graph that somebody else made.
+// Checks that a graph made by another program can be trained.
 Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& graph) {
   for (const graph::NodeId head : graph.heads()) {
     const graph::Node& node = graph.node(head);
@@ -50,12 +50,12 @@ Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& gra
   return {};
 }
 
-// The classes that all labels have: --num-classes of a network that reads several.
+// The number of classes of all labels: --num-classes of a network with several labels.
 int64_t classes_of(const graph::Shapes& shapes) {
   return std::ranges::min(shapes.labels, {}, &graph::LabelInfo::classes).classes;
 }
 
-// The graph in the network's file.
+// Reads the graph from the network's file.
 Result<graph::Graph> read_graph(const job::NetworkFlags& flags) {
   DT_TRY(const std::string text, job::read_network_file(flags));
   DT_TRY(graph::SymbolFile file, graph::parse_symbol_file(text), "reading the symbol file {}", flags.file);
@@ -93,12 +93,13 @@ Result<graph::Shapes> shapes_of(const job::NetworkFlags& flags, const graph::Gra
 Result<> complete_flags(job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   const bool is_known = network.num_classes > 0 && !network.image_shape.empty();
-  const bool has_new_head = !network.layer_before_fullc.empty();  // as many classes as the data
+  const bool has_new_head = !network.layer_before_fullc.empty();  // its number of classes is that of the data
   if (!job::is_name_of_file(network.network) || is_known || has_new_head) return apply_own_data_set(flags);
   DT_TRY(const graph::Graph graph, read_graph(network));
   const std::optional<Shape> stated = graph::stated_image(graph);
   if (network.image_shape.empty() && stated) network.image_shape = *stated;
-  // The data tell the classes of one label. Of several, and for synthetic data, the network does.
+  // The data determine the number of classes of a single label. For several labels, and for synthetic data, the network
+  // does.
   const bool tells_classes = network.num_classes == 0 &&
                              (flags.job.augment.benchmark || graph.variables(graph::Variable::Role::kLabel).size() > 1);
   if (flags.job.augment.benchmark && network.image_shape.empty()) {

@@ -1,4 +1,4 @@
-// The network of a job, its initial values, and how it is cut for the stores.
+// The network of a job, its initial values, and how its parameters are divided for the stores.
 #pragma once
 
 #include <cstddef>
@@ -24,26 +24,26 @@ struct Network {
   graph::Shapes shapes;
 };
 Result<Network> build_network(const job::JobFlags& flags);
-// The classes of a network that is a symbol file, with the image shape of the flags.
+// The number of classes of a network that is a symbol file, for the image shape of the flags.
 Result<int64_t> classes_of_file(const job::NetworkFlags& flags);
 
-// The image that the network's symbol file says it takes, [c, h, w]; empty if it does not say.
+// The image shape [c, h, w] that the network's symbol file states; empty if it states none.
 Result<std::vector<int64_t>> stated_image(const job::NetworkFlags& flags);
 
-// Sets the flags that the network's file and the data set decide, where they are not given: the shape of the images,
+// Sets the flags that depend on the network's file and the data set, unless they are given: the shape of the images,
 // the number of classes, the type of the data and their mean. For a process that has the data files.
 Result<> complete_flags(job::Flags& flags);
 
-// --initializer, also before it is resolved.
+// Parses --initializer. Also works before the flag is resolved.
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
-// Fills weights and statistics with initial values. Every process of the job draws the same ones from the job's seed.
+// Fills weights and statistics with initial values. Every process of the job draws the same values from the job's seed.
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
 
 // The number of elements of each key of the stores: parameters, then statistics.
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes);
 
-// Which parameters are sent together (exec's bucket_begin); one bucket if none are sent.
+// Divides the parameters into buckets that are sent together (exec's bucket_begin); one bucket if none are sent.
 std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
 
 }  // namespace dtrain::role

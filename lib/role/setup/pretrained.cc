@@ -92,14 +92,14 @@ Result<std::string> pretrained_params(const job::LoopFlags& flags) {
 
 namespace {
 
-// The floats that the model has learned from.
+// Sets how pixels become floats, where the flags leave it open, to what the model was trained with.
 void take_pixels(const job::AugmentFlags& trained, job::AugmentFlags& augment) {
   if (augment.rgb_mean.empty()) augment.rgb_mean = trained.rgb_mean;
   if (augment.rgb_std.empty()) augment.rgb_std = trained.rgb_std;
   if (!augment.scale) augment.scale = trained.scale;
 }
 
-// The network that the model is for, and what it depends on.
+// Sets the network to that of the model, together with the flags that depend on it.
 Result<> take_network(const std::string& params, const Result<job::JobSpec>& spec, job::Flags& flags) {
   const std::string symbol = symbol_beside(params);
   const bool is_own_network = spec && !job::is_name_of_file(spec->flags.network.network);

@@ -36,7 +36,7 @@ Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {
 
 namespace {
 
-// The largest share in each worker's group, by rank.
+// The size of the largest share in each worker's group, indexed by rank.
 std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
                                       const std::vector<sync::Group>& group_of) {
   std::map<sync::Group, int64_t> largest;
@@ -57,7 +57,7 @@ int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
   return static_cast<int64_t>((static_cast<__int128>(share) * examples + records - 1) / records);
 }
 
-// A worker may report any number.
+// Needed because a worker may report any number.
 Result<> check_records(int64_t records, const char* kind) {
   if (records >= 0 && records <= kRecordsMax) return {};
   return fail(Code::kUsage, "worker 0 reports {} {} records; a job has {} at most", static_cast<uint64_t>(records),
@@ -79,8 +79,8 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
     }
     passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
-  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else. Synthetic data are
-  // made with as many records as it says already, in whole batches.
+  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else. Synthetic data
+  // already have that number of records, in whole batches.
   const int64_t examples = flags.augment.benchmark ? 0 : flags.augment.num_examples;
   for (int64_t share : largest_in_group(shares, plan.policy.group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
@@ -118,7 +118,8 @@ data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
 std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
   const std::vector<sync::Group>& group_of = plan.policy.group_of;
   const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
-  std::map<sync::Group, std::pair<size_t, size_t>> range_of;  // the workers with the smallest and the largest share
+  // The workers with the smallest and the largest share of each group.
+  std::map<sync::Group, std::pair<size_t, size_t>> range_of;
   for (size_t rank = 0; rank < group_of.size(); rank++) {
     auto& [smallest, largest] = range_of.try_emplace(group_of[rank], rank, rank).first->second;
     if (size_of(rank) < size_of(smallest)) smallest = rank;
@@ -140,7 +141,7 @@ std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
 
 namespace {
 
-// A warning if the smallest share does not fill a batch.
+// Returns a warning if the smallest share does not fill a batch.
 std::string small_share(const job::JobSpec& spec) {
   const auto size_of = [](const job::Interval& share) { return share.end - share.begin; };
   const auto smallest = std::ranges::min_element(spec.shares, {}, size_of);

@@ -1,4 +1,4 @@
-// Which worker trains on which records: groups, shares and the batches of a pass.
+// The records on which each worker trains: groups, shares and the batches of a pass.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,32 @@
 
 namespace dtrain::role {
 
-// Reads the fractions of the --data-sharding-file; empty unless --data-allocator 1. Code::kUsage: there is no such
-// file, or it is invalid.
+// Reads the fractions from the --data-sharding-file; empty unless --data-allocator 1. Code::kUsage if the file does not
+// exist or is invalid.
 Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags);
 
-// Reads the text of GSP's groups, for job::parse_groups; nullopt for other schemes. Code::kUsage: there is no such
-// file. With --ungrouped own the file may be missing unless --groups-file names it.
+// Reads the text of GSP's groups, for job::parse_groups; nullopt for other schemes. Code::kUsage if the file does not
+// exist. With --ungrouped own the file may be missing unless --groups-file names it.
 Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags);
 
 // How the `records` training records are shared, and how many batches each worker takes for one pass over its share.
-// Workers that wait for each other all take as many batches as the largest of their shares fills.
+// Workers that wait for each other all take the number of batches that the largest of their shares fills.
 struct PassPlan {
-  std::vector<job::Interval> shares;  // by rank
-  std::vector<int64_t> batches;       // by rank
+  std::vector<job::Interval> shares;  // indexed by rank
+  std::vector<int64_t> batches;       // indexed by rank
 };
 Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
                              const std::vector<data::Fraction>& sharding);
 // Fills in what was not known before the data was opened: numbers of records, shares, batches. The groups of GSP must
-// be filled in already. Returns what follows from the complete spec.
+// be filled in already. Returns the plan that follows from the complete spec.
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
                                    const std::vector<data::Fraction>& sharding, job::JobSpec& spec);
 // The records that a worker trains on in an epoch. Shares rotate every resplit_every epochs.
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
 // A warning about workers that wait for each other but have unequal shares. Empty if there are none.
 std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan);
-// Warnings about a job's data that its user may not intend: unequal shares, a batch larger than a worker's share, no
-// validation data.
+// Warnings about properties of a job's data that may be unintended: unequal shares, a batch larger than a worker's
+// share, no validation data.
 std::vector<std::string> data_hints(const job::JobSpec& spec, const job::JobPlan& plan);
 
 }  // namespace dtrain::role

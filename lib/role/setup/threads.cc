@@ -12,7 +12,7 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   int64_t threads = flags.launch.threads;
   if (threads == 0) {
     const int64_t cores = usable_cores();
-    // The processes of a job on one host share its cores. The scheduler is not counted: it needs next to nothing.
+    // The processes of a job on one host share its cores. The scheduler is not counted, because it needs almost none.
     const int64_t roles = flags.launch.role == job::Role::kNone ? 1
                           : flags.launch.host_roles > 0         ? flags.launch.host_roles
                                                                 : flags.job.num_workers + flags.job.num_servers;

@@ -1,4 +1,4 @@
-// How the threads of a process are shared out.
+// How the threads of a process are divided.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace dtrain::role {
 // processes of the job on it.
 struct ThreadPlan {
   int compute = 1, decode = 1;
-  int decode_max = 1;  // with --data-nthreads auto more threads may decode, at most as many as compute
-  int device = 1;      // of `compute`, per device
+  // With --data-nthreads auto: limit on `decode` during training, at most the number of compute threads.
+  int decode_max = 1;
+  int device = 1;  // threads of `compute` for each device
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 
 // The number of a server's own threads, which update large slices: at most its share of the host's cores, and at most
-// `reduce_threads`, the --reduce-threads of the job.
+// `reduce_threads`, the job's --reduce-threads.
 int shard_threads(const job::Flags& flags, int64_t reduce_threads);
 
 }  // namespace dtrain::role

@@ -28,7 +28,7 @@ optim::ScheduleSpec::Kind schedule_kind(job::LrScheduler scheduler) {
   return scheduler == job::LrScheduler::kCosine ? Kind::kCosine : Kind::kSteps;
 }
 
-// The strategy lars finds its rates by norms, so the schedule's stays that of one batch.
+// The strategy lars computes its rates from norms, so its schedule keeps the rate for one batch.
 optim::ScheduleSpec::LargeBatch large_batch(const job::JobFlags& flags) {
   using Rise = optim::ScheduleSpec::LargeBatch::Rise;
   using Strategy = job::WarmupStrategy;

@@ -1,4 +1,4 @@
-// How weights are updated: optimizer, learning-rate schedule, weights by staleness.
+// How weights are updated: the optimizer, the learning-rate schedule, and the weighting by staleness.
 #pragma once
 
 #include "job/spec/job_plan.h"
@@ -14,7 +14,7 @@ namespace dtrain::role {
 
 optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
 optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
-// `plan`: of the complete JobSpec with these flags.
+// `plan`: the plan of the complete JobSpec with these flags.
 kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan);
 // --gsp-weight; no weighting for schemes other than GSP.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags, const job::JobPlan& plan);

@@ -52,7 +52,8 @@ Result<int> check(const Process& process, const Network& network, const data::Da
   return report.agrees() ? job::kExitOk : job::kExitInternal;
 }
 
-// What a stop that was asked for waits for. `since`: when the step began, to a second.
+// The log text for a requested stop, which takes effect after the current step. `since`: when the step began, precise
+// to a second.
 std::string stopping_text(const Signals& signals, Clock::time_point since) {
   constexpr double kLong = 2;
   const std::chrono::duration<double> step = Clock::now() - since;

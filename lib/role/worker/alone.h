@@ -1,4 +1,4 @@
-// Training in one process.
+// Training in a single process.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace dtrain::role {
 
 using OnRunDir = std::function<void(const std::string& run_dir)>;
 
-// Returns the exit code: 0, or 75 if it was stopped. `on_run_dir`: see role.h.
+// Returns the exit code: 0, or 75 if training was stopped. `on_run_dir`: see role.h.
 Result<int> run_alone(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir = nullptr);
 
 }  // namespace dtrain::role

@@ -22,11 +22,11 @@
 namespace dtrain::role {
 namespace {
 
-// So many that no epoch ends while a worker measures, and no Speedometer line of the step loop itself is due.
+// Large enough that no epoch ends while a worker measures, and that the step loop itself writes no Speedometer line.
 constexpr int64_t kEndless = 1'000'000'000;
 
-// Discards the gradients, so that the weights stay as they were initialized. The cost of a store is not part of a
-// worker's speed.
+// A store that discards the gradients, so that the weights keep their initial values. The cost of a store is not part
+// of a worker's speed.
 class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
  public:
   explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
@@ -57,8 +57,8 @@ class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
   std::atomic<uint64_t> next_{0};  // written by the devices' threads
 };
 
-// Stands between the step loop and the job. It measures the time from step to step and decides when to end. What the
-// loop would agree on with other workers it agrees on with itself.
+// A coordinator between the step loop and the job. It measures the time of each step and decides when to end. The
+// loop's barriers return at once with this worker's own contribution.
 class Probe final : public job::Coordinator {
  public:
   Probe(job::Coordinator& job, const CalibrationSetting& setting, const Signals& signals)
@@ -72,7 +72,7 @@ class Probe final : public job::Coordinator {
   void report(const job::WorkerProgress& progress) override { job_.report(progress); }
 
   Result<bool> may_begin(uint64_t step) override {
-    // The launcher stops all workers, so that none has to catch up with the fastest one first.
+    // The launcher stops all workers, so none has to catch up with the fastest one first.
     if (signals_.stop.load(std::memory_order_relaxed)) return false;
     DT_TRY(const bool go, job_.may_begin(step));
     if (!go) return false;
@@ -84,7 +84,7 @@ class Probe final : public job::Coordinator {
   }
 
   [[nodiscard]] bool is_complete() const { return std::ssize(seconds_) == kWarmUpBatches + batches_; }
-  // Seconds of the steps [begin, end).
+  // The duration of each of the steps [begin, end), in seconds.
   [[nodiscard]] std::vector<double> seconds(int64_t begin, int64_t end) const {
     return {seconds_.begin() + begin, seconds_.begin() + end};
   }
@@ -95,7 +95,7 @@ class Probe final : public job::Coordinator {
     return std::vector<job::Contribution>(workers(), own);
   }
 
-  // The barrier at the end waits in a thread of its own, which alone uses the job's sums until it is over.
+  // The final barrier waits on a separate thread. Until it is over, only that thread uses the job's sums.
   Result<bool> others_measure() {
     if (!all_done_.valid()) {
       all_done_ = std::async(std::launch::async, [this]() -> Result<> {
@@ -112,7 +112,7 @@ class Probe final : public job::Coordinator {
   const int64_t batches_;
   const Signals& signals_;
   SteadyTime last_;
-  std::vector<double> seconds_;     // by step
+  std::vector<double> seconds_;     // indexed by step
   std::future<Result<>> all_done_;  // its destructor waits for the thread, until all have measured or the job fails
 };
 
@@ -135,7 +135,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
   job::JobSpec spec = joined.spec;
   std::ranges::fill(spec.batches, kEndless);
   const job::JobPlan plan = job::plan_of(spec);
-  // No validation, because no epoch ends.
+  // There is no validation, because no epoch ends.
   const data::DataSets data{.train = joined.data.train, .validation = nullptr, .classes = joined.data.classes};
   DT_TRY(const Network network, build_network(spec.flags));
   Probe probe(*connection.control, setting, process.signals);

@@ -10,19 +10,19 @@ namespace dtrain::role {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kFilesMax = job::kSumNumbersMax;  // one number for each file is summed
+constexpr size_t kFilesMax = job::kSumNumbersMax;  // limit because a sum over the workers has one number for each file
 
 double percent(double done, int64_t all) {
   return all <= 0 ? 0 : 100 * done / static_cast<double>(all);
 }
 
-// A file whose index some worker lacks. All workers call the same methods in the same order.
+// A file whose index is missing on some worker. All workers call the same methods in the same order.
 class SharedIndex {
  public:
   SharedIndex(const data::RecordFile& file, const data::IndexedFile& named, size_t number, const Indexing& indexing)
       : file_(file), named_(named), number_(number), indexing_(indexing) {}
 
-  // On worker 0: returns the offsets, which it reads or makes, while it reports its progress to the others.
+  // On worker 0: reads or makes the offsets and returns them. Meanwhile reports the progress to the other workers.
   Result<std::vector<int64_t>> make() {
     const Clock::time_point begin = Clock::now();
     std::vector<int64_t> offsets;
@@ -64,7 +64,7 @@ class SharedIndex {
     return {};
   }
 
-  // Returns the progress of worker 0.
+  // Shares `mine`, and returns the progress of worker 0.
   Result<job::IndexProgress> share_progress(job::IndexProgress mine) {
     DT_TRY(const std::vector<job::IndexProgress> all,
            indexing_.coordinator.all_gather(fmt::format("the index of record file {}", number_), mine));
@@ -92,7 +92,7 @@ Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
   return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, all.front().files);
 }
 
-// By file, how many workers lack its index.
+// For each file, the number of workers that lack its index.
 Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, job::Coordinator& job) {
   std::vector<double> lacking;
   lacking.reserve(files.size());
@@ -100,7 +100,7 @@ Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& 
   return job.sum("record files without an index", lacking);
 }
 
-// Shares the offsets of one file. `known` gets them unless this worker now finds an index beside its file.
+// Shares the offsets of one file. Adds them to `known`, unless this worker now finds an index next to its file.
 Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing& indexing, data::KnownOffsets& known) {
   job::Coordinator& job = indexing.coordinator;
   DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path, indexing.log));

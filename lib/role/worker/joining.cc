@@ -45,7 +45,7 @@ void FailureRelay::pass_on() {
 
 namespace {
 
-// The flags of the job from the JobSpec, and those of the process from the process.
+// Returns the job's flags from the JobSpec, combined with the process's own flags.
 job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   job::Flags flags = process.flags;
   flags.job = spec.flags;
@@ -57,8 +57,7 @@ rpc::Records records_of(const data::DataSets& data) {
   return {.train = size(data.train), .val = size(data.validation)};
 }
 
-// A worker's data sets. Record files without an index cannot be opened yet, and the numbers of their records are
-// unknown.
+// A worker's data sets. Record files without an index cannot be opened yet, and their numbers of records are unknown.
 class OwnData {
  public:
   static Result<OwnData> find(const Process& process) {
@@ -77,7 +76,7 @@ class OwnData {
   [[nodiscard]] rpc::Records records() const { return records_of(sets_); }
   data::DataSets take() { return std::move(sets_); }
 
-  // Makes or gets the missing indexes. All workers of the job do this together.
+  // Makes or receives the missing indexes. All workers of the job call it together.
   Result<rpc::Records> prepare(Process& process, Connection& connection) {
     const uint32_t rank = connection.control->rank();
     DT_TRY_VOID(process.take_rank(rank));
@@ -109,7 +108,8 @@ class OwnData {
   data::DataSets sets_;
 };
 
-// The job's description says only that there is a list, because its path may differ between hosts.
+// The JobSpec says only whether there is a list, because its path may differ between hosts. So the contents are
+// compared.
 Result<> compare_label_lists(const job::Flags& flags, job::Coordinator& coordinator) {
   const std::string& path = flags.data.path_imglist;
   DT_TRY(const auto list, data::LabelList::read(path, static_cast<size_t>(flags.job.augment.label_width)));

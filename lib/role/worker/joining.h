@@ -1,4 +1,4 @@
-// How a worker joins a job and leaves it: the same for training and for calibration.
+// How a worker joins and leaves a job, both for training and for calibration.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,14 @@
 
 namespace dtrain::role {
 
-// Passes the job's failure on to whatever the step loop is waiting in, whenever it happens and on whichever thread. The
-// control line outlives the store and the pipes to the servers; the relay calls them only while they are registered
-// with listen().
+// Passes the job's failure on to whatever the step loop is waiting in, at any time and on any thread. The control line
+// outlives the store and the pipes to the servers; the relay calls them only while they are registered with listen().
 class FailureRelay {
  public:
   void fail(const Error& error) DT_EXCLUDES(mutex_);
-  // The job's failure, if it happens within `limit`.
+  // Waits for the job's failure for at most `limit`. Nullopt if there was none.
   std::optional<Error> wait(std::chrono::milliseconds limit) DT_EXCLUDES(mutex_);
-  // `end` is called once with the failure, at once if it has happened already. nullptr: nobody listens any more.
+  // Registers `end`, which is called once with the failure, at once if the job has already failed. Null unregisters it.
   void listen(std::function<void(const Error&)> end) DT_EXCLUDES(mutex_);
 
  private:
@@ -47,7 +46,7 @@ struct Connection {
   std::unique_ptr<rpc::ControlClient> control;
 };
 
-// What it has once the job has started.
+// What a worker has once the job has started.
 struct JoinedJob {
   rpc::JoinReply reply;
   job::JobSpec spec;  // complete
@@ -69,7 +68,7 @@ class Listening {
 };
 
 // Joins the job as a worker, runs `work`, and reports the outcome to the scheduler. When `work` begins, process.flags
-// has the job's flags from the JobSpec. Returns the exit code.
+// contains the job's flags from the JobSpec. Returns the exit code.
 using WorkInJob = std::function<Result<int>(Process& process, Connection& connection, const JoinedJob& joined)>;
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work);
 

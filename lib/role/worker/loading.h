@@ -13,10 +13,10 @@ struct Flags;
 
 namespace dtrain::role {
 
-// All but `allocate`. `spec` is complete; `labels` are those of the network.
+// All options except `allocate`. `spec` is complete; `labels` are those of the network.
 data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec& spec, const data::Dataset& data,
                                      std::vector<data::BatchLabel> labels, uint32_t rank);
-// The same for validation, by the options of training.
+// The options for validation, derived from those of training.
 data::LoaderOptions validation_loading(data::LoaderOptions training, const job::JobSpec& spec,
                                        const data::Dataset& data, uint32_t rank);
 

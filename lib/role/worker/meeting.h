@@ -1,4 +1,4 @@
-// Byte strings between the workers of a job, beyond what one all-gather is for.
+// Exchanges byte strings between the workers of a job that a single all-gather is not made for.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace dtrain::role {
 
-// Every worker gives the address that a collective has made for it and gets those of all workers, by rank. All workers
-// call it with the same `name`. Fails as Coordinator::all_gather does.
+// Every worker passes the address that a collective has made for it, and gets the addresses of all workers, indexed by
+// rank. All workers call it with the same `name`. Errors: see Coordinator::all_gather.
 Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinator, const std::string& name,
                                                     std::string mine);
 
 // Sends a byte string of any length from worker 0 to all workers, kChunkBytes per barrier. All workers call it with the
-// same `name`; `mine` is ignored except on worker 0. Fails as Coordinator::all_gather does.
+// same `name`; `mine` is ignored except on worker 0. Errors: see Coordinator::all_gather.
 inline constexpr size_t kChunkBytes = 128 << 10;
 Result<std::string> broadcast(job::Coordinator& coordinator, const std::string& name, const std::string& mine);
 

@@ -12,17 +12,17 @@
 
 namespace dtrain::role {
 
-// "push 17 of key 3, slice 0: step 5, 1048576 bytes"
+// Example: "push 17 of key 3, slice 0: step 5, 1048576 bytes".
 std::string describe(const kvstore::Head& head, size_t payload_bytes);
 
-// Stands between a worker's store and the transport: logs each message that the worker sends or receives, and passes it
-// on.
+// A layer between a worker's store and the transport: logs each message that the worker sends or receives, and passes
+// it on.
 class MessageLog final : public kvstore::ClientEvents {
  public:
-  // `store` must outlive this object, and this object the transport that it is given to.
+  // `store` must outlive this object, and this object must outlive the transport that it is given to.
   MessageLog(kvstore::ClientEvents& store, Log log) : store_(store), log_(std::move(log)) {}
 
-  // The pipes that the store sends through, by server.
+  // The pipes through which the store must send, indexed by server.
   [[nodiscard]] std::vector<std::shared_ptr<kvstore::Pipe>> wrap(
       std::span<const std::shared_ptr<kvstore::Pipe>> pipes) const;
 

@@ -33,14 +33,14 @@ job::Flags with_batch(job::Flags flags, int64_t batch_size) {
   return flags;
 }
 
-// The smallest batch of which every device gets an image.
+// The smallest batch that gives every device an image.
 int64_t smallest_batch(const job::Flags& flags) {
   int64_t batch = flags.device.count();
   while (batch < flags.job.batch_size && !device_batches(with_batch(flags, batch))) batch++;
   return batch;
 }
 
-// The bytes of the executors of all devices, for training and for validation.
+// The memory of the executors of all devices, for training and for validation.
 Result<double> compiled_bytes(const MemoryQuestion& question, int64_t batch_size) {
   const job::Flags flags = with_batch(question.flags, batch_size);
   DT_TRY(const Devices devices, Devices::open(flags, Log::silent()));
@@ -61,7 +61,7 @@ Result<double> compiled_bytes(const MemoryQuestion& question, int64_t batch_size
   return bytes;
 }
 
-// Infinite if not even the executors can be made here.
+// Infinite if this host cannot even create the executors.
 Result<double> bytes_on_host(const MemoryQuestion& question, int64_t batch_size) {
   const Result<PlannedMemory> plan = plan_memory(question, batch_size);
   if (plan) return plan->on(question.host);
@@ -90,7 +90,7 @@ std::string need_text(const MemoryQuestion& question, const PlannedMemory& plan)
       question.host.servers > 0 ? "; each server: " + bytes_text(plan.server) : "");
 }
 
-// The largest batch that fits, as advice.
+// Advice that names the largest batch that fits.
 Result<std::string> advice(const MemoryQuestion& question, const PlannedMemory& plan, double limit) {
   const bool several = question.host.workers > 1;
   DT_TRY(const int64_t batch, largest_batch({.least = smallest_batch(question.flags),
@@ -102,7 +102,7 @@ Result<std::string> advice(const MemoryQuestion& question, const PlannedMemory& 
   return fmt::format("no --batch-size fits: make the image or the network smaller{}", fewer);
 }
 
-// Planned, or, for a batch that is too large to be compiled here, continued from two small ones.
+// Plans the memory. If the batch is too large to be compiled here, extrapolates from two small batches.
 Result<PlannedMemory> plan_or_estimate(const MemoryQuestion& question, bool is_beyond_host) {
   const int64_t batch = question.flags.job.batch_size, small = smallest_batch(question.flags);
   if (!is_beyond_host || batch <= 2 * small) {
@@ -125,7 +125,7 @@ Result<PlannedMemory> planned_memory(const MemoryQuestion& question, double acti
   const double state = learned * static_cast<double>(slots.size());
   double image = sizeof(float);
   for (const int64_t edge : job.network.image_shape) image *= static_cast<double>(edge);
-  // Each loader has one batch more than it reads ahead: the one in use.
+  // Each loader holds one batch more than it reads ahead: the one in use.
   const auto ahead = static_cast<double>(std::max<int64_t>(1, question.flags.data.prefetch_buffer) + 1);
   PlannedMemory plan{.weights = devices * (learned + statistics),
                      .gradients = devices * learned,
@@ -149,7 +149,7 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 Result<int64_t> largest_batch(const BatchRange& range, double limit,
                               const std::function<Result<double>(int64_t)>& bytes_at) {
   constexpr int kQuestionsMax = 8;
-  constexpr double kCloseEnough = 0.997;  // of the limit
+  constexpr double kCloseEnough = 0.997;  // share of the limit that ends the search
   int64_t low = range.least, high = range.too_large;
   if (low >= high) return int64_t{0};
   DT_TRY(double low_bytes, bytes_at(low));
@@ -181,13 +181,13 @@ Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMe
 }
 
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory) {
-  constexpr double kPlanToBound = 16;  // no plan of a network needs more times its lower bound
+  constexpr double kPlanToBound = 16;  // no network's plan needs more than this multiple of its lower bound
   const job::Flags& flags = question.flags;
   if (!flags.device.gpus.empty()) return std::string();
   const MemoryNeed need = memory_need(question.network);
   const double least = need.bytes(flags.job.batch_size) * static_cast<double>(question.host.workers);
   if (least * kPlanToBound < memory.free_bytes) return std::string();
-  // Parameters are zeroed when the network is compiled, so they must fit.
+  // The parameters must fit, because they are zeroed when the network is compiled.
   const double weights = need.weights * static_cast<double>(flags.device.count());
   if (weights > memory.free_bytes || need.bytes(1) > memory.bytes) {
     DT_TRY_VOID(

@@ -1,5 +1,5 @@
-// The memory that the processes of a job will take on one host, as the memory plans of the compiled network say, and
-// the largest batch that fits. memory_need.h has a lower bound, which costs nothing.
+// The memory that the processes of a job will take on one host, from the memory plans of the compiled network, and the
+// largest batch that fits. memory_need.h has a lower bound, which costs nothing to compute.
 #pragma once
 
 #include <cstdint>
@@ -17,46 +17,45 @@ struct Flags;
 
 namespace dtrain::role {
 
-// In bytes, of a job with CPU devices.
+// The memory of the processes of a job with CPU devices, in bytes.
 struct PlannedMemory {
-  double weights = 0;    // of a worker: on all of its devices, with statistics
-  double gradients = 0;  // of a worker: likewise
-  double activations =
-      0;                 // of a worker: of all devices, with their gradients and workspace, for training and validation
-  double batches = 0;    // of a worker: images that were read ahead
-  double optimizer = 0;  // of a worker: the optimizer's state; 0 if the servers have it
-  double server = 0;     // of a server: its part of the weights, sums and optimizer's state
+  double weights = 0;    // worker: weights and statistics on all of its devices
+  double gradients = 0;  // worker: gradients on all of its devices
+  // Worker: activations on all of its devices, with their gradients and workspace, for training and validation.
+  double activations = 0;
+  double batches = 0;    // worker: images that were read ahead
+  double optimizer = 0;  // worker: the optimizer state; 0 if the servers hold it
+  double server = 0;     // server: its part of the weights, sums and optimizer state
   [[nodiscard]] double worker() const { return weights + gradients + activations + batches + optimizer; }
   [[nodiscard]] double on(const HostShare& host) const {
     return static_cast<double>(host.workers) * worker() + static_cast<double>(host.servers) * server;
   }
 };
 
-// Whose memory is planned.
+// The processes whose memory is planned.
 struct MemoryQuestion {
-  const job::Flags& flags;  // of a worker
+  const job::Flags& flags;  // flags of a worker
   const Network& network;
-  bool validates = true;  // there is validation data
+  bool validates = true;  // whether there is validation data
   HostShare host;
 };
 
-// `activations`: the bytes of the compiled executors (exec::Executor::memory_bytes).
+// `activations`: the memory of the compiled executors (exec::Executor::memory_bytes).
 Result<PlannedMemory> planned_memory(const MemoryQuestion& question, double activations);
-// Compiles the network for batches of this size to learn that number. Touches no memory but that of the parameters.
+// Compiles the network for batches of this size to learn `activations`. Touches only the memory of the parameters.
 Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_size);
 
-// Code::kUsage if the processes need more than the host has, with both numbers and the largest --batch-size that fits,
-// for which it compiles the network a few times. If they need more than is free, the result is a warning that says the
-// same; else it is empty.
+// Code::kUsage if the processes need more memory than the host has. The error gives both numbers and the largest
+// --batch-size that fits, for which the network is compiled a few times. If they need more than is free, the result is
+// a warning with the same content; else it is empty.
 Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMemory& plan, const UsableMemory& memory);
 
-// The same before anything is compiled. A job whose lower bound (memory_need.h) is far below the host's memory fits,
-// and is not compiled for this. Jobs on GPUs are not judged.
+// The same before anything is compiled. A job whose lower bound (memory_need.h) is far below the host's memory fits
+// without compiling the network. Jobs on GPUs are not judged.
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory);
 
-// The largest batch from `least` up to, but without `too_large` that needs no more than `limit`; 0 if there is none.
-// The need is about linear in the batch; it is asked for a few times, and the result may be smaller by a few in a
-// thousand.
+// The largest batch in [least, too_large) that needs no more than `limit`; 0 if there is none. The need is roughly
+// linear in the batch, so it is queried only a few times. The result may be too small by a few per mille.
 struct BatchRange {
   int64_t least = 1, too_large = 1;
   double too_large_bytes = 0;

@@ -18,11 +18,11 @@ namespace {
 
 using Group = std::vector<std::unique_ptr<comm::Collective>>;
 
-// For members of a group that neither come nor are lost, which is a bug. A step may take as long as it likes: the
-// scheduler finds out which workers were lost, and their connections close.
+// Catches members of a group that neither arrive nor are lost, which would be a bug. A step may take any time: the
+// scheduler detects lost workers, and their connections close.
 constexpr double kWaitLimitSeconds = 24 * 3600;
 
-// Ranks of the group are (worker, device) pairs, so that each worker must have the same number of devices.
+// The group's ranks are (worker, device) pairs, so each worker must have the same number of devices.
 Result<> check_devices(const StoreSetup& setup) {
   const uint64_t mine = device_count(setup.flags);
   DT_TRY(const std::vector<job::DeviceCount> all,
@@ -48,8 +48,8 @@ Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) 
       [&](const std::string& mine) { return exchange_addresses(setup.coordinator, "addresses of the workers", mine); });
 }
 
-// One member of the group per device of this process, over the host's memory; empty if there is only one device to
-// connect.
+// Creates one member of the group for each device of this process, over the host's memory. Empty if there is only one
+// device in total.
 Result<Group> join_on_host(const StoreSetup& setup) {
   const auto devices = static_cast<uint32_t>(device_count(setup.flags));
   const bool among_workers = joins_workers(setup);
@@ -87,7 +87,7 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
   switch (store.sum) {
     case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
     case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
-    // With several workers, rank 0 alone writes checkpoints, so that it needs the whole optimizer state.
+    // With several workers, only rank 0 writes checkpoints, so it needs the whole optimizer state.
     case job::Sum::kNccl: return workers > 1 ? kvstore::UpdateAt::kReplicas : kvstore::UpdateAt::kShards;
     case job::Sum::kGloo: break;
   }
@@ -154,8 +154,8 @@ std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
   return all;
 }
 
-// dist_device_*: the devices sum their gradients first, so that only the sum leaves them. CPU devices do the sum in the
-// host's memory instead.
+// With dist_device_*, the devices sum their gradients first, so that only the sum leaves them. CPU devices compute the
+// sum in the host's memory instead.
 bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
   const job::Store& store = setup.plan.store;
   return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;

@@ -1,4 +1,4 @@
-// Builds a worker's store from the job's description: what connects its devices, and what is behind them.
+// Builds a worker's store from the JobSpec: how its devices are connected, and the store behind them.
 #pragma once
 
 #include <memory>
@@ -27,24 +27,24 @@ std::string update_text(const job::Flags& flags);
 
 // The options of the store over this process's devices, except for the buckets and the timeline.
 kvstore::DeviceStoreOptions store_options(const job::Flags& flags, const job::JobSpec& spec, const job::JobPlan& plan);
-// Those of the store over the job's servers, without what tells this worker from the others. `spec` is complete.
+// The options of the store over the job's servers, without those that differ between workers. `spec` is complete.
 Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, const job::JobSpec& spec,
                                                      const job::JobPlan& plan);
 
 struct StoreSetup {
-  const job::Flags& flags;   // of this process; its part `job` is that of the spec
+  const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
   const job::JobSpec& spec;  // complete
-  const job::JobPlan& plan;  // of the spec
+  const job::JobPlan& plan;  // plan of the spec
   const std::vector<size_t>& bucket_begin;
-  job::Coordinator& coordinator;            // of all workers
-  Waits& waits;                             // outlives the store
+  job::Coordinator& coordinator;            // coordinator of all workers
+  Waits& waits;                             // must outlive the store
   telemetry::Timeline* timeline = nullptr;  // as in DeviceStoreOptions
 };
 
 // Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store
-// over the job's servers; nullptr if it has none. If the store itself connects the devices of several workers, all
-// workers must call this, and they meet here. Code::kStartup, kPeerLost: they did not meet; kUsage: they have different
-// numbers of devices.
+// over the job's servers; null if there are none. If the store itself connects the devices of several workers, all
+// workers must call this function, and they meet in it. Code::kStartup or kPeerLost if they did not meet; kUsage if
+// they have different numbers of devices.
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
                                                      exec::DeviceGroup& executors,
                                                      std::unique_ptr<kvstore::Store> servers = nullptr);

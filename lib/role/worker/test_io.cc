@@ -23,7 +23,7 @@ double seconds_since(SteadyTime begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// A pass over the data in progress.
+// One pass over the data.
 class Pass {
  public:
   Pass(const TestIoSetup& setup, data::LoaderOptions options)
@@ -32,7 +32,7 @@ class Pass {
         loader_(setup.data.train, options_, setup.process.log),
         pace_(options_.batch_size) {}
 
-  // Returns false if asked to stop.
+  // Returns false if it was asked to stop.
   Result<bool> run() {
     loader_.start(0);
     window_began_ = SteadyClock::now();
@@ -60,7 +60,7 @@ class Pass {
     setup_.process.log.info("{}", text);
   }
 
-  // The numbers of log_end, and a run directory that stays.
+  // Writes the numbers of log_end to metrics.jsonl, whose existence also keeps the run directory.
   Result<> write_metrics() const {
     using telemetry::Metric;
     DT_TRY(const std::unique_ptr<telemetry::MetricsFile> file,
@@ -80,7 +80,7 @@ class Pass {
     const double seconds = pace_.totals().seconds;
     return seconds > 0 ? static_cast<double>(samples()) / seconds : 0;
   }
-  // The metrics of the run, for `samples` at `speed` of the whole job.
+  // Sets the metrics of the run: `samples` read at the rate `speed` by the whole job.
   void show_run(double samples, double speed) const {
     telemetry::Registry& to = *setup_.process.registry;
     to.set(telemetry::Metric::kRunSamples, samples);

@@ -14,15 +14,15 @@ namespace dtrain::role {
 struct TestIoSetup {
   const Process& process;
   const job::JobSpec& spec;  // complete
-  const Network& network;    // whose labels the data must have
+  const Network& network;    // its labels must match the data
   const data::DataSets& data;
-  job::Coordinator& coordinator;  // of all workers, each of which reads its own share
+  job::Coordinator& coordinator;  // coordinator of all workers, each of which reads its own share
 };
 
-// Goes through one epoch of the share, or as far as the coordinator lets it, as training would. Logs the speed after
-// every --disp-batches batches in the form of MXNet's scripts, and at the end what reading an image took. All workers
-// call it; the metrics of the run (train/run_metrics.h) have the samples and the speed of the job. Fails as
-// data::Loader::next and the coordinator do.
+// Reads one epoch of the share, or less if the coordinator ends it, as training would. Logs the speed after every
+// --disp-batches batches in the format of MXNet's scripts, and at the end the time that reading an image took. All
+// workers call it. The metrics of the run (train/run_metrics.h) contain the samples and the speed of the job. Errors:
+// see data::Loader::next and the coordinator.
 Result<train::TrainOutcome> test_io(const TestIoSetup& setup);
 
 }  // namespace dtrain::role

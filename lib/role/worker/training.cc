@@ -14,7 +14,7 @@ namespace dtrain::role {
 
 namespace {
 
-// The names of class directories, or those in the data directory. Names that cannot be read are no reason not to train.
+// The names of class directories, or those listed in the data directory. Unreadable names do not prevent training.
 std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
   const std::string& data_dir = setup.process.flags.data.data_dir;
   if (!setup.data.class_names.empty() || data_dir.empty()) return setup.data.class_names;
@@ -99,7 +99,7 @@ void Training::open_class_report() {
                                                                        .log = setup_.process.log});
 }
 
-// The curves of TensorBoard. The file is created for the first record, so a failed start leaves none.
+// The sinks for TensorBoard's curves. The file is created with the first record, so a failed start leaves none.
 std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks;
   if (!setup_.keeps_weights) return sinks;
@@ -133,8 +133,8 @@ Result<> Training::compile() {
   return {};
 }
 
-// Of processes on CPU devices, now that the executors tell their bytes. A launcher on this host has checked the same,
-// and has warned.
+// Checks the memory of processes with CPU devices, now that the sizes of the executors are known. A launcher on this
+// host has made the same check, and has already warned.
 Result<> Training::check_memory() {
   if (!setup_.process.flags.device.gpus.empty()) return {};
   double activations = 0;

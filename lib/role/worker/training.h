@@ -1,5 +1,5 @@
-// Builds the objects of a process that trains, in order. It serves both a process alone and a worker of a job; each
-// brings its own store and coordinator.
+// Builds the objects of a process that trains, in order. It serves both a process that trains alone and a worker of a
+// job; each provides its own store and coordinator.
 #pragma once
 
 #include <functional>
@@ -32,10 +32,10 @@ namespace dtrain::role {
 struct TrainingSetup {
   const Process& process;    // the part `job` of its flags is that of the spec
   const job::JobSpec& spec;  // complete
-  const job::JobPlan& plan;  // of the spec
+  const job::JobPlan& plan;  // plan of the spec
   const Network& network;
   const data::DataSets& data;
-  job::Coordinator& coordinator;  // of all workers
+  job::Coordinator& coordinator;  // coordinator of all workers
   Waits& waits;
   bool keeps_weights = true;     // false: starts from the initial weights even if a run is resumed, and saves none
   HostShare host{.workers = 1};  // the processes of the job that share the memory of this host
@@ -45,16 +45,16 @@ struct TrainingSetup {
 using MakeStore = std::function<Result<std::unique_ptr<kvstore::Store>>(const StoreSetup& setup, const Devices& devices,
                                                                         exec::DeviceGroup& executors)>;
 
-// Borrows what the setup borrows, all of which must outlive it.
+// Borrows the same objects as the setup, all of which must outlive it.
 class Training {
  public:
-  // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes do not match. Also
-  // fails as make_store does.
+  // Compiles the executors, creates their store and starts the loaders. Code::kUsage if labels or shapes do not match.
+  // Other errors are those of make_store.
   static Result<std::unique_ptr<Training>> build(const TrainingSetup& setup, const MakeStore& make_store);
 
-  // Trains to the end of the job. Called once.
+  // Trains until the job ends. To be called once.
   Result<train::TrainOutcome> run();
-  // Ends what run() waits for; it returns the error. Any thread.
+  // Ends every wait of run(), which then returns the error. Any thread may call it.
   void cancel(const Error& error);
 
  private:
@@ -66,7 +66,7 @@ class Training {
   Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();
   void open_class_report();
-  // What shows the trainer's records besides metrics.jsonl.
+  // The sinks of the trainer's records, in addition to metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
 
   TrainingSetup setup_;
@@ -75,10 +75,10 @@ class Training {
   Pacer pacer_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
-  std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
+  std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference shares the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;
-  std::unique_ptr<train::ClassReport> class_report_;  // null: no validation, or its results are of no use
+  std::unique_ptr<train::ClassReport> class_report_;  // null if there is no validation or its results are not usable
   std::unique_ptr<train::Trainer> trainer_;
 };
 

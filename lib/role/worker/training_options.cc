@@ -18,7 +18,7 @@ namespace dtrain::role {
 
 namespace {
 
-// Worker 0 prints what --monitor asks for.
+// Only worker 0 prints what --monitor asks for.
 int64_t monitor_interval(const TrainingInput& input) {
   return input.rank == 0 && input.keeps_weights ? input.flags.loop.monitor : 0;
 }

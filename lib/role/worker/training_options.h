@@ -1,5 +1,5 @@
-// What a worker's training is built with, made from the flags, the job's description and the data. It opens nothing, so
-// tests can follow each flag to the options that it sets.
+// The options with which a worker's training is built, made from the flags, the JobSpec and the data. Opens no files or
+// devices, so tests can trace each flag to the options that it sets.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@
 
 namespace dtrain::role {
 
-// All but `rank` and `keeps_weights` must outlive the call.
+// All members except `rank` and `keeps_weights` refer to objects that must outlive the call.
 struct TrainingInput {
-  const job::Flags& flags;   // of this process; its part `job` is that of the spec
+  const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
   const job::JobSpec& spec;  // complete
-  const job::JobPlan& plan;  // of the spec
+  const job::JobPlan& plan;  // plan of the spec
   const Network& network;
   const data::DataSets& data;
   const std::vector<size_t>& bucket_begin;
@@ -35,17 +35,17 @@ struct TrainingInput {
 };
 
 struct TrainingOptions {
-  train::TrainSpec trainer;             // without `pretrained`, which needs a look at the files
+  train::TrainSpec trainer;             // without `pretrained`, which requires reading files
   std::vector<int64_t> device_batches;  // each device's part of the batch
-  exec::Options training, inference;    // of the executors, whose batch_size is that of all devices
+  exec::Options training, inference;    // options of the executors; batch_size is that of all devices together
   data::LoaderOptions training_data;
-  data::LoaderOptions validation_data;  // if there is validation data
+  data::LoaderOptions validation_data;  // used if there is validation data
   std::optional<uint64_t> kill_at;      // --inject: the step at which this process kills itself
 };
 
-// Where times are recorded and in which memory batches lie is left to the caller, because that depends on the devices.
-// Code::kUsage: the labels do not match the network, there are more devices than images, or a text such as
-// --initializer cannot be read.
+// The caller sets where times are recorded and in which memory batches are stored, because that depends on the devices.
+// Code::kUsage if the labels do not match the network, there are more devices than images, or a text such as
+// --initializer is malformed.
 Result<TrainingOptions> training_options(const TrainingInput& input);
 
 }  // namespace dtrain::role

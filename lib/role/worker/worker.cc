@@ -27,7 +27,7 @@ namespace {
 
 // The scheduler reports a lost process at most this long after the heartbeat timeout.
 constexpr std::chrono::seconds kDetectionTime{2};
-constexpr std::chrono::minutes kLongWait{1};  // a longer one is logged
+constexpr std::chrono::minutes kLongWait{1};  // longer waits are logged
 
 std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   std::vector<std::string> addresses;
@@ -35,7 +35,7 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   return addresses;
 }
 
-// The store over the servers; nullptr if the job has none.
+// Creates the store over the servers; null if the job has none.
 Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& setup, const Process& process,
                                                             const Connection& connection) {
   if (setup.spec.flags.num_servers == 0) return nullptr;
@@ -56,7 +56,7 @@ struct Lines {
   std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
 };
 
-// By server: the faults of the messages between it and this worker, as --inject asks for either end.
+// For each server, the faults of the messages between it and this worker, as --inject requests for either end.
 std::vector<kvstore::Faults> message_faults(const job::Inject& inject, uint32_t rank, int64_t servers) {
   const job::Faults own = inject.of({job::Role::kWorker, rank});
   std::vector<kvstore::Faults> by_server;
@@ -131,9 +131,9 @@ void log_faults(const Lines& lines, const Log& log) {
            counts.messages, counts.lost, counts.doubled, counts.breaks);
 }
 
-// When a worker of a group is lost, the others notice at once. They then leave the group too, so that an error of the
-// group need not name the worker that was lost first. The scheduler knows which one it was, and says so within the
-// heartbeat timeout and kDetectionTime.
+// Replaces an error of the group by the scheduler's. When a worker of a group is lost, the others notice at once and
+// leave the group too, so the group's error may not name the worker that was lost first. The scheduler knows which one
+// it was, and reports it within the heartbeat timeout and kDetectionTime.
 Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
                                          Connection& connection) {
   if (outcome || outcome.error().code != Code::kPeerLost) return outcome;
@@ -144,7 +144,7 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
   return outcome;
 }
 
-// Worker 0 reports for the job.
+// Ends the worker; worker 0 reports for the whole job.
 Result<int> end_worker(const Process& process, const JoinedJob& joined, const Result<train::TrainOutcome>& outcome,
                        Clock::time_point started) {
   if (joined.reply.rank == 0) return report_end(process, joined.spec, outcome, started);
@@ -152,7 +152,7 @@ Result<int> end_worker(const Process& process, const JoinedJob& joined, const Re
   return outcome->stopped ? job::kExitPreempted : job::kExitOk;
 }
 
-// --test-io 1. The servers have nothing to do, and end with the job.
+// Runs --test-io 1. The servers have nothing to do, and end with the job.
 Result<int> read_only(const Process& process, Connection& connection, const JoinedJob& joined, const Network& network) {
   const Clock::time_point started = Clock::now();
   const Result<train::TrainOutcome> outcome = with_verdict(
@@ -160,8 +160,8 @@ Result<int> read_only(const Process& process, Connection& connection, const Join
   return end_worker(process, joined, outcome, started);
 }
 
-// Trains as the job's description says. The order of the objects matters when they are destroyed: the transport refers
-// to the store, which `training` owns, and the store refers to the executors' memory.
+// Trains as the JobSpec says. The order of the objects matters for their destruction: the transport refers to the
+// store, which `training` owns, and the store refers to the executors' memory.
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, plan, data] = joined;

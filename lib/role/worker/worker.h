@@ -1,4 +1,4 @@
-// A worker's process in a job.
+// The process of a worker in a job.
 #pragma once
 
 #include "base/error.h"
