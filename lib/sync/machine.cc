@@ -77,8 +77,7 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
 Effect Machine::verdict(const Push& push) const {
   if (push.worker >= members_.size()) return Reject{push.worker, "push of an unknown worker"};
   const Member& member = members_[push.worker];
-  // Checked first because it is not an error: the network may deliver a duplicate of what the worker sent before it
-  // left.
+  // Checked first because it is not an error: the network may duplicate a push that the worker sent before it left.
   if (push.step < member.next) return Drop{push.worker, push.step};
   if (!member.live) return Reject{push.worker, "push of a worker that left"};
   const GroupState& group = groups_[member.group];
