@@ -1,5 +1,5 @@
-// How fast each worker of a run was by itself, from the phases of its step loop. The log says less: in a run whose
-// workers wait for each other, all of them log the speed of the slowest one.
+// The speed of each worker of a run without waits for the others, from the phases of its step loop. The log cannot show
+// this: if workers wait for each other, all of them log the speed of the slowest one.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace dtrain::plan {
 
-// Samples/s by rank, of `workers` workers, over the epochs that have ended: without the waits for weights, which the
-// other workers cause, and without validations and checkpoints, which are no steps. nullopt if the run had
-// another number of workers, or if the run directory lacks the phases of one, for example because no epoch has ended or
-// because the worker ran on another host.
+// The samples/s of each of `workers` workers, indexed by rank, over the epochs that have ended. Excludes the waits for
+// weights, which the other workers cause, and validations and checkpoints, which are not steps. Nullopt if the run had
+// another number of workers, or if the run directory lacks the phases of a worker, for example because no epoch has
+// ended or because the worker ran on another host.
 std::optional<std::vector<double>> own_speeds(const observe::Run& run, int64_t workers);
 
 }  // namespace dtrain::plan

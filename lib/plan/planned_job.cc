@@ -39,7 +39,7 @@ Result<> describe(job::Flags flags, PlannedJob& job) {
   return {};
 }
 
-// A hint if the log at `path` is of a run in which all workers waited for the slowest.
+// Returns a hint if the log at `path` belongs to a run in which all workers waited for the slowest.
 std::string hint_of_run(const std::string& path) {
   const Result<job::JobSpec> spec = job::read_job_spec(path);
   if (!spec || spec->flags.num_servers == 0 || job::store_of(spec->flags).scheme != job::Scheme::kBsp) return {};
@@ -49,7 +49,7 @@ std::string hint_of_run(const std::string& path) {
       path, spec->flags.scheme.kv_store);
 }
 
-// Sets the speeds of the workers' own steps, if `path` is a run directory that has them.
+// Sets the speeds of the workers' own steps if `path` is a run directory that contains them. Returns whether it does.
 bool take_own_speeds(const std::string& path, int64_t workers, PlannedJob& job) {
   std::error_code error;
   if (workers == 0 || !std::filesystem::is_directory(path, error)) return false;

@@ -1,5 +1,5 @@
-// The servers of a simulation (simulator.h). They do what the shard in kvstore does, but count gradients instead of
-// summing them.
+// The servers of a simulation (simulator.h). They act like the shard in kvstore, but count gradients instead of summing
+// them.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ class SimServers {
   // Counts events, gradients and updates in `outcome`. The arguments must outlive it.
   SimServers(const Setting& setting, std::span<Observer* const> observers, Outcome& outcome, Send send);
 
-  // One server handles a worker's event. `exchange`: the worker's exchange that the event is part of.
+  // Lets one server handle a worker's event. `exchange`: the worker's exchange that the event belongs to.
   void feed(Time now, uint32_t server, const sync::Event& event, uint32_t exchange);
-  // All servers handle an event that is not part of an exchange.
+  // Lets all servers handle an event that does not belong to an exchange.
   void feed_all(Time now, const sync::Event& event);
-  void forget_parked(sync::Worker worker);                    // a crashed worker waits for nothing
-  [[nodiscard]] sync::Step clock(sync::Worker worker) const;  // the largest of all servers
+  void forget_parked(sync::Worker worker);                    // called for a crashed worker, which no longer waits
+  [[nodiscard]] sync::Step clock(sync::Worker worker) const;  // the largest clock of all servers
 
  private:
   struct Server {
     sync::Machine machine;
-    uint64_t applied = 0;                // gradients that were applied
-    std::vector<uint32_t> in_round;      // by group: gradients in its accumulator
-    std::vector<uint64_t> kept_applied;  // by group: `applied` at its last Keep
+    uint64_t applied = 0;                // number of gradients that were applied
+    std::vector<uint32_t> in_round;      // gradients in the accumulator of each group
+    std::vector<uint64_t> kept_applied;  // `applied` at the last Keep of each group
   };
   struct Parked {
     bool is_parked = false;
@@ -52,7 +52,7 @@ class SimServers {
   Outcome& outcome_;
   const Send send_;
   std::vector<Server> servers_;
-  std::vector<Parked> parked_;  // by worker, then server
+  std::vector<Parked> parked_;  // indexed by worker, then server
   std::vector<sync::Effect> effects_;
   uint64_t answers_ = 0;
 };

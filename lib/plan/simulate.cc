@@ -18,12 +18,12 @@ namespace dtrain::plan {
 namespace {
 
 constexpr int64_t kWorkersMax = 65536;
-// Virtual time overflows after 584 years; these limits keep it far below.
+// Virtual time overflows after 584 years. These limits keep it far below that.
 constexpr double kMsMax = 1e7;                   // limit of a step and of a latency
 constexpr double kRoundMsMax = 1e8;              // limit of the time that all workers' bytes take
 constexpr int64_t kLinesMax = int64_t{1} << 24;  // connections between workers and servers: about a gigabyte of memory
 
-// "A" or "AxB", "A:B".
+// Parses "A", "AxB" or "A:B".
 template <class First>
 using Counted = std::pair<First, int64_t>;
 template <class First>
@@ -67,7 +67,7 @@ Result<std::vector<Setting::Join>> parse_joins(const std::string& text) {
   return joins;
 }
 
-// The speeds of all workers. Workers that join later are as fast as the last one, unless they are listed too.
+// The speeds of all workers. Workers that join later and are not listed are as fast as the last listed one.
 Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t joiners) {
   std::vector<double> step_ms;
   if (!options.speeds.empty()) {
@@ -87,7 +87,8 @@ Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t jo
   return step_ms;
 }
 
-// Each host in the file stands for one more worker, in order; the remaining workers have no host and are named by rank.
+// Each host in the file denotes one more worker, in order. The remaining workers have no host and are identified by
+// rank.
 std::vector<job::WorkerPlace> places_of(std::string_view text, size_t workers) {
   std::vector<job::WorkerPlace> places(workers);
   size_t next = 0;
@@ -140,7 +141,7 @@ Result<> apply_inject(const job::Inject& inject, Setting& setting) {
   return {};
 }
 
-// The time that all workers' gradients and weights take through one server.
+// The time that the gradients and weights of all workers need to pass through one server.
 double round_ms(const Setting& setting) {
   if (setting.network.gbit_per_s <= 0) return 0;
   const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
@@ -169,7 +170,7 @@ Result<Setting> setting_of(const SimulateOptions& options) {
         "ms; the limits are {:g} and {:g} ms",
         round_ms(setting), options.latency_ms, kRoundMsMax, kMsMax);
   }
-  // Unanswered messages are sent again only after the time that all messages together would take.
+  // Unanswered messages are sent again only after twice the time that all messages together need.
   setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));
   setting.network_faults.resend_max_ms = std::max(5000.0, setting.network_faults.resend_ms);
   return setting;

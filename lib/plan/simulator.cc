@@ -17,14 +17,14 @@ using Incident = Observer::Incident;
 
 struct SimWorker {
   enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
-  bool is_live = true;   // as far as the servers know
+  bool is_live = true;   // from the view of the servers
   bool is_busy = false;  // the end of the epoch waits for it
   uint32_t incarnation = 0;
-  Request request = {};     // of the exchange in progress
-  uint32_t unanswered = 0;  // servers that have not answered yet
+  Request request = {};     // the request of the exchange in progress
+  uint32_t unanswered = 0;  // number of servers that have not answered yet
   sync::Step next = 0;      // the step that it may begin: the smallest of the answers
   uint64_t applied = 0;     // gradients applied to its weights: the smallest count of the answers
-  Time since = 0;           // when it entered its state
+  Time since = 0;           // when it entered its current state
   Time parked = 0;          // the longest time that any server kept it waiting in this exchange
   Time resend_after = 0;
   std::optional<sync::Step> crash_at = {};  // crashes in this step, or in the first later step that it begins
@@ -63,7 +63,7 @@ class Simulation {
   void stop(sync::Worker w);
   void enter(State state, SimWorker& worker);
 
-  // The job: who takes part.
+  // The job: which workers take part.
   void set_busy(sync::Worker w, bool is_busy);
   void end_epoch();
   void crash(sync::Worker w);
@@ -85,18 +85,19 @@ class Simulation {
   Time last_progress_ = 0;
 
   std::vector<SimWorker> workers_;
-  std::vector<uint8_t> is_answered_;  // by worker, then server: in the exchange in progress
-  uint32_t first_late_;               // rank of the first worker that joins later
+  // Indexed by worker, then server: whether the server has answered in the exchange in progress.
+  std::vector<uint8_t> is_answered_;
+  uint32_t first_late_;  // rank of the first worker that joins later
   size_t joins_done_ = 0;
   sync::Worker late_joined_ = 0;  // one past the last worker that has joined later
-  uint32_t busy_ = 0;             // workers with is_busy
+  uint32_t busy_ = 0;             // number of workers with is_busy
   sync::Step epoch_ = 1;
   Time epoch_began_ = 0;
   Outcome outcome_;
   SimServers servers_;
 };
 
-// Workers whose lead is not bounded stop at a total number of gradients; otherwise each stops after its own steps.
+// Workers whose lead is not bounded stop at a total number of gradients. Otherwise each stops after its own steps.
 bool ends_by_progress(const sync::Policy& policy) {
   return !policy.lead_max && !sync::has_same_weights(policy);
 }
@@ -156,7 +157,7 @@ Outcome Simulation::run() {
   outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(), [](const SimWorker& worker) {
     return worker.state == State::kDone || worker.state == State::kAway;
   });
-  for (size_t w = 0; w < workers_.size(); w++) {  // waiting at the end of the last epoch
+  for (size_t w = 0; w < workers_.size(); w++) {  // count the wait at the end of the last epoch
     const Time end = time_of_ms(outcome_.seconds * 1000);
     if (workers_[w].state != State::kDone || workers_[w].since > end) continue;
     outcome_.workers[w].waiting_s += static_cast<double>(end - workers_[w].since) / 1e9;
@@ -166,8 +167,8 @@ Outcome Simulation::run() {
   return std::move(outcome_);
 }
 
-// How long nothing may make progress before the simulation gives up: longer than any worker can take from one step to
-// the next, whatever the network does.
+// The time without progress after which the simulation gives up: longer than any worker can take from one step to the
+// next, whatever the network does.
 Time Simulation::patience() const {
   const double slowest_ms =
       setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
@@ -335,7 +336,8 @@ void Simulation::set_busy(sync::Worker w, bool is_busy) {
 
 void Simulation::end_epoch() {
   outcome_.seconds = static_cast<double>(now_) / 1e9;
-  outcome_.epoch_s.resize(epoch_);  // the last epoch ends again if a worker returns after its end
+  // The last epoch ends again if a worker returns after its end. Its entry is then replaced.
+  outcome_.epoch_s.resize(epoch_);
   outcome_.epoch_s.back() = static_cast<double>(now_ - epoch_began_) / 1e9;
   if (epoch_ == setting_.epochs) return;
   std::vector<sync::Worker> stopped;
@@ -403,7 +405,7 @@ void Simulation::join(const Action& action) {
 
 void Simulation::on_request(const Action& action) {
   const sync::Worker w = action.worker;
-  // Answered with STALE_INCARNATION.
+  // A real server would answer with kStaleIncarnation.
   if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);
   const Request& request = action.request;
   if (request.kind == Request::Kind::kPushPull)

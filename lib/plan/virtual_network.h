@@ -32,10 +32,11 @@ struct MessageFaults {
 
 struct NetworkFaults {
   MessageFaults faults = {};
-  std::vector<MessageFaults> by_host = {};                    // workers, then servers; empty: `faults` for all
-  double until_ms = std::numeric_limits<double>::infinity();  // no faults from this time on
-  uint64_t seed = 0;                                          // mixed with the seed of the simulation
-  double resend_ms = 100;  // first retry of an unanswered request; the delay doubles each time up to resend_max_ms
+  std::vector<MessageFaults> by_host = {};  // indexed by host: workers, then servers; empty: `faults` for all
+  double until_ms = std::numeric_limits<double>::infinity();  // no faults after this time
+  uint64_t seed = 0;                                          // combined with the seed of the simulation
+  // Delay before an unanswered request is first repeated; doubles each time up to resend_max_ms.
+  double resend_ms = 100;
   double resend_max_ms = 5000;
 };
 
@@ -44,13 +45,13 @@ class VirtualNetwork {
   using Host = uint32_t;
   VirtualNetwork(const NetworkSetting& setting, const NetworkFaults& network_faults, size_t hosts, uint64_t seed);
 
-  // When the first byte of each copy of a message arrives. There are 0, 1 or 2 copies.
+  // The times at which the first byte of each copy of a message arrives. There are 0, 1 or 2 copies.
   struct Arrivals {
     int count = 0;
     Time at[2] = {};
   };
   Arrivals send(Time now, Host from, uint64_t bytes);
-  // When a message whose first byte arrives at `now` has arrived in full.
+  // Returns when a message whose first byte arrives at `now` has arrived in full.
   Time receive(Time now, Host to, uint64_t bytes);
 
   [[nodiscard]] bool loses_messages() const { return loses_messages_; }
@@ -63,13 +64,13 @@ class VirtualNetwork {
   }
   Time delay(const MessageFaults& faults);
 
-  std::vector<MessageFaults> faults_;  // by host
+  std::vector<MessageFaults> faults_;  // indexed by host
   bool loses_messages_;
   const Time latency_;
   const double ns_per_byte_;
   const Time calm_from_;
   RandomStream random_;
-  std::vector<Time> out_free_, in_free_;  // by host
+  std::vector<Time> out_free_, in_free_;  // indexed by host
   uint64_t messages_ = 0, bytes_ = 0;
 };
 
