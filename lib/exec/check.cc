@@ -33,8 +33,8 @@ class Checker {
 
   CheckReport take() { return std::move(report_); }
 
-  // Call after the tested executor's forward pass. After each comparison the reference's output is replaced by the
-  // tested one.
+  // To be called after the tested executor's forward pass. After each comparison the reference's output is replaced by
+  // the tested one.
   void forward() {
     for (const NodeId id : reference_.order()) {
       reference_.forward_node(id);
@@ -86,7 +86,7 @@ class Checker {
   void compare_statistics(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
-      if (shapes.statistics[i].uses.back().node != id) continue;  // the last one that changes them
+      if (shapes.statistics[i].uses.back().node != id) continue;  // not the last node that changes them
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
       const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
@@ -95,7 +95,8 @@ class Checker {
     }
   }
 
-  // The rounding of the gradient by the node's output: the sum of what all its consumers contribute.
+  // The rounding of the gradient with respect to the node's output, which is the sum of the contributions of all its
+  // consumers.
   Rounding sum_of_consumers(NodeId id) {
     Rounding sum{0, 0};
     for (const auto& [x, consumer] : consumers_) {
@@ -112,7 +113,8 @@ class Checker {
     adopt(tested, reference_.gradient(id));
   }
 
-  // A gradient is complete after the first node that reads its parameter, which is the last one in backward.
+  // A gradient is complete after the first node that reads its parameter, which is the last such node in the backward
+  // pass.
   void compare_parameter_gradients(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
@@ -130,7 +132,7 @@ class Checker {
   Executor& tested_;
   Reference& reference_;
   const CheckOptions& check_;
-  std::vector<std::pair<NodeId, NodeId>> consumers_;  // (node, node that reads it), once per read
+  std::vector<std::pair<NodeId, NodeId>> consumers_;  // (node, node that reads it), one entry per read
   CheckReport report_;
 };
 
@@ -151,7 +153,7 @@ Result<CheckReport> check_against_reference(const graph::Graph& graph, const Opt
   DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
            "the check needs a training executor that keeps the values of all nodes");
   Options exact = options;
-  exact.dtype = Type::kFloat32;  // the type of the interface; the reference computes in float64
+  exact.dtype = Type::kFloat32;  // the element type of the interface; the reference computes in float64
   DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, exact, nullptr),
          "compiling the reference");
   copy_weights(tested.parameters().parameters, reference->parameters().parameters);

@@ -2,8 +2,8 @@
 // every node with the reference in float64.
 //
 // The reference computes each node from the inputs, and each gradient from the gradients, that the tested executor
-// produced. So errors do not accumulate through the network, and a node that differs is itself at fault. A maximum or a
-// relu that rounding decides differently is not reported as a difference either.
+// produced. So errors do not accumulate through the network, and a node that differs is itself wrong. A maximum or a
+// ReLU that rounding decides differently is not reported as a difference.
 #pragma once
 
 #include <string>
@@ -28,20 +28,20 @@ struct Comparison {
 struct CheckReport {
   size_t compared = 0;                  // number of tensors
   Comparison worst;                     // the one with the largest error relative to its tolerance
-  std::vector<Comparison> differences;  // in order of computation, so the first one is where to look
+  std::vector<Comparison> differences;  // in order of computation, so the first one is the place to look
   [[nodiscard]] bool agrees() const { return differences.empty(); }
-  // For the user: says that all tensors agree, or names the first node that differs and counts the others.
+  // For the user: states that all tensors agree, or names the first node that differs and counts the others.
   [[nodiscard]] std::string text() const;
 };
 
 struct CheckOptions {
-  // Multiplies the tolerance. 1: the rounding of float32. 0: equal bits, for tests with integers. Convolutions that may
-  // run by Winograd (3x3, stride 1, options.winograd) get ten times the tolerance.
+  // A factor for the tolerance. 1: the rounding of float32. 0: equal bits, for tests with integers. Convolutions that
+  // may use Winograd (3x3, stride 1, options.winograd) get ten times the tolerance.
   double tolerance_factor = 1;
 };
 
-// `tested` was compiled from `graph` with `options` (training, keep_all) and has the parameters that the caller wants
-// to check with. Its moving statistics and gradients change as in any step. Fails as forward and backward do.
+// `tested` must be compiled from `graph` with `options` (training, keep_all) and have the parameters with which to
+// check. Its moving statistics and gradients change as in any step. Errors: see Executor::forward and backward.
 Result<CheckReport> check_against_reference(const graph::Graph& graph, const Options& options, Executor& tested,
                                             const Batch& batch, const CheckOptions& check = {});
 

@@ -1,5 +1,5 @@
-// What all backends have in common: they check what they are given, so that all reject the same things with the same
-// messages, and they lay out parameters in the same way.
+// What all backends have in common: they check their arguments here, so that all reject the same arguments with the
+// same messages, and they arrange parameters in the same way.
 #pragma once
 
 #include "exec/executor.h"
@@ -7,7 +7,8 @@
 
 namespace dtrain::exec {
 
-// Throws CheckFailed for bucket boundaries, a batch size or a number of threads that only a bug can cause.
+// Throws CheckFailed if bucket boundaries, the batch size or the number of threads have values that only a bug can
+// cause.
 void check_options(const Options& options, const graph::Shapes& shapes);
 
 // For the CPU backends: Code::kUsage for a type other than float32.
@@ -17,21 +18,21 @@ Result<> check_float32(const Options& options);
 ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
                                  const FloatAllocator& allocate = allocate_floats);
 
-// Throws CheckFailed unless the parameters of an executor that is to be shared are those of `shapes`.
+// Throws CheckFailed unless the parameters of an executor that is to be shared have the names and shapes of `shapes`.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
 
 // Infers the shapes of a graph with the inputs of the options.
 Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& options);
 
-// Writes an input of a batch as floats, [n, shape]: copied, or converted from pixels. The batch must fit the form.
+// Writes an input of a batch as floats, [n, shape]. Copies floats or converts pixels. The batch must fit the form.
 void copy_floats(const Batch::Input& input, const InputForm& form, std::span<float> floats);
 
-// Copies one label of each example; `labels` as in a batch, with so many of them for an example.
+// Copies the label at `position` of each example. `labels` are those of a batch, with `count` labels per example.
 void copy_labels(std::span<const float> labels, size_t position, size_t count, std::span<float> to);
 
-// Throws CheckFailed if the sizes do not fit the options. Returns Code::kData for a label that is not a class, naming
-// the image's position in the batch. Executors for inference also accept a batch without labels. Keys must be there if
-// training draws random numbers from them.
+// Throws CheckFailed if the sizes do not fit the options. Returns Code::kData if a label is not a class; the message
+// gives the image's position in the batch. Executors for inference also accept a batch without labels. Keys are
+// required if training draws random numbers from them.
 Result<> check_batch(const Batch& batch, const Options& options, const graph::Shapes& shapes);
 
 }  // namespace dtrain::exec

@@ -14,51 +14,53 @@
 
 namespace dtrain::exec {
 
-// The number of images for each device: the batch divided in proportion to the weights, rounded half away from zero;
-// the last device gets the rest. Code::kUsage if a device would get no image.
+// The number of images for each device: the batch divided in proportion to the weights, rounded half away from zero.
+// The last device gets the rest. Code::kUsage if a device would get no image.
 Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> weights);
 
 // Not thread-safe. It allocates no memory after construction.
 class DeviceGroup {
  public:
-  // Like WeightsWait and GradientReady, called on the device's own thread. With several devices, an Error of one must
-  // not leave the others waiting; the callee has to ensure that.
+  // Like WeightsWait and GradientReady, called on the device's own thread. With several devices, the callee must ensure
+  // that an Error of one does not leave the others waiting.
   using DeviceCall = std::function<Result<>(size_t device, size_t bucket)>;
 
-  // Executors of one network and purpose, compiled for these batch sizes. At least one.
+  // Takes at least one executor. All must be of one network and purpose, compiled for these batch sizes.
   DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::vector<int64_t> batch_sizes);
   DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size);
   DeviceGroup(const DeviceGroup&) = delete;
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
-  // Records the passes of each device from now on; null: no more.
+  // Records the passes of each device from now on; null ends the recording.
   void record_on(telemetry::Timeline* timeline) { timeline_ = timeline; }
   [[nodiscard]] size_t size() const { return executors_.size(); }
   Executor& executor(size_t device) { return *executors_[device]; }
   const ParameterView& parameters(size_t device = 0) { return executors_[device]->parameters(); }
   const ParameterView& device_parameters(size_t device = 0) { return executors_[device]->device_parameters(); }
-  // Whether the learned tensors are in memory that the host cannot reach (Options::parameters_on_device).
+  // Whether the learned tensors are in memory that the host cannot access (Options::parameters_on_device).
   [[nodiscard]] bool parameters_on_device() { return device_parameters().device != nullptr; }
 
   // Like Executor's, for the whole batch. If several devices fail, the Error of the first one is returned.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
-  // Runs work(device) for all devices concurrently, each on its own thread. Errors: as above.
+  // Runs work(device) for all devices concurrently, each on its own thread. If several fail, the Error of the first one
+  // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
-  // Like Executor's: set_loss_scale on all devices; overflowed and left_out_update are true if they are on any device.
+  // Like Executor's functions. set_loss_scale applies to all devices; overflowed and left_out_update are true if they
+  // are true on any device.
   void set_loss_scale(double scale, uint32_t good_steps = 0);
-  // For the whole batch; {} for none.
+  // Announces the whole batch; {} announces none.
   void announce(const Batch& batch);
   bool overflowed();
   bool left_out_update();
-  // For the whole batch, in its order. Must not be called while a pass is running.
+  // The result of the whole batch, in its order. Must not be called while a pass is running.
   std::span<const float> result(size_t head);
   [[nodiscard]] size_t heads() { return executors_.front()->heads(); }
 
  private:
   struct Share {
     int64_t begin = 0, count = 0;  // range of images in the batch
-    WeightsWait wait = {};         // callbacks for the executor, which add the device to the call
+    WeightsWait wait = {};         // callbacks for the executor, which add the device to the arguments
     GradientReady ready = {};
     Result<> outcome = {};
   };
@@ -79,7 +81,7 @@ class DeviceGroup {
     bool is_gathered = false;
   };
   telemetry::Timeline* timeline_ = nullptr;
-  std::vector<Gathered> results_;  // by head; used with several devices only, gathered on demand
+  std::vector<Gathered> results_;  // indexed by head; used only with several devices, gathered on demand
 };
 
 inline Result<> no_device_wait(size_t, size_t) {

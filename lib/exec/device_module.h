@@ -1,6 +1,6 @@
 // The interface of a loadable module with backends for devices such as GPUs. The program is not linked against it and
-// works without it: role/setup/device_loader.h loads it when the user asks for GPUs. Module and program must be of the
-// same build.
+// works without it: role/setup/device_loader.h loads it when the user asks for GPUs. Module and program must come from
+// the same build.
 #pragma once
 
 #include <memory>
@@ -24,25 +24,25 @@ class DeviceModule {
 
   // The number of devices: 0 if there are none, Code::kDevice with the reason if they cannot be used.
   virtual Result<int> device_count() = 0;
-  // A text for logs and messages: "NVIDIA H200, sm_90, 132 processors, 139.8 GiB". Code::kDevice if there is no such
-  // device.
+  // A description for logs and messages: "NVIDIA H200, sm_90, 132 processors, 139.8 GiB". Code::kDevice if there is no
+  // such device.
   virtual Result<std::string> describe(int device) = 0;
-  // The bus id by which other programs know the device, whatever CUDA_VISIBLE_DEVICES says: "0000:3B:00.0".
-  // Code::kDevice as above.
+  // The bus id by which other programs identify the device, regardless of CUDA_VISIBLE_DEVICES: "0000:3B:00.0".
+  // Code::kDevice if there is no such device.
   virtual Result<std::string> pci_bus_id(int device) = 0;
-  // The versions of what the module works with, as "13.0"; empty for what is absent.
+  // The versions of the libraries that the module uses, such as "13.0"; empty for those that are absent.
   struct Versions {
     std::string driver = {}, runtime = {};  // the newest runtime that the driver supports, and the one in use
     std::string collectives = {};           // the library that sums over several devices
   };
   virtual Versions versions() = 0;
-  // Makes a backend for one device. plan_cache: a file that keeps what was measured on the device from run to run;
-  // empty for none. Executors keep alive what they need of their backend.
+  // Creates a backend for one device. plan_cache: a file that keeps measurements on the device from run to run; empty
+  // for none. Executors keep alive what they need of their backend.
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
 
   // make_optimizer and join serve a store that works on the device_parameters() of this module's training executors,
-  // one executor per device. The executors must outlive what is made for them. The returned objects only queue work on
-  // the device, in the order given by the executor's wait and ready calls. Code::kUsage for an unknown update rule.
+  // one executor per device. The executors must outlive the returned objects, which only queue work on the device, in
+  // the order of the executor's wait and ready calls. Code::kUsage for an unknown update rule.
   virtual Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(Executor& executor,
                                                                         const optim::OptimizerSpec& spec) = 0;
   // Joins the devices of all processes into one group and returns one member per executor. All processes must have the
@@ -50,15 +50,15 @@ class DeviceModule {
   // cannot be formed, and Errors of the exchange.
   virtual Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<Executor* const> executors,
                                                                       const comm::Processes& processes) = 0;
-  // For training executors of this process whose parameters are on the host. From now on their devices sum the
-  // gradients of a step before they are copied to the host. Only the first executor gets the sum; the gradients of the
-  // others are undefined. All of them must run backward in every step, each on its own thread. If one's backward fails,
-  // those that wait for it return its Error. Errors: as for join.
+  // Makes the devices of these executors sum the gradients of a step before they are copied to the host. The executors
+  // must be training executors of this process whose parameters are on the host. Only the first executor gets the sum;
+  // the gradients of the others are undefined. All of them must run the backward pass in every step, each on its own
+  // thread. If the backward pass of one fails, those that wait for it return its Error. Errors: see join.
   virtual Result<> sum_gradients(std::span<Executor* const> executors) = 0;
 };
 
-// The module's only entry point, exported with C linkage under the name that base/module.h has: returns a new object
-// that the caller owns.
+// The module's only entry point, exported with C linkage under the name in base/module.h. Returns a new object that the
+// caller owns.
 using MakeDeviceModule = DeviceModule* (*)();
 
 }  // namespace dtrain::exec

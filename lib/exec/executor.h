@@ -1,9 +1,9 @@
 // An Executor is a graph compiled for one device, batch size, type and purpose. It is where computation and
 // communication meet.
 //
-// Parameters are divided into buckets, intervals of the canonical order. Stores ask for several buckets if gradients
-// are sent to servers, so that late layers are on their way while early layers still compute. Otherwise they use a
-// single bucket.
+// Parameters are divided into buckets, which are intervals of the canonical order. Stores ask for several buckets if
+// gradients are sent to servers, so that the gradients of late layers are in flight while those of early layers are
+// still being computed. Otherwise they use a single bucket.
 #pragma once
 
 #include <cstdint>
@@ -29,104 +29,107 @@ namespace dtrain::exec {
 using dtrain::Batch;
 
 // Called before the first node that reads a bucket's weights, in ascending order of buckets. Returns when the weights
-// may be read. An Error (a peer was lost while waiting) ends the forward pass, which returns it. With
-// parameters_on_device it returns when the work that produces the weights is queued on the device.
+// may be read. An Error (for instance a peer was lost) ends the forward pass, which returns it. With
+// parameters_on_device, it returns when the work that produces the weights is queued on the device.
 using WeightsWait = std::function<Result<>(size_t bucket)>;
 // Called in the backward pass once per bucket, in descending order, when all gradients of the bucket are complete. From
-// then until the next forward pass waits for the bucket, the executor touches neither its weights nor its gradients.
+// then until the next forward pass waits for the bucket, the executor accesses neither its weights nor its gradients.
 //
-// With parameters_on_device the gradients may still be in progress, but whatever the store queues on the device from
-// now on runs after them. The store must queue the same work in every step: it may be recorded once and replayed, and
-// the calls of later steps then only supply what changes. (The module's optimizer and collective take care of that.)
+// With parameters_on_device, the gradients may still be in progress, but whatever the store queues on the device
+// afterwards runs after them. The store must queue the same work in every step, because it may be recorded once and
+// replayed; the calls of later steps then only supply what changes. (The module's optimizer and collective ensure
+// that.)
 using GradientReady = std::function<Result<>(size_t bucket)>;
 
 struct Options {
   enum class Purpose { kTraining, kInference };
   Purpose purpose = Purpose::kTraining;
   int64_t batch_size = 1;
-  std::vector<InputForm> inputs;  // of the network's inputs, in the order of Shapes::inputs; at most Batch::kInputsMax
+  std::vector<InputForm> inputs;  // the network's inputs, in the order of Shapes::inputs; at most Batch::kInputsMax
   int threads = 1;                // compute threads, including the caller's
-  bool winograd = true;  // use Winograd for 3x3 convolutions where it pays; relative errors of 1e-5 instead of 1e-6
+  bool winograd = true;  // use Winograd for 3x3 convolutions if it is faster; relative errors of 1e-5 instead of 1e-6
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, starting with 0
-  // Type of the tensors between nodes and of products; Code::kUsage if the device does not support it.
+  // The type of the tensors between nodes and of the factors in products. Code::kUsage if the device does not support
+  // it.
   Type dtype = Type::kFloat32;
   bool tf32 = false;  // for float32 on devices with TF32: products may be rounded to TF32's 10-bit mantissa
-  // Keep the learned tensors in device memory, where a store sums and updates them (see device_parameters()). Devices
+  // Keeps the learned tensors in device memory, where a store sums and updates them (see device_parameters()). Devices
   // that use host memory may ignore it.
   bool parameters_on_device = false;
-  // All batches have the inputs and labels of the first one, which a device with a memory of its own copies only once
+  // All batches have the inputs and labels of the first one, which a device with its own memory copies only once
   // (--synthetic-on gpu). Keys still differ.
   bool same_batch = false;
   bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
   telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: nowhere
 };
 
-// Not thread-safe. Our code allocates nothing after compile. After a DeviceError the executor is unusable, but
-// parameters() stay readable. Weights, gradients and statistics are initially zero. A device may still be computing
-// when forward returns; its results are complete once result(), parameters() or backward has been called.
+// Not thread-safe. dtrain's own code allocates nothing after compile(). After a DeviceError the executor is unusable,
+// but parameters() stay readable. Weights, gradients and statistics are initially zero. A device may still be computing
+// when forward() returns; its results are complete once result(), parameters() or backward() has been called.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Computes the outputs; in training also the batch's statistics and what backward needs. Fails as `wait` does, and
-  // with Code::kData for a label that is not a class of the network. Labels may be absent for inference. In training
-  // with parameters_on_device the batch must stay unchanged until backward or result() has returned.
+  // Computes the outputs; in training also the batch's statistics and what the backward pass needs. Errors are those of
+  // `wait`, and Code::kData for a label that is not a class of the network. Labels may be absent for inference. In
+  // training with parameters_on_device, the batch must stay unchanged until backward() or result() has returned.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
-  // Computes all gradients for the batch of the last forward: sums over the batch, not means. Previous gradients are
-  // overwritten. With parameters_on_device it returns when all work that the store queued is done, so it also returns
-  // the Errors of the store's group (Code::kPeerLost).
+  // Computes all gradients for the batch of the last forward(): sums over the batch, not means. Previous gradients are
+  // overwritten. With parameters_on_device, it returns when all work that the store has queued is done, so it also
+  // returns the Errors of the store's group (Code::kPeerLost).
   virtual Result<> backward(const GradientReady& ready) = 0;
 
-  // For float16: multiplies the loss's gradient by `scale`, a power of two, and divides the parameters' gradients by it
-  // again, so that values stay in float16's range. Takes effect with the next forward; initially 1. Gradients that
-  // overflow become non-finite; the caller then skips the step and lowers the scale (docs/arithmetic.md, "Loss
+  // For float16: multiplies the gradient of the loss by `scale`, a power of two, and divides the parameters' gradients
+  // by it again, so that values stay in float16's range. Takes effect with the next forward(); initially 1. Gradients
+  // that overflow become non-finite; the caller then skips the step and lowers the scale (docs/arithmetic.md, "Loss
   // scaling"). Executors of other types ignore the scale.
   virtual void set_loss_scale(double scale) { static_cast<void>(scale); }
   // With parameters_on_device, for an executor whose gradients are not summed with others': from now on the device
   // itself skips a step that has a non-finite gradient. Weights, optimizer state and statistics then stay as they were,
-  // and has_bad_gradient() reports it, so the store may be given the gradients before anyone has examined them. With
-  // `dynamic_scale` the device also halves the loss scale then and doubles it after enough good steps
-  // (cuda/kernels/update.h); a different scale set by the caller takes precedence. Returns false if not supported: the
-  // caller must check for itself.
+  // and has_bad_gradient() returns true. So the store may be given the gradients before they have been checked. With
+  // `dynamic_scale`, the device then also halves the loss scale, and doubles it after enough good steps
+  // (cuda/kernels/update.h); a different scale set by the caller takes precedence. Returns false if this is not
+  // supported: the caller must then check the gradients.
   virtual bool skip_bad_steps(bool dynamic_scale) {
     static_cast<void>(dynamic_scale);
     return false;
   }
   // With parameters_on_device: from the first step on, a gradient with an absolute value of `limit` or more counts as
   // not finite, because a store could not add it to those of the other devices. Initially infinite. Devices whose
-  // gradients the host sees ignore it.
+  // gradients the host can see ignore it.
   virtual void set_gradient_limit(float limit) { static_cast<void>(limit); }
-  // The number of good steps since a dynamic scale last changed, from which the device continues counting.
+  // The number of good steps since a dynamic scale last changed. The device continues counting from it.
   virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
-  // Announces the batch that the forward call after the next one will probably get, so that it can be copied to the
-  // device during the next step. It must stay unchanged until that forward, or until another batch is announced. {}: no
-  // batch.
+  // Announces the batch of the forward() after the next one, as far as the caller can predict, so that it can be copied
+  // to the device during the next step. It must stay unchanged until that forward(), or until another batch is
+  // announced. {} means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
   // Whether a gradient of the last backward is not finite. Only for float16; other types always return false.
   virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
-  // Where the learned tensors are. With parameters_on_device this is an opaque view of device memory, and parameters()
-  // is the host's copy, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()
-  // itself.
+  // The location of the learned tensors. With parameters_on_device this is an opaque view of device memory, and
+  // parameters() is the host's copy, which changes only by explicit copies (tensor/parameters.h). Otherwise it is
+  // parameters() itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
-  // With parameters_on_device, where only the device sees the gradients; valid after backward. has_bad_gradient: a
+  // For parameters_on_device, where only the device sees the gradients; valid after backward(). has_bad_gradient: a
   // gradient is not finite, or not below the limit. left_out_update: the device skipped this update or an earlier one
   // because the gradients summed by the store were not finite.
   virtual bool has_bad_gradient() { return false; }
   virtual bool left_out_update() { return false; }
   // The number of the network's results.
   [[nodiscard]] virtual size_t heads() const = 0;
-  // A result of the last forward, [n, outputs], row-major: the softmax of a loss. `head` counts Shapes::heads. Valid
-  // until the next forward.
+  // A result of the last forward(), [n, outputs], row-major: the softmax of a loss. `head` is an index into
+  // Shapes::heads. Valid until the next forward().
   virtual std::span<const float> result(size_t head) = 0;
 
-  // With keep_all: a node's output in the last forward, and the loss's gradient by that output after the last backward,
-  // in [n, c, h, w] order. The gradient is empty where none flows: the images and nodes without parameters before them.
+  // With keep_all: a node's output in the last forward(), and the gradient of the loss with respect to that output
+  // after the last backward(), in [n, c, h, w] order. The gradient is empty where none flows: for the images, and for
+  // nodes without parameters before them.
   virtual std::vector<float> node_output(graph::NodeId node) = 0;
   virtual std::vector<float> node_gradient(graph::NodeId node) = 0;
 
-  // Bytes held in addition to the parameters, for --dry-run.
+  // The bytes held in addition to the parameters, for --dry-run.
   virtual size_t memory_bytes() const = 0;
 };
 
@@ -138,12 +141,12 @@ class Backend {
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executor>> compile(const graph::Graph& graph, const Options& options,
                                                     Executor* weights_of = nullptr) = 0;
-  // An allocator for batches that the executors of this backend, and those for other devices of its kind, can read
-  // without another copy on the host.
+  // An allocator for batches that the executors of this backend, and of backends for other devices of the same kind,
+  // can read without another copy on the host.
   virtual FloatAllocator batch_memory() { return allocate_floats; }
 };
 
-std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: slow, but the truth for all tests
+std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: slow, but all tests compare with it
 std::unique_ptr<Backend> make_cpu_backend();        // oneDNN
 
 inline Result<> no_wait(size_t) {

@@ -18,7 +18,7 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// The lifetimes of values by root, and which roots were joined because one takes over the other's memory.
+// The lifetimes of values, indexed by root, and the roots that share memory because one takes over the other's.
 class Lives {
  public:
   Lives(std::span<const MemoryValue> values, std::span<const MemoryStep> steps, size_t alignment)
@@ -34,7 +34,7 @@ class Lives {
     }
   }
 
-  // Joins a value that dies in a step with one that is born there, where the step allows it.
+  // Joins a value that dies in a step with one that is born in it, if the step allows it.
   void join_in_place() {
     for (size_t s = 0; s < steps_.size(); s++) {
       for (const size_t old : steps_[s].overwrites) {
@@ -44,7 +44,8 @@ class Lives {
   }
 
   [[nodiscard]] size_t root(size_t value) const { return root_[value]; }
-  // Steps are joined in their order, so a value that is born has joined none before, and no chains of owners arise.
+  // Steps are processed in order, so a value that is born has not been joined before, and there are no chains of
+  // owners.
   [[nodiscard]] size_t owner(size_t value) const { return owner_[root(value)]; }
   [[nodiscard]] const Lifetime& life(size_t owner) const { return life_[owner]; }
   [[nodiscard]] bool in_arena(size_t root) const {
@@ -52,7 +53,8 @@ class Lives {
   }
 
  private:
-  // What each value is a view of in the end. A chain of views is followed once, however many values it has.
+  // The value whose memory each value finally refers to. A chain of views is followed only once, even if many values
+  // share it.
   static std::vector<size_t> roots(std::span<const MemoryValue> values) {
     constexpr size_t kUnknown = MemoryPlan::kNone;
     std::vector<size_t> roots(values.size(), kUnknown), chain;
@@ -82,7 +84,7 @@ class Lives {
 
   std::span<const MemoryValue> values_;
   std::span<const MemoryStep> steps_;
-  std::vector<size_t> root_, owner_;  // by value
+  std::vector<size_t> root_, owner_;  // indexed by value
   std::vector<Lifetime> life_;
 };
 
@@ -96,10 +98,10 @@ size_t lowest_free(const Lifetime& life, const std::vector<std::pair<size_t, Lif
   return offset;
 }
 
-// The gaps of an arena that grows when no gap is large enough.
+// The gaps of an arena, which grows when no gap is large enough.
 class Gaps {
  public:
-  // The smallest gap that is large enough, from its beginning.
+  // Returns the beginning of the smallest gap that is large enough, and takes the space.
   size_t take(size_t bytes) {
     const auto found = by_size_.lower_bound({bytes, 0});
     if (found == by_size_.end()) return std::exchange(end_, end_ + bytes);
@@ -145,8 +147,8 @@ class Gaps {
   size_t end_ = 0;
 };
 
-// Places values when they are born, each in the smallest gap that is large enough: for more values than the other way
-// can compare with each other.
+// Places values when they are born, each in the smallest gap that is large enough. Used if there are too many values to
+// compare them with each other.
 Placement place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) {
   std::vector<size_t> births(lifetimes.size());
   std::iota(births.begin(), births.end(), size_t{0});

@@ -9,45 +9,46 @@
 
 namespace dtrain::exec {
 
-// Memory that is needed from step `first` to step `last`, inclusive.
+// A piece of memory that is needed from step `first` to step `last`, inclusive.
 struct Lifetime {
   size_t first = 0, last = 0, bytes = 0;
 };
 
 struct Placement {
-  std::vector<size_t> offset;  // by lifetime, each a multiple of the alignment
+  std::vector<size_t> offset;  // for each lifetime, a multiple of the alignment
   size_t bytes = 0;            // size of the arena
 };
 
 // Places the largest first, each at the lowest address that is free during its whole lifetime. The arena is never
-// larger than the sum of the bytes; for our networks it is within a few percent of the largest total that is alive at
-// once. This takes time in proportion to the square of the number of lifetimes, so more than kComparedMax of them,
-// which only a network from a hostile file has, are placed in the order of their first steps instead; the arena may be
-// larger.
+// larger than the sum of the bytes; for the networks of this program it is within a few percent of the largest total
+// that is alive at once. This takes time proportional to the square of the number of lifetimes. More than kComparedMax
+// of them, which only a network from a hostile file has, are therefore placed in the order of their first steps; the
+// arena may then be larger.
 inline constexpr size_t kComparedMax = 20000;
 Placement place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
 
 struct MemoryValue {
   size_t bytes = 0;
   std::optional<size_t> alias_of{};  // another view of that value's memory, or of part of it
-  bool outside = false;              // lives in memory not planned here and gets no place in the arena
+  bool outside = false;              // it is in memory that is not planned here, and gets no place in the arena
   bool kept = false;                 // read by the caller after the last step
 };
 
 struct MemoryStep {
   std::vector<size_t> uses;  // the values that it reads or writes
-  // The first value that it writes; may take over the memory of one of `overwrites` whose lifetime ends here.
+  // The first value that it writes, which may reuse the memory of one of `overwrites` whose lifetime ends here.
   std::optional<size_t> first_write{};
   std::vector<size_t> overwrites = {};
 };
 
 struct MemoryPlan {
   static constexpr size_t kNone = static_cast<size_t>(-1);
-  std::vector<size_t> offset;  // by value; kNone for values outside the arena; an alias has its root's
+  // For each value; kNone for values outside the arena; an alias has the offset of its root.
+  std::vector<size_t> offset;
   size_t arena_bytes = 0;
 };
 
-// share: values may reuse each other's memory once it is free. Otherwise every value keeps its own memory.
+// `share`: whether values may reuse each other's memory once it is free. Otherwise every value has its own memory.
 MemoryPlan plan_memory(std::span<const MemoryValue> values, std::span<const MemoryStep> steps, bool share,
                        size_t alignment = 64);
 

@@ -18,7 +18,7 @@ double norm(std::span<T> x) {
   return norm(std::span<const T>(x));
 }
 
-// |x - truth| / max(|truth|, scale) with Euclidean norms. 0 if x equals truth; NaN if x holds a NaN. The spans must
+// |x - truth| / max(|truth|, scale) with Euclidean norms. 0 if x equals truth; NaN if x contains a NaN. The spans must
 // have the same size.
 inline double normalised_error(std::span<const float> x, std::span<const double> truth, double scale = 0) {
   double sum = 0;

@@ -1,4 +1,4 @@
-// Weights, gradients and statistics in canonical layout, which can be looked up by node.
+// Weights, gradients and statistics in canonical layout, which can be found by node.
 #pragma once
 
 #include <optional>
@@ -21,16 +21,17 @@ class ParameterStore {
 
   struct Found {
     bool learned;  // false: a statistic
-    size_t index;  // among the parameters, or among the statistics
+    size_t index;  // index among the parameters, or among the statistics
     const ParameterSpan* span;
   };
-  // What the node reads as this argument, for example graph::Convolution::kBias; nullopt if it has no such argument.
+  // The tensor that the node reads as this argument, for example graph::Convolution::kBias; nullopt if it has no such
+  // argument.
   [[nodiscard]] std::optional<Found> find(graph::NodeId node, size_t argument) const;
-  // Whether an executor for `shapes` can use these tensors: the same names and shapes in the same order.
+  // Whether an executor for `shapes` can use these tensors, which requires the same names and shapes in the same order.
   [[nodiscard]] bool fits(const graph::Shapes& shapes) const;
 
  private:
-  // Where a node's argument is.
+  // The location of a node's argument.
   struct Place {
     graph::NodeId node;
     size_t argument;

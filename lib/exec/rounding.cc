@@ -25,7 +25,7 @@ struct Tensors {
   double images, channels;
 };
 
-// The argument that every operator with parameters multiplies by.
+// The argument that every operator with parameters multiplies with its input.
 constexpr size_t kWeight = graph::Convolution::kWeight;
 static_assert(kWeight == graph::FullyConnected::kWeight && kWeight == graph::BatchNorm::kGamma);
 
@@ -40,11 +40,11 @@ Tensors tensors_of(const graph::Graph& graph, Reference& reference, NodeId node)
           static_cast<double>(shape[0])};
 }
 
-// Number of terms in the sum for one output of a layer with weights [outputs, ...].
+// The number of terms in the sum for one output of a layer with weights [outputs, ...].
 double fan_in(const Tensors& t) {
   return count(t.w) / t.channels;
 }
-// Number of positions, over all images, at which a layer uses each of its weights.
+// The number of positions, over all images, at which a layer uses each of its weights.
 double positions(const Tensors& t) {
   return count(t.y) / t.channels;
 }
@@ -53,12 +53,12 @@ double window(const graph::Pooling& op, const Tensors& t) {
   return op.global ? count(t.x) / count(t.y) : static_cast<double>(op.kernel_h * op.kernel_w);
 }
 
-// How much larger a sum is than the average.
+// The ratio of a sum to the average.
 double sum_factor(const graph::Pooling& op, const Tensors& t) {
   return op.kind == graph::Pooling::Kind::kSum ? window(op, t) : 1;
 }
 
-// The norm of x after multiplying each channel by the batch norm's factor.
+// The norm of x after each channel is multiplied by the factor of the batch normalization.
 double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& reference, NodeId node,
                        std::span<const double> x) {
   const std::span<const double> inv_std = reference.statistics(node).inv_std;
@@ -77,12 +77,12 @@ double activation_terms(const graph::Activation& op) {
   return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
 }
 
-// Powers are accurate to a few units in the last place, and add up their arguments' errors.
+// Powers are accurate to a few units in the last place, and the errors of their arguments add up.
 double response_terms(const graph::LocalResponseNorm& op) {
   return 16 + static_cast<double>(op.size);
 }
 
-// The error of a place in a map, in units of the map's cells, grows with the map's size.
+// The error of a position in a map, in units of the map's cells, grows with the map's size.
 double reach(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Shape& map = reference.shapes().output[graph.node(node).data_inputs[0]];
   return static_cast<double>(std::max(map[1], map[2]));
@@ -137,7 +137,7 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Tensors t = tensors_of(graph, reference, node);
   const auto linear = [&] {
-    // Each x takes part in as many products as all of y has, divided by the number of x.
+    // Each element of x takes part in a number of products: those of all of y, divided by the number of elements of x.
     return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
   };
   const auto same = [&] { return Rounding{norm(t.dy), 1}; };
@@ -163,7 +163,8 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
                  [&](const graph::LocalResponseNorm& op) {
                    return Rounding{norm(t.dy) * std::pow(op.k, -op.beta), response_terms(op)};
                  },
-                 // The larger one of the map's gradient and the transformation's, which sums over all outputs.
+                 // The larger of the errors of the map's gradient and of the transformation's gradient, which sums over
+                 // all outputs.
                  [&](const graph::SpatialTransformer&) {
                    const double size = reach(graph, reference, node) * std::max(1.0, 2 * rms(t.x));
                    return Rounding{norm(t.dy) * size, count(t.y) / t.images};
@@ -180,19 +181,19 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, const graph::TensorUse& use) {
   const Tensors t = tensors_of(graph, reference, use.node);
   const bool normalisation = std::holds_alternative<graph::BatchNorm>(graph.node(use.node).op);
-  // Biases, gammas and betas sum dy, multiplied by at most a number of size 1.
+  // The gradients of biases, gammas and betas sum dy, multiplied by factors of a size of at most about 1.
   if (normalisation || use.argument > kWeight) return {norm(t.dy), positions(t)};
   return {norm(t.dy) * rms(t.x) * std::sqrt(fan_in(t)), positions(t)};
 }
 
 double tolerance(const Rounding& rounding, Type type, bool tf32) {
   constexpr double kUnitRoundoff = 0x1p-24;
-  // Twice what independent errors give, since partial sums are rounded too, plus some units for the steps around the
-  // sum.
+  // Twice the error that independent roundings give, because partial sums are rounded too, plus some units for the
+  // steps around the sum.
   const double sums = kUnitRoundoff * (8 + 2 * std::sqrt(rounding.length));
   // In a shorter type, weights, terms of gradients and results are rounded once each. These errors do not add up along
-  // a sum, since they are independent and small compared with its terms. For its factors, TF32 has as many mantissa
-  // bits as float16.
+  // a sum, because they are independent and small compared with its terms. TF32 rounds factors to as many mantissa bits
+  // as float16.
   constexpr double kFloat16 = 0x1p-11, kBfloat16 = 0x1p-8, kRoundings = 3;
   if (type == Type::kFloat32 && !tf32) return sums;
   return sums + kRoundings * (type == Type::kBfloat16 ? kBfloat16 : kFloat16);

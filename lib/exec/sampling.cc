@@ -7,8 +7,8 @@ namespace dtrain::exec {
 
 namespace {
 
-// One of the four cells around a place: where it is in the map, its weight, and the slopes of the weight by the row and
-// the column of the place.
+// One of the four cells around a sampled position: its index in the map, its weight, and the derivatives of the weight
+// with respect to the row and column of the position.
 template <class T>
 struct Corner {
   int64_t row, column;
@@ -35,7 +35,7 @@ void for_each_output(const Sampling& s, const T* t, const F& f) {
   }
 }
 
-// The cell's position in its channel; nullopt outside of the map.
+// The cell's position in its channel; nullopt outside the map.
 template <class T>
 std::optional<int64_t> position(const Sampling& s, const Corner<T>& corner) {
   if (corner.row < 0 || corner.row >= s.height || corner.column < 0 || corner.column >= s.width) return std::nullopt;

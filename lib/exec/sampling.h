@@ -1,8 +1,9 @@
-// A SpatialTransformer's sampling of one image's map, for the backends that compute on the host.
+// A SpatialTransformer's sampling of one image's feature map, for the backends that compute on the host.
 //
-// The result has kinks where a place meets the row or the column of a cell, and the identity, with which networks
-// begin, puts all places there. The cells are therefore chosen in float32 with the operations in the order below,
-// whatever type the weights between them are computed in, so that all backends choose the same.
+// The result has kinks where a sampled position meets the row or the column of a cell. The identity, with which
+// networks begin, puts all positions there. The cells are therefore chosen in float32 with the operations in the order
+// below, regardless of the type in which the weights between them are computed, so that all backends choose the same
+// cells.
 #pragma once
 
 #include <cmath>
@@ -10,7 +11,7 @@
 
 namespace dtrain::exec {
 
-// A place on one axis: between the cells `cell` and `cell` + 1, either of which may be outside of the map. The weight
+// A position on one axis: between the cells `cell` and `cell` + 1, either of which may be outside the map. The weight
 // of `cell` is 1 - beyond.
 template <class T>
 struct Place {
@@ -24,24 +25,25 @@ T grid_coordinate(int64_t i, int64_t size) {
   return T{2} * static_cast<T>(i) / static_cast<T>(size - 1) - 1;
 }
 
-// t: the three numbers of the axis, a and b: the output's column and row coordinate; `cells`: the map's size.
+// t: the three coefficients of the axis; a and b: the output's column and row coordinates; `cells`: the size of the
+// map.
 template <class T>
 T sampled_position(const T* t, T a, T b, int64_t cells) {
   return (t[0] * a + t[1] * b + t[2] + 1) * static_cast<T>(cells - 1) / 2;
 }
 
 struct Sampling {
-  int64_t channels = 0, height = 0, width = 0;  // of the map that is sampled
+  int64_t channels = 0, height = 0, width = 0;  // dimensions of the map that is sampled
   int64_t output_height = 0, output_width = 0;
 };
 
-// The place along the axis of `cells` cells at which output (row, column) is sampled.
+// The position, on the axis with `cells` cells, at which output (row, column) is sampled.
 template <class T>
 Place<T> sampled_place(const Sampling& s, const T* t, int64_t row, int64_t column, int64_t cells) {
   const float single[] = {static_cast<float>(t[0]), static_cast<float>(t[1]), static_cast<float>(t[2])};
   const float chosen = sampled_position<float>(single, grid_coordinate<float>(column, s.output_width),
                                                grid_coordinate<float>(row, s.output_height), cells);
-  // Far outside, where also NaN goes, it does not matter how far. Whole numbers of this size are exact in float.
+  // Far outside the map (also for NaN), the exact distance does not matter. Integers of this size are exact in float.
   constexpr float kFar = 1 << 20;
   if (!(std::abs(chosen) < kFar)) return {-2, 0};
   Place<T> place{static_cast<int64_t>(std::floor(chosen)), 0};

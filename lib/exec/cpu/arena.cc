@@ -14,7 +14,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-// Maps one huge page more than requested, since the kernel only aligns to small pages.
+// Maps one huge page more than requested, because the kernel aligns mappings only to small pages.
 Arena::Arena(size_t size) : size_(size) {
   if (size == 0) return;
   const size_t bytes = size + kHugePage;

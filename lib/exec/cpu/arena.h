@@ -5,7 +5,7 @@
 
 namespace dtrain::exec::cpu {
 
-// Pages are allocated when they are first touched, so a program that is only compiled to be inspected (--dry-run) takes
+// Pages are allocated when they are first touched, so a program that is only compiled for inspection (--dry-run) takes
 // none. Movable, not copyable. Throws std::bad_alloc.
 class Arena {
  public:

@@ -20,7 +20,7 @@ namespace {
 using graph::NodeId;
 using Clock = std::chrono::steady_clock;
 
-// Times a primitive with separate memory for each argument, filled with ordinary numbers; returns the median of warm
+// Times a primitive with separate memory for each argument, filled with ordinary values. Returns the median of warm
 // runs.
 class Stopwatch {
  public:
@@ -32,7 +32,7 @@ class Stopwatch {
     for (const auto& [key, md] : args) {
       if (md.get_size() == 0) continue;
       memories.emplace_back(md, engine_);
-      // Workspaces hold positions and masks, not numbers.
+      // Workspaces hold positions and masks, not floats.
       const float number = key == DNNL_ARG_WORKSPACE ? 0.0f : 0.25f;
       std::fill_n(static_cast<float*>(memories.back().get_data_handle()), md.get_size() / sizeof(float), number);
       bound.insert({key, memories.back()});
@@ -292,7 +292,7 @@ class Meter {
     line(id, what, watch_.time(dnnl::sum(pd), args));
   }
 
-  // Forward and backward: oneDNN's sum of a single tensor, which also takes a factor.
+  // Times the forward and backward pass of a scaling as oneDNN's sum of a single tensor, which also takes a factor.
   void scale(NodeId id) {
     for (const char* what : {"scale", "scale backward"}) sum(id, what, 1);
   }
@@ -313,8 +313,8 @@ class Meter {
   Fusions fusions_;
   dnnl::engine engine_;
   Stopwatch watch_;
-  std::vector<Md> layout_;                    // by node, as chosen by convolutions and kept by the nodes after them
-  std::vector<std::vector<NodeId>> readers_;  // by node
+  std::vector<Md> layout_;                    // for each node: chosen by convolutions and kept by the nodes after them
+  std::vector<std::vector<NodeId>> readers_;  // for each node: the nodes that read it
   Bound bound_;
 };
 

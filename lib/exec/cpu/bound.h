@@ -11,7 +11,7 @@
 
 namespace dtrain::exec::cpu {
 
-// One primitive of the step, in seconds per run. winograd_s is 0 if Winograd does not exist for it or does not apply.
+// One primitive of the step, in seconds per run. winograd_s is 0 if Winograd does not apply or oneDNN lacks it.
 struct BoundLine {
   std::string node;
   std::string what;  // "convolution backward data"
@@ -25,10 +25,10 @@ struct Bound {
   [[nodiscard]] double best_s() const;    // total with the faster of direct and Winograd for each layer and direction
 };
 
-// Times the primitives of a training step of `graph` for options.batch_size, image and threads: convolutions and inner
-// products in all three directions; poolings, activations and batch norms (fused with a following ReLU) forward and
-// backward; sums of branches and of gradients; concatenations. Omitted, which makes the bound more generous: reorders,
-// copies of slices, softmax, the optimizer. Takes about ten times as long as a step.
+// Times the primitives of a training step of `graph` with the batch size, images and threads of `options`: convolutions
+// and inner products in all three directions; poolings, activations and batch normalizations (fused with a following
+// ReLU) forward and backward; sums of branches and of gradients; concatenations. Reorders, copies of slices, softmax
+// and the optimizer are omitted, which makes the bound more generous. Takes about ten times as long as a step.
 Result<Bound> measure_bound(const graph::Graph& graph, const Options& options);
 
 }  // namespace dtrain::exec::cpu

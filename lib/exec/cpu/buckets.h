@@ -9,15 +9,15 @@
 namespace dtrain::exec::cpu {
 
 struct BucketSchedule {
-  // By bucket: the step before which its weights are needed. Ascending, since buckets are awaited in order.
+  // For each bucket, the step before which its weights are needed. Ascending, because buckets are awaited in order.
   std::vector<size_t> wait_before;
-  // By bucket: the last backward step that uses its weights or gradients. Descending, since the last bucket is
+  // For each bucket, the last backward step that uses its weights or gradients. Descending, because the last bucket is
   // announced first.
   std::vector<size_t> ready_after;
 };
 
 // bucket_begin: index of each bucket's first parameter, ascending, starting with 0. A bucket that no step uses is due
-// and ready together with the next later one; the last bucket would be due at the end of the forward pass.
+// and ready together with the next later bucket; the last bucket would be due at the end of the forward pass.
 BucketSchedule schedule_buckets(const Program& program, const std::vector<size_t>& bucket_begin);
 
 }  // namespace dtrain::exec::cpu

@@ -11,7 +11,7 @@ bool winograd_fits(const graph::Convolution& op, int64_t channels) {
 }
 
 bool channels_last_fits(const graph::Convolution& op, int64_t channels) {
-  constexpr double kWasteMin = 1.5;  // multiplications done / multiplications needed
+  constexpr double kWasteMin = 1.5;  // largest accepted ratio of executed to needed multiplications
   constexpr int64_t kFewChannels = 4;
   const auto padded = [](int64_t c) { return (c + 15) / 16 * 16; };
   const auto computed = static_cast<double>(padded(channels) * padded(op.filters));
@@ -35,7 +35,8 @@ Dims weight_dims(const graph::Convolution& op, int64_t channels) {
 }
 
 ConvolutionSpec open_convolution(const graph::Convolution& op, const Dims& x, const Dims& y) {
-  // Sizes round down, so rows and columns that no window reaches may remain at the bottom and right: negative padding.
+  // Sizes are rounded down, so there may be rows and columns at the bottom and right that no window reaches. They are
+  // described as negative padding.
   const int64_t over_h = (y[2] - 1) * op.stride_h + op.extent_h() - x[2] - op.pad_h;
   const int64_t over_w = (y[3] - 1) * op.stride_w + op.extent_w() - x[3] - op.pad_w;
   return {.src = any_md(x),

@@ -25,7 +25,7 @@ struct ConvolutionChoice {
 };
 
 // Layouts with blocks of 16 channels also compute with the padding: 20 channels to 50 cost as much as 32 to 64. The
-// channels-last layout has no padding and wins where padding would be at least a third of the work: LeNet's second
+// channels-last layout has no padding and is faster where padding would be at least a third of the work: LeNet's second
 // layer takes 7.9 ms instead of 11.3 ms over all directions. oneDNN does not pad the few channels of a first layer
 // anyway.
 bool channels_last_fits(const graph::Convolution& op, int64_t channels);

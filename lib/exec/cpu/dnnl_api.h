@@ -1,7 +1,7 @@
-// The primitives of oneDNN that this backend uses, each created by one function. Only this file knows the versions of
-// oneDNN: it is written for version 3 (Debian 13), and adapts version 2 (Debian 12). All primitives use a scratchpad
-// that we provide, so one arena serves all of them. If oneDNN has no implementation of a convolution algorithm, as
-// version 3 has no Winograd on x86, the primitive descriptor is empty; all other functions throw dnnl::error.
+// The primitives of oneDNN that this backend uses, each created by one function. Only this file depends on the version
+// of oneDNN: it is written for version 3 (Debian 13), and adapts version 2 (Debian 12). All primitives use a scratchpad
+// that the caller provides, so one arena serves all of them. If oneDNN does not implement a convolution algorithm
+// (version 3 has no Winograd on x86), the primitive descriptor is empty. All other functions throw dnnl::error.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -18,9 +18,9 @@ using Dims = dnnl::memory::dims;
 
 struct ConvolutionSpec {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  Md src, weights, bias, dst;  // bias: the empty descriptor if there is none
+  Md src, weights, bias, dst;  // bias: empty if there is none
   Dims strides, pad_left, pad_right;
-  Dims dilations = {0, 0};  // the cells between two that the kernel reads
+  Dims dilations = {0, 0};  // number of skipped cells between two cells that the kernel reads
   bool relu = false;        // forward: y = max(x (*) w + b, 0)
 };
 
@@ -36,7 +36,7 @@ inline dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-// Whether oneDNN may lack the primitive; its descriptor is then empty.
+// Whether oneDNN may lack the primitive. Its descriptor is then empty.
 template <class Primitive>
 constexpr bool kMayBeMissing = std::is_same_v<Primitive, dnnl::convolution_forward> ||
                                std::is_same_v<Primitive, dnnl::convolution_backward_data> ||
@@ -44,8 +44,8 @@ constexpr bool kMayBeMissing = std::is_same_v<Primitive, dnnl::convolution_forwa
 
 #if DNNL_VERSION_MAJOR >= 3
 
-// Whether the backward pass of a batch norm with a shift takes DNNL_ARG_SHIFT, and fails without it; it fails with it
-// otherwise.
+// Whether the backward pass of a batch normalization with a shift requires DNNL_ARG_SHIFT. If not, it fails with that
+// argument.
 constexpr bool kBatchNormBackwardTakesShift = false;
 
 inline Dims dims_of(const Md& md) {
@@ -56,12 +56,12 @@ inline void append_relu(dnnl::post_ops& after) {
   after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
 }
 
-// A primitive of the forward pass, by the arguments of version 3.
+// Describes a primitive of the forward pass with the arguments of version 3.
 template <class Primitive, class... Arguments>
 auto describe(const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(engine, arguments..., attributes, kMayBeMissing<Primitive>);
 }
-// A primitive of the backward pass of `forward`.
+// Describes a primitive of the backward pass of `forward`.
 template <class Primitive, class Forward, class... Arguments>
 auto describe_backward(const dnnl::engine& engine, const Forward& forward, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(engine, arguments..., forward, user_scratchpad(), kMayBeMissing<Primitive>);
@@ -86,8 +86,8 @@ inline void append_relu(dnnl::post_ops& after) {
   after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
 }
 
-// Version 2 first describes the operation. Most operations have the same arguments as in version 3; the others take one
-// layout for input and output, and pooling takes no dilation.
+// Version 2 first describes the operation. Most operations have the same arguments as in version 3. The others take a
+// single layout for input and output, and pooling takes no dilation.
 template <class Primitive>
 struct Operation {
   template <class... Arguments>
@@ -210,7 +210,7 @@ inline auto batch_norm_backward(const dnnl::engine& engine, const Md& data, floa
                                                                data, epsilon, flags);
 }
 
-// The parameter of an element-wise function: version 3 has one for softrelu, ln(1 + exp(alpha x)) / alpha.
+// The parameter of an element-wise function. Version 3 has one for softrelu, ln(1 + exp(alpha x)) / alpha.
 inline float alpha_of(dnnl::algorithm algorithm) {
   return algorithm == dnnl::algorithm::eltwise_soft_relu ? 1.0f : 0.0f;
 }
@@ -249,7 +249,7 @@ inline auto response_norm_backward(const dnnl::engine& engine, const Md& data, c
                                                static_cast<float>(op.k));
 }
 
-// oneDNN's name of the implementation that a primitive runs: "jit_wino_4x3:avx512_core".
+// oneDNN's name of the implementation that a primitive uses: "jit_wino_4x3:avx512_core".
 inline std::string implementation_of(const dnnl::primitive& primitive) {
   const char* name = nullptr;
   const dnnl_status_t status =

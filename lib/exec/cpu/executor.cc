@@ -101,7 +101,8 @@ std::vector<ProfileLine> CpuExecutor::profile() const {
     line.mean_s = cost.seconds / static_cast<double>(cost.runs);
     line.least_s = cost.least;
     line.bytes = static_cast<double>(cost.bytes);
-    // The same number in each direction. Biases, reorders and sums of the same node are other steps.
+    // The number of operations is the same in each direction. Biases, reorders and sums of the same node are separate
+    // steps.
     const std::string_view what = cost.what;
     if (what.starts_with("convolution") || what.starts_with("fully connected")) {
       line.flops = 2 * static_cast<double>(products[cost.node] * options_.batch_size);

@@ -1,5 +1,5 @@
-// The CPU executor: float32 with oneDNN, OpenBLAS and our own kernels. What it adds to the Executor interface is for
-// measurements; the rest of the program includes only exec/executor.h.
+// The CPU executor: float32 with oneDNN, OpenBLAS and dtrain's own kernels. Its additions to the Executor interface are
+// for measurements; the rest of the program includes only exec/executor.h.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace dtrain::exec::cpu {
 
-// One step of the program, such as a convolution's backward pass by its weights.
+// One step of the program, such as a convolution's backward pass with respect to its weights.
 struct ProfileLine {
   std::string node, what, implementation;  // "conv1", "convolution backward weights", oneDNN's name for it, or "own"
-  double mean_s = 0, least_s = 0;          // other processes disturb the mean
+  double mean_s = 0, least_s = 0;          // least_s: the shortest run, because other processes disturb the mean
   double flops = 0;  // two for each multiplication and sum of convolutions and fully connected layers; 0: not counted
-  double bytes = 0;  // of the tensors that it reads and writes
+  double bytes = 0;  // size of the tensors that it reads and writes
 };
 
 class CpuExecutor final : public Executor {
@@ -37,7 +37,7 @@ class CpuExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
   size_t memory_bytes() const override { return runner_->memory_bytes(); }
 
-  // Measures where the time goes. After enable_profile, profile() has the steps that have run, in their order.
+  // Measures how the time is spent. After enable_profile(), profile() returns the steps that have run, in their order.
   void enable_profile() { runner_->enable_profile(); }
   [[nodiscard]] std::vector<ProfileLine> profile() const;
 
@@ -54,7 +54,7 @@ class CpuExecutor final : public Executor {
   ParameterView view_;
   Batch batch_;
   std::vector<ValueId> outputs_, gradients_;
-  std::vector<ValueId> results_;  // by head
+  std::vector<ValueId> results_;  // indexed by head
   size_t forward_count_ = 0;
   BucketSchedule schedule_;
   std::unique_ptr<Runner> runner_;

@@ -1,4 +1,4 @@
-// The processor as oneDNN sees it.
+// The instruction set of the processor, as oneDNN detects it.
 #pragma once
 
 #include <string>

@@ -57,7 +57,7 @@ std::optional<BlockedShape> blocked_shape(const Md& md) {
 bool same_order(const Md& a, const Md& b) {
   const auto x = blocked_shape(a), y = blocked_shape(b);
   if (!x || !y || x->n != y->n) return false;
-  // With one pixel, a block of channels is the same as the channels one by one; but the padding must agree.
+  // With one pixel, blocked channels have the same order as separate channels, but the padding must agree.
   const bool plain = x->lanes == y->lanes || (x->h * x->w == 1 && y->h * y->w == 1);
   return plain && x->elements() == y->elements() && x->channels * x->h * x->w == y->channels * y->h * y->w;
 }

@@ -1,6 +1,6 @@
-// Layouts of activations as our own kernels see them: each image consists of blocks of channels, with `lanes` channels
+// Layouts of activations for dtrain's own kernels: each image consists of blocks of channels, with `lanes` channels
 // next to each other at each pixel. Channels are padded with zeros to whole blocks. Every kernel must keep the padding
-// zero, since oneDNN relies on it.
+// zero, because oneDNN relies on it.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ Md plain_md(const Dims& dims);            // row-major: [n, c, h, w], [n, c], [f
 Md any_md(const Dims& dims);              // oneDNN chooses the layout
 Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c] with kPlain
 
-// The blocks of a tensor [n, c, h, w] in that order; or of [n, c] with kPlain.
+// The blocks of a tensor [n, c, h, w] in that order, or of [n, c] with kPlain.
 BlockedShape shape_in(Order order, const Dims& dims);
 
 // The blocks of a descriptor; nullopt unless it is [n, c] or [n, c, h, w] in one of the orders above. Some orders
-// coincide, for example for maps of one pixel, and cannot be told apart. To give two tensors the same order, use the
+// coincide, for example for maps of one pixel, and cannot be distinguished. To give two tensors the same order, use the
 // order of one for both.
 std::optional<BlockedShape> blocked_shape(const Md& md);
 

@@ -1,6 +1,6 @@
 // Translates a graph into a program. The function for each operator emits the node's forward steps and returns a
-// function that emits its backward steps. Layouts are chosen on the way: convolutions choose theirs, all other nodes
-// follow their input.
+// function that emits its backward steps. Layouts are chosen at the same time: convolutions choose theirs, and all
+// other nodes follow their input.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ struct LowerRequest {
 // What the executor needs to know about a lowered graph.
 struct Lowered {
   Program program;
-  std::vector<ValueId> outputs;    // by node; kNoValue if a fusion left none
-  std::vector<ValueId> gradients;  // by node; kNoValue if no gradient flows
-  std::vector<ValueId> results;    // by head
+  std::vector<ValueId> outputs;    // for each node; kNoValue if fusion removed it
+  std::vector<ValueId> gradients;  // for each node; kNoValue if no gradient flows
+  std::vector<ValueId> results;    // indexed by head
 };
 
 Lowered lower(const LowerRequest& request);
@@ -38,7 +38,8 @@ class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);
 
-  // Emits a node's backward steps. At that time the gradients by its output are available (gradient, gradient_terms).
+  // Emits a node's backward steps. At that time the gradients with respect to its output are available (gradient,
+  // gradient_terms).
   using EmitBackward = std::function<void()>;
 
   [[nodiscard]] bool training() const { return options_.purpose == Options::Purpose::kTraining; }
@@ -59,27 +60,28 @@ class Lowering {
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
   // The value that node `id` reads as its input `i`, in the layout in which it was written.
   [[nodiscard]] ValueId input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
-  // The same value in one of the layouts of layout.h, as our own kernels need it.
+  // The same value in one of the layouts of layout.h, which dtrain's own kernels require.
   ValueId blocked_input(graph::NodeId id, size_t i = 0);
   void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
 
   // The learned tensor or statistic that the node reads as this argument, in canonical layout, described with these
-  // dimensions; kNoValue if it has no such argument.
+  // dimensions. kNoValue if the node has no such argument.
   ValueId weight(graph::NodeId id, size_t argument, const Dims& dims);
-  // Where the node's backward writes the gradient of this tensor, or its term of the gradient if other nodes read the
-  // tensor too.
+  // Where the node's backward step writes the gradient of this tensor, or its term of the gradient if other nodes also
+  // read the tensor.
   ValueId gradient_of_weight(graph::NodeId id, size_t argument, const Dims& dims);
 
-  // Whether any step needs the gradient by the node's output.
+  // Whether any step needs the gradient with respect to the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
   // See graph::depends_on_training.
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
-  // Adds a term to the gradient by `id`'s output. Ignored if no step needs that gradient.
+  // Adds a term to the gradient with respect to `id`'s output. Ignored if no step needs that gradient.
   void contribute(graph::NodeId id, ValueId term);
-  // The gradient by the node's output in this layout: the sum of its terms. kNoValue if it has none.
+  // The gradient with respect to the node's output in this layout, which is the sum of its terms. kNoValue if it has
+  // none.
   ValueId gradient(graph::NodeId id, const Md& layout);
-  // The terms of the gradient in this layout, for kernels that add them up themselves. With keep_all only one: their
-  // sum.
+  // The terms of the gradient in this layout, for kernels that sum them themselves. With keep_all there is only one
+  // term, their sum.
   std::vector<ValueId> gradient_terms(graph::NodeId id, const Md& layout);
 
   Lowered finish() &&;
@@ -87,8 +89,8 @@ class Lowering {
  private:
   friend Lowered lower(const LowerRequest& request);
   EmitBackward lower_node(graph::NodeId id);
-  // After the backward steps of a node: completes the gradients of the parameters that it reads first, which are those
-  // that no step of backward reads from now on.
+  // Completes the gradients of the parameters that no later backward step reads, which are those that this node is the
+  // first to read. To be called after the backward steps of the node.
   void finish_gradients(graph::NodeId id);
 
   const graph::Graph& graph_;
@@ -99,14 +101,15 @@ class Lowering {
   Fusions fusions_;
   Program program_;
   std::vector<ValueId> outputs_;
-  std::vector<std::vector<ValueId>> terms_;  // by node
-  std::vector<char> wants_gradient_;         // by node
-  std::vector<char> depends_on_training_;    // by node
-  // By parameter: what the nodes' backward wrote, in the order of the steps.
+  std::vector<std::vector<ValueId>> terms_;  // indexed by node
+  std::vector<char> wants_gradient_;         // indexed by node
+  std::vector<char> depends_on_training_;    // indexed by node
+  // For each parameter, what the nodes' backward steps have written, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
 };
 
-// One function per kind of node: emits its forward steps, sets its output and returns what emits its backward steps.
+// One function per kind of node: emits its forward steps, sets its output and returns the function that emits its
+// backward steps.
 Lowering::EmitBackward lower_input(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_convolution(Lowering& l, graph::NodeId id, const graph::Convolution& op);
 Lowering::EmitBackward lower_dense(Lowering& l, graph::NodeId id, const graph::FullyConnected& op);
@@ -123,9 +126,9 @@ Lowering::EmitBackward lower_local_response_norm(Lowering& l, graph::NodeId id, 
 Lowering::EmitBackward lower_spatial_transformer(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
-// The layout nearest to `md` that our own kernels support: `md` itself or nChw16c.
+// The layout closest to `md` that dtrain's own kernels support: `md` itself or nChw16c.
 Md blocked_layout(const Md& md);
-// The value as [n, c*h*w], row-major.
+// Returns the value as [n, c*h*w], row-major.
 ValueId flattened(Lowering& l, graph::NodeId id, ValueId value);
 
 }  // namespace dtrain::exec::cpu

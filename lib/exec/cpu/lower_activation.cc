@@ -10,7 +10,7 @@ using Kind = graph::Activation::Kind;
 
 namespace {
 
-// undef: oneDNN does not have the function.
+// Returns `undef` if oneDNN does not have the function.
 dnnl::algorithm algorithm_of(Kind kind) {
   switch (kind) {
     case Kind::kRelu: return dnnl::algorithm::eltwise_relu;

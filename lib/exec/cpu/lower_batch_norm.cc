@@ -10,14 +10,14 @@ using Flags = dnnl::normalization_flags;
 
 namespace {
 
-// The values of one BatchNorm, and of the ReLU after it if both are computed together.
+// The values of a BatchNorm, and of the ReLU after it if both are computed together.
 struct Norm {
   NodeId id, reader;  // reader: the node whose output is y, either the BatchNorm itself or the ReLU
   float epsilon;
   Flags flags;
   Dims channels;
   ValueId x, y, gamma, beta, mean, variance;  // gamma: kNoValue if it counts as 1
-  ValueId mask = kNoValue;                    // where the ReLU was active; used in training with a fused ReLU only
+  ValueId mask = kNoValue;                    // where the ReLU was active; used only in training with a fused ReLU
 };
 
 void move_statistics(Lowering& l, const Norm& norm, float momentum) {

@@ -13,7 +13,7 @@ namespace {
 
 struct ConvolutionLayer {
   NodeId id;
-  ConvolutionSpec spec;  // all layouts are left to oneDNN
+  ConvolutionSpec spec;  // oneDNN may choose all layouts
   ConvolutionChoice choice;
   bool bias;
   Dims weight_dims, bias_dims;

@@ -12,7 +12,7 @@ namespace {
 struct DenseLayer {
   NodeId id;
   DenseShape shape;
-  ValueId x, w, b;  // b: kNoValue without bias
+  ValueId x, w, b;  // b: kNoValue if there is no bias
 };
 
 float* floats(void* pointer) {
@@ -80,8 +80,8 @@ void emit_backward_data(Lowering& l, const DenseLayer& layer, ValueId dy) {
 
 }  // namespace blas
 
-// Large layers use oneDNN, with its own layout for the weights: with row-major ones it falls back to a matrix product
-// that allocates memory on each call.
+// Large layers use oneDNN, with its own layout for the weights. With row-major weights oneDNN would fall back to a
+// matrix product that allocates memory on each call.
 namespace onednn {
 
 using Forward = dnnl::inner_product_forward::primitive_desc;

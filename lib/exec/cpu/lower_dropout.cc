@@ -12,9 +12,9 @@ using graph::NodeId;
 
 namespace {
 
-// y = the kept elements of x, multiplied by the rule's factor; both [rows, each], keys [rows].
+// Sets y to the kept elements of x, multiplied by the rule's factor. Both are [rows, each]; keys [rows].
 void keep_elements(const DropRule& rule, const uint64_t* keys, int64_t rows, int64_t each, const float* x, float* y) {
-  constexpr int64_t kCost = 8;  // of a random number, in elements
+  constexpr int64_t kCost = 8;  // cost of a random number, in elements
   parallel_shares(rows, rows * each * kCost, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
       const uint64_t key = drop_key(rule, keys[row]);
@@ -41,13 +41,13 @@ ValueId emit_keep(Lowering& l, NodeId id, const DropRule& rule, ValueId keys, Va
 
 }  // namespace
 
-// In row-major order, which vectors have anyway: a position's number is that of [c, h, w]. The keys are copied because
-// the caller's are valid during the forward pass only.
+// The layout is row-major, because an element's number is its position in [c, h, w]. (Vectors are row-major anyway.)
+// The keys are copied, because the caller's are valid only during the forward pass.
 Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
   if (!l.training()) return lower_identity(l, id);
   const DropRule rule = drop_rule(l.node(id), op);
   const int64_t rows = l.options().batch_size;
-  const ValueId keys = l.program().tensor(plain_md({rows * 2}));  // of 8 bytes each
+  const ValueId keys = l.program().tensor(plain_md({rows * 2}));  // a key has 8 bytes, as many as two floats
   l.program().kernel(id, "copy of the keys",
                      [rows, batch = l.batch()](void* const* p) {
                        std::memcpy(p[0], batch->keys.data(), static_cast<size_t>(rows) * sizeof(uint64_t));

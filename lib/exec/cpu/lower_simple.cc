@@ -11,7 +11,8 @@ namespace dtrain::exec::cpu {
 
 using graph::NodeId;
 
-// Copies the caller's data: it is only valid during the forward pass, but the first layer's gradient needs it again.
+// Copies the caller's data, because it is valid only during the forward pass, but the first layer's gradient needs it
+// again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
   const size_t input = l.input_of(id);
@@ -47,8 +48,8 @@ Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
   };
 }
 
-// A separate pass, in place where possible: 2 of the about 30 times that a block of `cross` reads or writes a map. In
-// the backward pass the gradients of all readers are added up on the way.
+// Scaling is a separate pass, in place where possible. It causes 2 of the about 30 reads and writes of a feature map in
+// a block of `cross`. In the backward pass it also sums the gradients of all readers.
 Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
   const Md layout = blocked_layout(l.md(l.input(id)));
   l.set_output(id, emit_scaled_sum(l.program(), id, {l.input(id)}, op.factor, layout));
@@ -59,7 +60,7 @@ Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& o
   };
 }
 
-// If a ReLU follows, both are computed in one pass. So is the backward pass: the gradient is masked once, then passed
+// If a ReLU follows, both are computed in one pass. So is their backward pass: the gradient is masked once, then passed
 // to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
@@ -81,7 +82,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
 
 namespace {
 
-// The first input's blocks of channels if every part but the last fills its blocks, else row-major.
+// The first input's order if it has blocks of channels and every part but the last fills its blocks, else row-major.
 Order concat_order(Lowering& l, NodeId id) {
   std::vector<int64_t> channels;
   for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);
@@ -90,7 +91,7 @@ Order concat_order(Lowering& l, NodeId id) {
   return blocks ? first->order : Order::kPlain;
 }
 
-// The gradients of the parts, by one kernel that also adds up the terms of the whole gradient.
+// Computes the gradients of the parts with one kernel, which also sums the terms of the whole gradient.
 void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
   const Order order = shape.whole.order;
   const std::vector<ValueId> terms = l.gradient_terms(id, md_in(order, l.dims(id)));
@@ -134,7 +135,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   return [&l, id, shape] { split_gradient(l, id, shape); };
 }
 
-// Copies the labels, which are only valid during the forward pass.
+// Copies the labels, because they are valid only during the forward pass.
 Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));

@@ -11,8 +11,8 @@ using graph::NodeId;
 
 namespace {
 
-// Runs work(image) for all images, on several threads. Each computes few numbers for each place, so that a place costs
-// as much as several of a copy's elements.
+// Runs work(image) for all images, on several threads. Each position takes some arithmetic, so it costs as much as
+// copying several elements.
 template <class Work>
 void for_each_image(const Sampling& s, int64_t images, const Work& work) {
   constexpr int64_t kCost = 16;
@@ -29,7 +29,7 @@ int64_t output_elements(const Sampling& s) {
   return s.channels * s.output_height * s.output_width;
 }
 
-constexpr int64_t kNumbers = 6;  // of a transformation
+constexpr int64_t kNumbers = 6;  // parameters of a transformation
 
 void forward(const Sampling& s, int64_t images, const float* x, const float* t, float* y) {
   for_each_image(s, images,

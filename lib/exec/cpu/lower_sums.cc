@@ -17,8 +17,8 @@ std::vector<Arg> reads(const std::vector<ValueId>& values) {
   return args;
 }
 
-// Emits a kernel that combines the terms, which are in `layout`, into a new value: combine(sources, count, result,
-// elements).
+// Emits a kernel that combines the terms, which are in `layout`, into a new value, by calling combine(sources, count,
+// result, elements).
 template <class Combine>
 ValueId emit_combined(Program& program, graph::NodeId node, const char* what, const std::vector<ValueId>& terms,
                       const Md& layout, Combine combine) {
@@ -38,7 +38,7 @@ ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<V
   return emit_combined(program, node, "sum", terms, layout, sum_sources);
 }
 
-// Converts the terms to `layout` and reduces them to at most `most` by adding up the first ones.
+// Converts the terms to `layout`. If there are more than `most`, sums the first ones so that `most` remain.
 std::vector<ValueId> prepared(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout,
                               size_t most) {
   for (ValueId& term : terms) term = program.converted(node, term, layout);

@@ -1,4 +1,4 @@
-// The compute threads: the calling thread and its OpenMP team, which oneDNN, OpenBLAS and our own kernels share.
+// The compute threads: the calling thread and its OpenMP team, which oneDNN, OpenBLAS and dtrain's own kernels share.
 #pragma once
 
 #include <omp.h>
@@ -10,21 +10,22 @@
 
 namespace dtrain::exec::cpu {
 
-// Create one at the beginning of a pass. From then on, parallel regions started by the calling thread use `threads`
+// Create a Team at the beginning of a pass. From then on, parallel regions started by the calling thread use `threads`
 // threads, all of which flush denormals.
 //
-// If the team has as many threads as the calling thread may use CPUs, each thread gets a CPU of its own. Without this,
-// if other processes are busy, the kernel tends to move the threads of a team, which keep waking each other, to one CPU
-// and to leave them there: a step then takes three to five times as long as its share of the processor allows. The
-// threads of a smaller team share the host with others, so the kernel places them. It also does so if the user has
+// If the team has as many threads as the calling thread may use CPUs, each thread gets a CPU of its own. Otherwise, if
+// other processes are busy, the kernel tends to move the threads of a team, which keep waking each other, to one CPU
+// and to leave them there; a step then takes three to five times as long as its share of the processor allows. A
+// smaller team shares the host with other threads, so its threads are placed by the kernel. The same applies if the
+// user has bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
 // bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
 class Team {
  public:
   explicit Team(int threads);
 
   // Moves the calling thread back to its own CPU if the kernel has moved it away. The thread is never bound there,
-  // because the threads that it starts (the data loader's, gRPC's) would inherit that. Takes about 20 ns; called before
-  // each piece of work.
+  // because the threads that it starts (the data loader's, gRPC's) would inherit that. Takes about 20 ns and is called
+  // before each piece of work.
   void keep_apart() const {
     if (home_ >= 0 && sched_getcpu() != home_) go_home();
   }
@@ -36,16 +37,16 @@ class Team {
   cpu_set_t all_{};  // the CPUs that the calling thread may use
 };
 
-// The range of `n` items that thread `index` of `count` takes: contiguous shares whose sizes differ by at most 1.
+// The range of `n` items for thread `index` of `count`: contiguous shares whose sizes differ by at most 1.
 inline std::pair<int64_t, int64_t> share_of(int64_t n, int64_t index, int64_t count) {
   const int64_t base = n / count, extra = n % count;
   const int64_t begin = index * base + std::min(index, extra);
   return {begin, begin + base + (index < extra ? 1 : 0)};
 }
 
-// Runs work(begin, end) on every thread of the team with its own share of 0 .. n. `cost`: number of elements that all
-// items touch together. Little work stays on the calling thread, since waking the others takes as long as about 20,000
-// elements.
+// Runs work(begin, end) on every thread of the team with its own share of 0 .. n. `cost`: the number of elements that
+// all items touch together. Small work stays on the calling thread, because waking the others takes as long as about
+// 20,000 elements.
 template <class Work>
 void parallel_shares(int64_t n, int64_t cost, const Work& work) {
   constexpr int64_t kWorthWaking = 20'000;

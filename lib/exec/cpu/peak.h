@@ -1,15 +1,15 @@
-// What this host's cores and memory can do at most, as measured: the bounds of a step that computes, and of one that
+// The measured peak performance of this host's cores and memory: the bounds of a step that computes, and of one that
 // moves data.
 #pragma once
 
 namespace dtrain::exec::cpu {
 
 struct Peak {
-  double flops_per_s = 0;  // of a product of large matrices in float32, by oneDNN
-  double bytes_per_s = 0;  // read and written, by a sum of two arrays larger than the caches into a third
+  double flops_per_s = 0;  // of a float32 product of large matrices, by oneDNN
+  double bytes_per_s = 0;  // read and written, in a sum of two arrays larger than the caches into a third
 };
 
-// With `threads` compute threads. Takes about half a second; 200 MB.
+// Measures with `threads` compute threads. Takes about half a second and 200 MB.
 Peak measure_peak(int threads);
 
 }  // namespace dtrain::exec::cpu

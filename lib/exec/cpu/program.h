@@ -1,6 +1,6 @@
 // The form into which a graph is lowered: a flat list of steps over values. A value is first written by the steps that
-// define it and then only read, so it is alive from a first to a last step. Its place in memory is decided afterwards
-// (exec/memory_plan.h).
+// define it and then only read, so it has a lifetime from a first to a last step. Its place in memory is decided
+// afterwards (exec/memory_plan.h).
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Value {
 };
 
 struct Arg {
-  int key = 0;  // oneDNN's; our own kernels take their arguments by position
+  int key = 0;  // oneDNN's argument key; dtrain's own kernels take their arguments by position
   ValueId value = kNoValue;
   bool write = false;
 };
@@ -48,16 +48,16 @@ inline Arg out(int key, ValueId value) {
   return {key, value, true};
 }
 
-// One of our own kernels. It gets the addresses of the step's arguments, in order.
+// One of dtrain's own kernels. It gets the addresses of the step's arguments, in order.
 using Kernel = std::function<void(void* const* pointers)>;
 
 struct Step {
   graph::NodeId node = 0;
-  const char* what = "";      // static text: "convolution forward"
+  const char* what = "";      // static text such as "convolution forward"
   dnnl::primitive primitive;  // empty if there is a kernel
   Kernel kernel;
   std::vector<Arg> args;
-  // The first value written may take over the memory of one of these if its lifetime ends here.
+  // Values whose memory the first written value may reuse, if their lifetime ends here.
   std::vector<ValueId> overwrites;
 };
 
@@ -76,11 +76,11 @@ class Program {
   void kernel(graph::NodeId node, const char* what, Kernel kernel, std::vector<Arg> args,
               std::vector<ValueId> overwrites = {});
 
-  // The value in another layout: the value itself, an earlier result of the same conversion, or the result of a new
-  // reorder.
+  // Returns the value in another layout: the value itself, an earlier result of the same conversion, or the result of a
+  // new reorder.
   ValueId converted(graph::NodeId node, ValueId value, const Md& md);
   // Where a step that produces the layout `md` should write its result for `target`: `target` itself, or a new value
-  // that finish_write then reorders into it.
+  // that finish_write() then reorders into it.
   ValueId staging(ValueId target, const Md& md) { return md == values_[target].md ? target : tensor(md); }
   void finish_write(graph::NodeId node, ValueId staged, ValueId target);
 
@@ -105,7 +105,7 @@ class Program {
   dnnl::engine engine_;
   std::deque<Value> values_;  // a deque, so that references to an md stay valid when values are added
   std::vector<Step> steps_;
-  std::vector<std::vector<ValueId>> conversions_;  // by value: the same tensor in other layouts
+  std::vector<std::vector<ValueId>> conversions_;  // for each value: the same tensor in other layouts
   std::map<void*, std::vector<ValueId>> fixed_;
   size_t forward_count_ = 0;
 };

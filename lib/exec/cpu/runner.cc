@@ -10,7 +10,7 @@ namespace dtrain::exec::cpu {
 
 Runner::Runner(const Program& program, bool share) : engine_(program.engine()), stream_(engine_) {
   const MemoryPlan plan = program.plan_memory(share);
-  size_t scratchpad_bytes = 0;  // the largest that any step needs
+  size_t scratchpad_bytes = 0;  // the largest size that any step needs
   for (const Value& value : program.values()) {
     if (value.scratchpad) scratchpad_bytes = std::max(scratchpad_bytes, value.md.get_size());
   }

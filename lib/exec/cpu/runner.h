@@ -1,4 +1,4 @@
-// A program bound to its memory: the arguments of all steps are addresses, so our own code allocates nothing while
+// A program bound to its memory: the arguments of all steps are addresses, so dtrain's own code allocates nothing while
 // running.
 #pragma once
 
@@ -19,7 +19,7 @@ class Runner {
   // share: values that are never alive at the same time share memory (exec/memory_plan.h).
   Runner(const Program& program, bool share);
 
-  // Records the steps on `timeline`; null: nowhere.
+  // Records the steps on `timeline`; null: they are not recorded.
   void record_on(telemetry::Timeline* timeline, const graph::Graph& graph);
 
   // Runs step `index`, on the calling thread and its OpenMP team.
@@ -31,7 +31,7 @@ class Runner {
   // The value's elements in row-major order. Allocates.
   [[nodiscard]] std::vector<float> read(ValueId value) const;
 
-  // Measures every step from now on, which takes two clock readings per step.
+  // Measures every step from now on, which takes two clock readings for each step.
   void enable_profile() { profiling_ = true; }
   struct Cost {
     graph::NodeId node;
@@ -40,7 +40,7 @@ class Runner {
     double seconds;              // total of all runs since enable_profile
     double least;                // the shortest run
     size_t runs;
-    size_t bytes;  // of the tensors that it reads and writes, each counted once
+    size_t bytes;  // size of the tensors that it reads and writes, each counted once
   };
   [[nodiscard]] std::vector<Cost> profile() const;
 
@@ -56,7 +56,7 @@ class Runner {
     std::chrono::nanoseconds spent{0}, least{std::chrono::nanoseconds::max()};
     size_t runs = 0;
     size_t bytes = 0;
-    const char* name = "";  // "conv1: convolution forward", if the steps are recorded
+    const char* name = "";  // for instance "conv1: convolution forward"; set if the steps are recorded
   };
 
   void bind_addresses(const Program& program, const MemoryPlan& plan);
@@ -66,7 +66,7 @@ class Runner {
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::vector<Md> mds_;
-  std::vector<void*> addresses_;  // by value
+  std::vector<void*> addresses_;  // indexed by value
   Arena arena_, scratchpad_;
   std::vector<BoundStep> steps_;
   bool profiling_ = false;

@@ -109,7 +109,8 @@ Result<> ReferenceExecutor<T>::forward(const Batch& batch, const WeightsWait& wa
   DT_TRY_VOID(begin_forward(batch));
   size_t buckets_loaded = 0;
   for (const NodeId id : order_) {
-    const size_t needed = nodes_[id].end_parameter;  // what it reads besides was loaded for a node before it
+    // The other parameters that it reads were loaded for earlier nodes.
+    const size_t needed = nodes_[id].end_parameter;
     while (buckets_loaded < options_.bucket_begin.size() && options_.bucket_begin[buckets_loaded] < needed) {
       DT_TRY_VOID(wait(buckets_loaded), "before node '{}'", graph_.node(id).name);
       load_bucket(buckets_loaded++);
@@ -126,7 +127,7 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
   for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
     backward_node(*id);
     if (nodes_[*id].end_parameter == 0) continue;
-    // Everything from this node's first parameter on is complete.
+    // All gradients from this node's first parameter on are complete.
     while (buckets_left > 0 && options_.bucket_begin[buckets_left - 1] >= nodes_[*id].first_parameter) {
       DT_TRY_VOID(ready(--buckets_left), "after node '{}'", graph_.node(*id).name);
     }
@@ -152,7 +153,8 @@ void ReferenceExecutor<T>::load_parameters() {
   for (size_t i = 0; i < view_.parameters.size(); i++) load_parameter(i);
 }
 
-// Copies even if T is float, because the caller may change the weights once backward has reported them ready.
+// Copies even if T is float, because the caller may change the weights once backward() has reported their gradients
+// ready.
 template <class T>
 void ReferenceExecutor<T>::load_parameter(size_t index) {
   const graph::TensorUse& use = shapes_.parameters[index].uses.front();
@@ -183,7 +185,7 @@ Out<T> ReferenceExecutor<T>::gradient_term(NodeId node, size_t argument) {
   return terms_[*parameter][static_cast<size_t>(use)].span();
 }
 
-// Backward begins with the last use, so the terms are added in the order of backward.
+// The backward pass begins with the last use, so the terms are added in the order of the backward pass.
 template <class T>
 void ReferenceExecutor<T>::finish_gradients(const NodeState& state) {
   for (size_t i = state.first_parameter; i < state.end_parameter; i++) {

@@ -1,5 +1,5 @@
-// The reference executor: keeps every node's output and gradient and runs one plain loop after the other. What it adds
-// to the Executor interface is for the check and the tests: access to tensors in the type of the arithmetic, and
+// The reference executor: keeps every node's output and gradient and runs one plain loop after the other. Its additions
+// to the Executor interface are for the check and the tests: access to tensors in the type of the arithmetic, and
 // running node by node.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace dtrain::exec::reference {
 
-// T is float or double. Parameters and their gradients are float32 in either case; with double, all arithmetic in
-// between is double.
+// T is float or double. Parameters and their gradients are float32 in both cases; with double, all other arithmetic is
+// double.
 template <class T>
 class ReferenceExecutor final : public Executor {
  public:
@@ -33,12 +33,13 @@ class ReferenceExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   size_t memory_bytes() const override;
 
-  // [n, c, h, w] of a node's output, and of the loss's gradient by it, which is empty if none flows.
+  // A node's output in [n, c, h, w] order, and the gradient of the loss with respect to it, which is empty if none
+  // flows.
   Out<T> output(graph::NodeId node) { return of_node(node).value.span(); }
   Out<T> gradient(graph::NodeId node) { return of_node(node).gradient.span(); }
-  // The learned tensor that a node reads as this argument, in T; empty if it reads none there.
+  // The learned tensor that a node reads as this argument, converted to T; empty if there is none.
   In<T> parameter(graph::NodeId node, size_t argument) const;
-  // In T, complete after backward_node of the first node in order() that reads the parameter.
+  // The gradient in T. Complete after backward_node() of the first node in order() that reads the parameter.
   In<T> parameter_gradient(size_t parameter) const { return terms_[parameter].back().span(); }
   // The statistics of a BatchNorm's last training forward pass.
   BatchStatistics<T> statistics(graph::NodeId node) { return {nodes_[node].mean.span(), nodes_[node].inv_std.span()}; }
@@ -46,25 +47,27 @@ class ReferenceExecutor final : public Executor {
   int64_t batch_size() const { return options_.batch_size; }
   const std::vector<graph::NodeId>& order() const { return order_; }
 
-  // Forward and backward in single steps: begin_forward, then forward_node for each node of order(); begin_backward,
-  // then backward_node in reverse order. Between the steps the caller may overwrite outputs and gradients.
+  // Runs the forward and backward pass in single steps: begin_forward, then forward_node for each node of order();
+  // begin_backward, then backward_node in reverse order. Between the steps the caller may overwrite outputs and
+  // gradients.
   Result<> begin_forward(const Batch& batch);
-  void load_parameters();  // loads all parameters, instead of waiting bucket by bucket
+  void load_parameters();  // loads all parameters at once, instead of waiting bucket by bucket
   void forward_node(graph::NodeId node);
   void begin_backward();
-  // Afterwards parameters() has the gradients of the parameters that this node, and none before it in order(), reads.
+  // Afterwards parameters() has the gradients of the parameters that this node reads and no earlier node in order()
+  // reads.
   void backward_node(graph::NodeId node);
 
  private:
   // An output of a node or a learned tensor.
   struct Tensor {
-    Extent extent;              // of an output
-    Buffer<T> value, gradient;  // of a learned tensor: see terms_
+    Extent extent;              // set for an output
+    Buffer<T> value, gradient;  // for the gradient of a learned tensor, see terms_
   };
   struct NodeState {
-    Buffer<T> mean, inv_std;  // of a BatchNorm
-    // The parameters that no node before it reads, as a part of the list of parameters. Nodes and these parts are in
-    // the same order.
+    Buffer<T> mean, inv_std;  // set for a BatchNorm
+    // The parameters that this node is the first to read, as an interval of the list of parameters. These intervals are
+    // in the order of the nodes.
     size_t first_parameter = 0, end_parameter = 0;
   };
 
@@ -76,22 +79,22 @@ class ReferenceExecutor final : public Executor {
 
   void load_bucket(size_t bucket);
   void load_parameter(size_t index);
-  // Where a node's backward stores its part of a parameter's gradient; empty if the argument is no parameter.
+  // Where a node's backward step stores its part of a parameter's gradient; empty if the argument is not a parameter.
   Out<T> gradient_term(graph::NodeId node, size_t argument);
   void compute_backward(graph::NodeId node);
   void finish_gradients(const NodeState& state);
 
   Tensor& of_node(graph::NodeId node) { return tensors_[graph_.tensor(graph::Edge{node}).index]; }
   const Extent& extent(graph::NodeId node) const { return tensors_[graph_.tensor(graph::Edge{node}).index].extent; }
-  // The position among the parameters; nullopt if the argument is no learned tensor.
+  // The index among the parameters; nullopt if the argument is not a learned tensor.
   std::optional<size_t> parameter_index(graph::NodeId node, size_t argument) const;
   In<T> input(graph::NodeId node, size_t i = 0) { return output(graph_.node(node).data_inputs[i]); }
   Out<T> input_gradient(graph::NodeId node, size_t i = 0) { return gradient(graph_.node(node).data_inputs[i]); }
   const Extent& input_extent(graph::NodeId node) const { return extent(graph_.node(node).data_inputs[0]); }
   std::span<float> statistic(graph::NodeId node, size_t argument);
 
-  // Used by forward_node and compute_backward. `sum` computes an Add or, with a single input, a Flatten, Identity or
-  // Scale.
+  // Called by forward_node() and compute_backward(). `sum` computes an Add or, with a single input, a Flatten, Identity
+  // or Scale.
   void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
   void dropout(graph::NodeId node, const graph::Dropout& op);
   Sampling sampling(graph::NodeId node) const;
@@ -106,15 +109,15 @@ class ReferenceExecutor final : public Executor {
   Options options_;
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
-  std::vector<char> depends_on_training_;  // by node
-  std::vector<Tensor> tensors_;            // by TensorId
-  std::vector<NodeState> nodes_;           // by NodeId
-  // By parameter, a term of its gradient for each use, in the order of the uses. The last one becomes their sum, added
-  // in the order in which backward meets the nodes.
+  std::vector<char> depends_on_training_;  // indexed by node
+  std::vector<Tensor> tensors_;            // indexed by TensorId
+  std::vector<NodeState> nodes_;           // indexed by NodeId
+  // For each parameter, one term of its gradient per use, in the order of the uses. The last term becomes their sum,
+  // added in the order in which the backward pass visits the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;
   ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;
-  // What the batch has, by input and by label, and the results, by head.
+  // The batch's content for each input and label, and the result of each head.
   std::vector<Buffer<float>> inputs_, labels_, results_;
   Buffer<uint64_t> keys_;  // empty if the network draws no random numbers
 };

@@ -8,19 +8,19 @@ namespace dtrain::exec::reference {
 
 namespace {
 
-// The products of one weight along one row of the output: y[y + i] += w[w] * x[x + i * step] for i < count.
+// The products of one weight along one output row: y[y + i] += w[w] * x[x + i * step] for i < count.
 struct Row {
   size_t x, y, w, count, step;
 };
 
-// The first position q of an output row with q * stride - pad + offset >= bound.
+// The first position q in an output row with q * stride - pad + offset >= bound.
 int64_t first_at_least(int64_t bound, int64_t stride, int64_t pad, int64_t offset) {
   return std::max<int64_t>(0, (bound + pad - offset + stride - 1) / stride);
 }
 
 // Calls visit(row) for all products, one weight after the other. The forward and both backward passes use this
-// traversal. Cells of the padding are zero and skipped. It goes by rows, because finding the indices of a single
-// product takes longer than the multiplication: with rows, the tests of exec take a third of the time.
+// traversal. Padding cells are zero and skipped. It visits whole rows, because finding the indices of a single product
+// takes longer than the multiplication: with rows, the tests of exec take a third of the time.
 template <class Visit>
 void for_each_row(const graph::Convolution& op, const Extent& xe, const Extent& ye, Visit&& visit) {
   const int64_t c_group = xe.c / op.groups, filters_group = op.filters / op.groups;
@@ -241,7 +241,7 @@ void activation_backward(graph::Activation op, In<T> y, In<T> dy, Out<T> dx) {
 
 namespace {
 
-// The cells of one window that lie on the map, and the divisor of its sum.
+// The cells of one window that overlap the map, and the divisor of its sum.
 struct Window {
   int64_t h_begin, h_end, w_begin, w_end;
   int64_t divisor;
@@ -327,7 +327,7 @@ namespace {
 
 using graph::LocalResponseNorm;
 
-// Calls f(at) with the channels of one cell: at(c) is the position of channel c.
+// Calls f(at) for each cell, where at(c) is the position of the cell's channel c.
 template <class F>
 void for_each_cell(const Extent& e, const F& f) {
   for (int64_t n = 0; n < e.n; n++) {
@@ -346,7 +346,7 @@ T sum_around(const LocalResponseNorm& op, int64_t channels, int64_t channel, con
   return sum;
 }
 
-// d, see graph::LocalResponseNorm.
+// The divisor d in the formula of graph::LocalResponseNorm.
 template <class T, class At>
 T divisor(const LocalResponseNorm& op, int64_t channels, int64_t channel, In<T> x, const At& at) {
   const T sum = sum_around<T>(op, channels, channel, [&](int64_t c) { return x[at(c)] * x[at(c)]; });

@@ -1,9 +1,9 @@
-// The reference's operators: plain loops over row-major [n, c, h, w] tensors, templates on the type of the arithmetic
-// (float or double, instantiated in loops.cc). They are slow and obvious, and what all other backends are compared
-// with.
+// The reference's operators: plain loops over row-major [n, c, h, w] tensors, as templates on the type of the
+// arithmetic (float or double, instantiated in loops.cc). They are slow but obviously correct, and all other backends
+// are compared with them.
 //
 // Backward functions add to `dx`, because a tensor that several nodes read gets a gradient from each of them. They skip
-// results whose span is empty. Gradients of parameters are set, not added to.
+// outputs whose span is empty. Gradients of parameters are set, not added to.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Extent {
   [[nodiscard]] size_t count() const { return static_cast<size_t>(n * c * h * w); }
 };
 
-// Shapes and formula: graph::Convolution. b is empty if the operator has no bias.
+// For shapes and formula see graph::Convolution. b is empty if the operator has no bias.
 template <class T>
 void convolution_forward(const graph::Convolution& op, const Extent& xe, In<T> x, In<T> w, In<T> b, const Extent& ye,
                          Out<T> y);
@@ -40,24 +40,24 @@ template <class T>
 void convolution_backward_weights(const graph::Convolution& op, const Extent& xe, In<T> x, const Extent& ye, In<T> dy,
                                   Out<T> dw, Out<T> db);
 
-// y = x W' + b for n rows. x [n, inputs]   w [outputs, inputs]   b [outputs] or empty   y [n, outputs]
+// y = x W' + b for n rows, with x [n, inputs], w [outputs, inputs], b [outputs] or empty, y [n, outputs].
 template <class T>
 void fully_connected_forward(int64_t n, In<T> x, In<T> w, In<T> b, Out<T> y);
 template <class T>
 void fully_connected_backward(int64_t n, In<T> x, In<T> w, In<T> dy, Out<T> dx, Out<T> dw, Out<T> db);
 
-// What the training forward pass leaves for the backward pass, [c] each.
+// What the training forward pass stores for the backward pass, [c] each.
 template <class T>
 struct BatchStatistics {
   Out<T> mean;
   Out<T> inv_std;  // 1 / sqrt(variance + epsilon)
 };
 
-// Mean, biased variance and output of a batch. Updates the moving statistics, which are float32 for any T.
+// Computes the mean, biased variance and output of a batch. Updates the moving statistics, which are float32 for any T.
 template <class T>
 void batch_norm_training(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                          BatchStatistics<T> batch, Out<float> moving_mean, Out<float> moving_var, Out<T> y);
-// For graph::BatchNorm::global_statistics.
+// The training pass if graph::BatchNorm::global_statistics is set.
 template <class T>
 void batch_norm_training_globally(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                                   BatchStatistics<T> batch, In<float> moving_mean, In<float> moving_var, Out<T> y);
@@ -70,11 +70,11 @@ void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, I
 
 template <class T>
 void activation_forward(graph::Activation op, In<T> x, Out<T> y);
-// In terms of the output y, see graph::Activation.
+// Takes the output y; see graph::Activation.
 template <class T>
 void activation_backward(graph::Activation op, In<T> y, In<T> dy, Out<T> dx);
 
-// Windows, divisors and ties: see graph::Pooling.
+// For windows, divisors and ties see graph::Pooling.
 template <class T>
 void pooling_forward(const graph::Pooling& op, const Extent& xe, In<T> x, const Extent& ye, Out<T> y);
 template <class T>
@@ -86,29 +86,30 @@ void local_response_norm_forward(const graph::LocalResponseNorm& op, const Exten
 template <class T>
 void local_response_norm_backward(const graph::LocalResponseNorm& op, const Extent& e, In<T> x, In<T> dy, Out<T> dx);
 
-// Operators that move, add or scale numbers: Concat, Add, Flatten, Identity, Scale.
+// Operators that move, add or scale values: Concat, Add, Flatten, Identity, Scale.
 
-// y += factor x. A step of Add and of its backward pass; with y zero before, also Scale and the copy of Flatten and
-// Identity. Does nothing if y is empty.
+// Computes y += factor x, a step of Add and of its backward pass. If y is zero before, it also serves as Scale and as
+// the copy of Flatten and Identity. Does nothing if y is empty.
 template <class T>
 void add_to(In<T> x, Out<T> y, T factor = 1);
 
-// One part of a Concat: copies the n rows of x into the rows of y, from element `offset` of each row on. `offset`
+// One part of a Concat: copies the n rows of x into the rows of y, beginning at element `offset` of each row. `offset`
 // counts elements of one image, channels * h * w.
 template <class T>
 void concat_forward(int64_t n, In<T> x, int64_t offset, Out<T> y);
 template <class T>
 void concat_backward(int64_t n, In<T> dy, int64_t offset, Out<T> dx);
 
-// y += x, multiplied by the rule's factor, for the elements of an image that are not left out. With y zero before it is
-// the forward pass; from dy to dx it is backward. Does nothing if y is empty. keys: of the n images.
+// Computes y += x, multiplied by the rule's factor, for the elements of an image that are not dropped. If y is zero
+// before, this is the forward pass; with dy and dx, it is the backward pass. Does nothing if y is empty. `keys`: one
+// for each of the n images.
 template <class T>
 void add_kept(const DropRule& rule, std::span<const uint64_t> keys, In<T> x, Out<T> y);
 
-// p = softmax(x) in each of n rows; each row's maximum is subtracted first.
+// Sets p to softmax(x) in each of n rows; each row's maximum is subtracted first.
 template <class T>
 void softmax_forward(int64_t n, In<T> x, Out<T> p);
-// labels [n]: whole numbers below the number of classes.
+// labels [n]: integers below the number of classes.
 template <class T>
 void softmax_backward(const graph::SoftmaxOutput& op, In<T> p, In<float> labels, Out<T> dx);
 

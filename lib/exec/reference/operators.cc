@@ -12,7 +12,7 @@ using graph::NodeId;
 
 namespace {
 
-// Image i of n; an empty span has empty parts, whose address is null.
+// Part i of n, for image i. An empty span has empty parts, whose address is null.
 template <class Span>
 Span part_of(Span all, size_t i, size_t n) {
   return all.empty() ? Span() : all.subspan(i * (all.size() / n), all.size() / n);
@@ -27,7 +27,7 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
   const int64_t n = options_.batch_size;
   std::visit(
       Overloaded{
-          [&](const graph::Input&) {},  // begin_forward has stored the numbers there
+          [&](const graph::Input&) {},  // begin_forward has stored the values there
           [&](const graph::Convolution& op) {
             convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
                                    parameter(node, op.kBias), e, y);
@@ -97,7 +97,7 @@ void ReferenceExecutor<T>::compute_backward(NodeId node) {
             local_response_norm_backward<T>(op, e, input(node), dy, input_gradient(node));
           },
           [&](const graph::SpatialTransformer&) { sample_gradient(node); },
-          // Its own gradient is not used: the loss's gradient starts here.
+          // Its own gradient is not used, because the gradient of the loss starts here.
           [&](const graph::SoftmaxOutput& op) {
             softmax_backward<T>(op, output(node), labels_[graph::label_of(graph_, shapes_, node)].span(),
                                 input_gradient(node));
@@ -185,7 +185,7 @@ void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
     add_to<T>(gradient(node), gradient(x), static_cast<float>(factor));
 }
 
-// What this file defines; executor.cc instantiates the rest of the class.
+// Instantiates the functions that this file defines; executor.cc instantiates the rest of the class.
 #define DT_INSTANTIATE(T)                                                          \
   template void ReferenceExecutor<T>::forward_node(NodeId);                        \
   template void ReferenceExecutor<T>::backward_node(NodeId);                       \

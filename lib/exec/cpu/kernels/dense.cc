@@ -26,12 +26,12 @@ DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* 
   }
 }
 
-// work(begin, end) with shares of `n` rows of the layer's product. OpenBLAS computes a product on one thread inside a
-// parallel region; left to share it out by itself it takes 512 KiB from malloc at each call for some processors'
-// kernels.
+// Runs work(begin, end) with shares of `n` rows of the layer's product. OpenBLAS computes a product on one thread
+// inside a parallel region. If OpenBLAS divided the work itself, it would allocate 512 KiB at each call on some
+// processors.
 template <class Work>
 void share_product(const DenseShape& s, int64_t n, const Work& work) {
-  constexpr int64_t kMultiplicationsPerElement = 8;  // that take as long as parallel_shares' unit of cost
+  constexpr int64_t kMultiplicationsPerElement = 8;  // they take as long as one unit of parallel_shares' cost
   parallel_shares(n, s.rows * s.inputs * s.outputs / kMultiplicationsPerElement, work);
 }
 
@@ -97,7 +97,7 @@ void dense_backward_bias(const DenseShape& s, const float* dy, float* db) {
 
 void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p) {
   parallel_shares(rows, rows * classes * 8,
-                  [&](int64_t begin, int64_t end) {  // an exponential costs as much as some 8 copies
+                  [&](int64_t begin, int64_t end) {  // an exponential costs about as much as 8 copies
                     for (int64_t r = begin; r < end; r++) softmax_row(x + r * classes, classes, p + r * classes);
                   });
 }

@@ -1,4 +1,4 @@
-// Fully connected layers over OpenBLAS, and the softmax with its gradient. All matrices row-major.
+// Fully connected layers on top of OpenBLAS, and the softmax with its gradient. All matrices are row-major.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ struct DenseShape {
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-// Makes OpenBLAS map its buffer for each thread of the calling thread's team. Call it while compiling: at a thread's
-// first product OpenBLAS maps 128 MiB, and where the process may not have them (ulimit -v) it tries again for ever.
-// Throws std::bad_alloc in that case.
+// Makes OpenBLAS map its buffer for each thread of the calling thread's team. To be called while compiling: OpenBLAS
+// maps 128 MiB at a thread's first product, and if the process may not have them (ulimit -v), it retries forever. This
+// function throws std::bad_alloc in that case.
 void reserve_product_memory();
 
 void dense_forward(const DenseShape& shape, const float* x, const float* w, const float* b, float* y);  // b may be null
@@ -22,9 +22,9 @@ void dense_backward_data(const DenseShape& shape, const float* dy, const float* 
 void dense_backward_weights(const DenseShape& shape, const float* x, const float* dy, float* dw);
 void dense_backward_bias(const DenseShape& shape, const float* dy, float* db);
 
-// p = softmax of each row of x [rows, classes].
+// Sets p to the softmax of each row of x [rows, classes].
 void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p);
-// dx as graph::SoftmaxOutput has it. labels [rows], whole numbers.
+// Computes dx as defined for graph::SoftmaxOutput. labels [rows] are integers.
 void softmax_backward(const graph::SoftmaxOutput& op, int64_t rows, int64_t classes, const float* p,
                       const float* labels, float* dx);
 

@@ -64,7 +64,7 @@ void derive(Kind kind, const float* y, const float* dy, float* dx, int64_t n) {
   }
 }
 
-// The sum of one piece: a single source itself, or the sum written to `room`.
+// Returns the sum of one piece: the source itself if there is only one, else `room`, to which the sum is written.
 const float* sum_piece(const Sources& sources, int count, int64_t begin, int64_t n, float* room) {
   if (count == 1) return sources[0] + begin;
   add_pair(sources[0] + begin, sources[1] + begin, room, n);

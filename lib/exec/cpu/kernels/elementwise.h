@@ -1,5 +1,5 @@
-// Sums, scaling and gradients of activations over whole tensors of one layout. In all functions the result may be one
-// of the sources.
+// Sums, scaling and gradients of activations over whole tensors of one layout. In all functions the result may
+// overwrite one of the sources.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int32_t kNowhere = -1;  // the window covered padding only
 
-// The part of a window that lies on the map, along one axis: cells begin .. end - 1 of the kernel. Cell 0 is at map
-// position `origin`.
+// The part of a window that overlaps the feature map, along one axis: cells begin .. end - 1 of the kernel. Cell 0 is
+// at position `origin` of the map.
 struct Span {
   int64_t origin, begin, end;
 };
@@ -27,7 +27,7 @@ DT_INLINE Span span_of(int64_t out, int64_t kernel, int64_t stride, int64_t pad,
 }
 
 // The functions below take the number of lanes as a template argument if it is a constant, which keeps a window's
-// result in registers. kLanes 0 means a number known only at run time.
+// result in registers. kLanes = 0 means that the number is known only at run time.
 template <int kLanes>
 DT_INLINE int64_t lanes_of(const PoolingWindow& p) {
   return kLanes > 0 ? kLanes : p.x.lanes;
@@ -91,7 +91,7 @@ DT_INLINE void max_plane_backward(const PoolingWindow& p, const float* dy, const
         for (int64_t v = columns.begin; v < columns.end; v++) {
           const auto cell = static_cast<int32_t>(u * p.kernel_w + v);
           float* to = row + v * lanes;
-          // This touches every cell of the window, but in whole registers, which is faster than writing each lane only
+          // This touches every cell of the window, but in whole registers. That is faster than writing each lane only
           // to its own cell.
           for (int64_t l = 0; l < lanes; l++) to[l] += where[l] == cell ? dy[l] : 0.0f;
         }

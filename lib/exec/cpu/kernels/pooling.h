@@ -17,11 +17,11 @@ struct PoolingWindow {
 };
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y);
 
-// where [elements of y]: the position of each maximum in its window, row-major.
+// `where` [elements of y] holds the row-major position of each maximum within its window.
 void max_pooling_forward(const PoolingWindow& window, const float* x, float* y, int32_t* where);
 void max_pooling_backward(const PoolingWindow& window, const float* dy, const int32_t* where, float* dx);
 
-// Also for sums, whose divisor is 1.
+// These also compute sums, whose divisor is 1.
 void average_pooling_forward(const PoolingWindow& window, const float* x, float* y);
 void average_pooling_backward(const PoolingWindow& window, const float* dy, float* dx);
 
