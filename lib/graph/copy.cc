@@ -12,7 +12,7 @@ NodeId Copy::up_to(NodeId last) {
     needed.insert(inputs.begin(), inputs.end());
   }
   NodeId copied = 0;
-  for (const NodeId id : needed) copied = node(id);  // inputs come first
+  for (const NodeId id : needed) copied = node(id);  // inputs precede the nodes that read them
   return copied;
 }
 

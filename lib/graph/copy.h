@@ -1,4 +1,4 @@
-// Copies parts of a graph into a new one, with the names, variables and spellings that they have.
+// Copies parts of a graph into a new one, and keeps names, variables and spellings.
 #pragma once
 
 #include <map>
@@ -13,19 +13,19 @@ class Copy {
   // `from` must outlive the object.
   explicit Copy(const Graph& from) : from_(from) {}
 
-  // Copies the node and those that it depends on; returns its new number.
+  // Copies the node and all nodes that it depends on. Returns the node's new number.
   NodeId up_to(NodeId last);
-  // Copies one node, whose inputs have been copied.
+  // Copies one node, whose inputs have already been copied.
   NodeId node(NodeId id);
-  // Copies the node with another operator, which may have further arguments: their variables are made as for a new
+  // Copies the node with another operator, which may have more arguments; variables for these are made as for a new
   // node.
   NodeId node_as(NodeId id, const Op& op);
-  // From now on, what reads the output of `id` reads that of `copied`.
+  // From now on, copied nodes that read the output of `id` read the output of `copied` instead.
   void stands_for(NodeId id, NodeId copied);
-  // What a tensor has become. Variables are copied with their first reader.
+  // The tensor into which a tensor was copied. Variables are copied with their first reader.
   TensorId tensor(TensorId input);
 
-  // The node that computes what the node computed.
+  // The node of the copy that computes the output of node `id`.
   NodeId copied(NodeId id) { return to_.edge(tensor(from_.tensor(Edge{id})))->node; }
 
   Graph take() { return std::move(to_); }

@@ -27,7 +27,7 @@ std::optional<NodeId> find_node(const Graph& graph, std::string_view name) {
   return std::nullopt;
 }
 
-// What the last FullyConnected reads.
+// The node that the last FullyConnected reads.
 std::optional<NodeId> before_last_layer(const Graph& graph) {
   std::optional<NodeId> found;
   for (const NodeId id : graph.canonical_order()) {
@@ -56,7 +56,7 @@ Result<NodeId> last_kept_node(const Graph& graph, const std::string& layer) {
               suggestion(layer, names));
 }
 
-// The learned tensors that a pattern names.
+// The learned tensors whose names match the pattern.
 std::vector<VariableId> named_by(const std::string& pattern, const Graph& graph) {
   std::set<VariableId> found;
   for (const NodeId id : graph.canonical_order()) {
@@ -105,7 +105,7 @@ Result<Rate> parse_rate(const std::string& rule) {
 }  // namespace
 
 bool fits(std::string_view pattern, std::string_view name) {
-  // `star` is where the text behind the last * begins, and `from` how far the name has been given to that *.
+  // `star`: the position in the pattern after the last *. `from`: the end of the part of the name that this * matches.
   size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -1,4 +1,4 @@
-// Fine-tuning: a trained network gets a new last layer, and some of its layers keep their values or learn at other
+// Fine-tuning: a trained network gets a new last layer, and some of its layers keep their values or learn at different
 // rates.
 #pragma once
 
@@ -15,21 +15,22 @@ namespace dtrain::graph {
 inline constexpr const char* kNewLayer = "fc";
 inline constexpr const char* kNewLoss = "softmax";
 
-// The network up to the output of the node `layer`, followed by a FullyConnected `fc` and a SoftmaxOutput `softmax`
-// over so many classes: what MXNet's fine-tune.py makes. `layer` "auto" is the one that the last FullyConnected reads:
-// flatten0 in a residual network. Code::kUsage: there is no such node, or it depends on one called fc or softmax.
+// Returns the network up to the output of the node `layer`, followed by a FullyConnected `fc` and a SoftmaxOutput
+// `softmax` over `classes` classes, as in MXNet's fine-tune.py. If `layer` is "auto", it is the node that the last
+// FullyConnected reads: flatten0 in a residual network. Code::kUsage if there is no such node, or if it depends on a
+// node called fc or softmax.
 Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_t classes);
 
-// The names of the head's learned tensors, whose values come from no other network.
+// The names of the head's learned tensors, whose values do not come from another network.
 std::vector<std::string> new_head_parameters();
 
-// Applies rules of the form PATTERN=X in their order: X, from 0, multiplies the learning rate, and of several rules
-// that fit the last one counts. Tensors with the rate 0 are frozen. Patterns are names of nodes or of learned tensors;
-// * stands for any text, ? for any letter. A node stands for all tensors that it learns. Code::kUsage: a rule has
-// another form or fits nothing, or nothing is left to train.
+// Applies rules of the form PATTERN=X in their order: X, at least 0, multiplies the learning rate. If several rules
+// match a tensor, the last one counts. Tensors with the rate 0 are frozen. Patterns are names of nodes or of learned
+// tensors, in which * matches any text and ? any character. A node's name means all tensors that the node learns.
+// Code::kUsage if a rule is malformed or matches nothing, or if nothing is left to train.
 Result<> apply_rates(const std::vector<std::string>& rules, Graph& graph);
 
-// Whether the whole name fits.
+// Whether the pattern matches the whole name.
 bool fits(std::string_view pattern, std::string_view name);
 
 }  // namespace dtrain::graph

@@ -1,4 +1,4 @@
-// Which way values and gradients flow through a graph: what every backend asks about it.
+// How values and gradients flow through a graph, as far as all backends need it.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,16 @@
 
 namespace dtrain::graph {
 
-// By node: the nodes that read its output, in ascending order. One that reads it twice is there twice.
+// For each node, the nodes that read its output, in ascending order. A node that reads it twice is listed twice.
 std::vector<std::vector<NodeId>> readers(const Graph& graph);
 
-// By node: 1 if it reads a learned tensor that is not frozen, or depends on a node that does. A BatchNorm for which
-// this is 0 computes as in inference: nothing before it changes, so its moving statistics stay as they are.
+// For each node, 1 if it reads a learned tensor that is not frozen, or depends on such a node, else 0. A BatchNorm with
+// 0 computes as in inference: nothing before it changes, so its moving statistics stay as they are.
 std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes);
 
-// By node: 1 if backward must compute the gradient by its output, because it depends on training, and a loss depends on
-// it. 0 for the images, and nodes before all others that have no parameters or frozen ones.
+// For each node, 1 if the backward pass must compute the gradient with respect to its output, because it depends on
+// training and a loss depends on it. 0 for the images, and for the first nodes as long as they have only frozen
+// parameters or none.
 std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

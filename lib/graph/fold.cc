@@ -10,7 +10,7 @@
 namespace dtrain::graph {
 namespace {
 
-// The operator with a bias; nullopt if it is not a layer into which a batch norm can be folded.
+// The operator with a bias; nullopt if it is not a layer into which a batch normalization can be folded.
 std::optional<Op> with_bias(const Op& op) {
   if (const auto* convolution = std::get_if<Convolution>(&op)) {
     Convolution changed = *convolution;
@@ -40,7 +40,7 @@ class Folding {
 
   FoldedGraph run() {
     std::vector<NodeId> order = graph_.canonical_order();
-    std::ranges::sort(order);  // inputs have smaller numbers
+    std::ranges::sort(order);  // inputs have smaller numbers than their readers
     for (const NodeId id : order) {
       const std::optional<NodeId> norm = norm_after(id);
       if (norm) folded_.insert(*norm);
@@ -61,7 +61,7 @@ class Folding {
   }
 
  private:
-  // The batch norm that is folded into this node.
+  // The batch normalization that is folded into this node.
   [[nodiscard]] std::optional<NodeId> norm_after(NodeId id) const {
     const Node& layer = graph_.node(id);
     if (!with_bias(layer.op) || readers_[id].size() != 1) return std::nullopt;
@@ -100,9 +100,9 @@ class Folding {
   const Graph& graph_;
   Copy copy_;
   std::vector<std::vector<NodeId>> readers_;
-  std::set<TensorId> uses_, shared_;  // what is read at all, and what is read in several places
-  std::set<std::string> names_;       // of variables
-  std::set<NodeId> folded_;           // batch norms
+  std::set<TensorId> uses_, shared_;  // tensors that are read at all, and those that are read in several places
+  std::set<std::string> names_;       // names of variables
+  std::set<NodeId> folded_;           // batch normalizations
   std::vector<Fold> folds_;
 };
 

@@ -1,6 +1,6 @@
-// In inference, a batch norm multiplies each channel by a number and adds another one. If a convolution or a fully
-// connected layer computes the channels, and nothing else reads them, then its weights and its bias can do that: the
-// network without this batch norm computes the same, up to rounding.
+// In inference, a batch normalization multiplies each channel by a factor and adds a constant. If a convolution or a
+// fully connected layer computes the channels, and nothing else reads them, its weights and its bias can do that. The
+// network then computes the same without this batch normalization, up to rounding.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace dtrain::graph {
 
-// A batch norm that is gone, by the names of variables.
+// A batch normalization that was folded, described by the names of variables.
 struct Fold {
-  std::string weight, bias;                 // of the layer, in the folded graph
-  bool had_bias = true;                     // the layer's bias exists in the graph from before
-  std::string gamma, beta, mean, variance;  // of the batch norm, in the graph from before
+  std::string weight, bias;                 // the layer's variables, in the folded graph
+  bool had_bias = true;                     // whether the layer has a bias in the original graph
+  std::string gamma, beta, mean, variance;  // variables of the batch normalization, in the original graph
   bool fix_gamma = true;                    // gamma counts as 1
   double epsilon = 0;
 };
 
 struct FoldedGraph {
-  Graph graph;  // for inference only. Layers with a batch norm folded into them have their name, and a bias
+  Graph graph;  // only for inference; a layer with a folded batch normalization keeps its name and has a bias
   std::vector<Fold> folds;
 };
 
-// Folds every batch norm that reads a Convolution or a FullyConnected, unless
-// - another node reads the layer's output too, or it is a result of the graph,
+// Folds every batch normalization that reads a Convolution or a FullyConnected, unless
+// - another node also reads the layer's output, or the output is a result of the graph,
 // - the layer's weight or bias has another reader,
 // - the layer has no bias, and a variable of another node has the name that it would get, LAYER_bias.
 FoldedGraph fold_batch_norms(const Graph& graph);

@@ -1,9 +1,9 @@
 // What a network computes; how it is computed is up to the backends that compile it (exec/).
 //
 // A Graph is built by a function in models/ and does not change afterwards. Tensors are described as [n, c, h, w] here,
-// whatever layout a backend uses. The batch size n is the backend's, so shapes in this file leave it out where they
-// can. A Graph is a value that threads may share. Each operator states its arithmetic; docs/arithmetic.md, "Operators",
-// has the full account. All reductions over the batch are sums.
+// whatever layout a backend uses. The backend decides the batch size n, so shapes in this file omit it where they can.
+// A Graph is a value that threads may share. Each operator's comment states its arithmetic; docs/arithmetic.md,
+// "Operators", has the full description. All reductions over the batch are sums.
 //
 // A graph has variables, which come from outside a pass (images, labels, learned tensors, statistics), and nodes, which
 // compute. Both make tensors, and a node reads tensors. Several nodes may read one variable: the gradient of a learned
@@ -28,14 +28,14 @@
 
 namespace dtrain::graph {
 
-// What an operator is called in messages, and in symbol files.
+// The names of an operator, in messages and in symbol files.
 struct OpNames {
   std::string_view own;
-  std::string_view in_files = own;  // MXNet's
+  std::string_view in_files = own;  // MXNet's name
 };
 
-// What a batch has for one variable of the role kInput, and called as that variable: images [n, c, h, w], or vectors
-// [n, c]. The networks of models/ have one, "data".
+// The part of a batch for one variable of the role kInput, with the name of that variable: images [n, c, h, w], or
+// vectors [n, c]. The networks of models/ have one, "data".
 struct Input {
   static constexpr OpNames kNames{"Input", "null"};
 };
@@ -122,15 +122,15 @@ struct Identity {  // y = x; MXNet's node `id`
   static constexpr OpNames kNames{"Identity", "_copy"};
 };
 
-// y = factor * x, with the factor rounded to float32. MXNet's `0.5 * a`.
+// y = factor * x, with the factor rounded to float32. In MXNet: `0.5 * a`.
 struct Scale {
   static constexpr OpNames kNames{"Scale", "_mul_scalar"};
   double factor = 1;
 };
 
 // Normalizes over neighboring channels: y = x d^-beta, where d = k + alpha / size * (the sum of the squares of the
-// `size` channels around x's own, which is odd; channels outside of the map count as 0). Backward: dx = dy d^-beta - 2
-// beta alpha / size * x * (the sum of dy y / d over the same channels). Source: Krizhevsky et al. 2012, section 3.3.
+// `size` channels around x's own; `size` is odd, and channels outside the map count as 0). Backward: dx = dy d^-beta -
+// 2 beta alpha / size * x * (the sum of dy y / d over the same channels). Source: Krizhevsky et al. 2012, section 3.3.
 // MXNet's LRN.
 struct LocalResponseNorm {
   static constexpr OpNames kNames{"LocalResponseNorm", "LRN"};
@@ -138,12 +138,12 @@ struct LocalResponseNorm {
   double alpha = 1e-4, beta = 0.75, k = 2;
 };
 
-// Training: y = 0 for a part `rate` of the elements, and x / (1 - rate) for the others; dx likewise. Inference: y = x.
-// Which elements are left out depends on the key of the image in the batch, the node's name and the element's position
-// in [c, h, w] (exec/dropout.h). Source: Srivastava et al. 2014.
+// Training: y = 0 for a fraction `rate` of the elements, and x / (1 - rate) for the others; the same applies to dx.
+// Inference: y = x. Which elements are dropped depends on the key of the image in the batch, the node's name and the
+// element's position in [c, h, w] (exec/dropout.h). Source: Srivastava et al. 2014.
 struct Dropout {
   static constexpr OpNames kNames{"Dropout"};
-  double rate = 0.5;  // from 0, below 1
+  double rate = 0.5;  // 0 <= rate < 1
 };
 
 // Samples a map x [n, c, h, w] at places that an affine transformation gives, t [n, 6], row-major 2 x 3:
@@ -154,7 +154,7 @@ struct Dropout {
 // Source: Jaderberg et al., arXiv:1506.02025.
 struct SpatialTransformer {
   static constexpr OpNames kNames{"SpatialTransformer"};
-  int64_t height = 2, width = 2;  // of y, at least 2 each
+  int64_t height = 2, width = 2;  // size of y, at least 2 each
 };
 
 // p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.
@@ -175,59 +175,59 @@ struct SoftmaxOutput {
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
                         Identity, Scale, LocalResponseNorm, Dropout, SpatialTransformer, SoftmaxOutput>;
 
-// "Convolution", "BatchNorm", ...: for messages.
+// The operator's name for messages: "Convolution", "BatchNorm", ...
 std::string_view op_name(const Op& op);
 
-// What an operator reads, in MXNet's order.
+// One argument of an operator. Arguments are in MXNet's order.
 struct Argument {
   enum class Role { kTensor, kImages, kLabel, kWeight, kBias, kGamma, kBeta, kMean, kVariance };
   Role role = Role::kTensor;
-  const char* name = "";  // of the variable that a node makes for it: NODE_name; empty: as the node itself
+  const char* name = "";  // a node's own variable for it is called NODE_name; empty: NODE
 };
-// The arguments of an operator that reads this number of computed tensors. Only Concat and Add depend on the number.
+// The arguments of an operator that reads this number of computed tensors. The number matters only for Concat and Add.
 std::vector<Argument> arguments_of(const Op& op, size_t tensors);
-// Whether backward starts at such a node: the gradient by its output is not used.
+// Whether the backward pass starts at such a node, so that the gradient with respect to its output is not used.
 bool is_loss(const Op& op);
 
-// What comes from outside a pass.
+// A tensor that comes from outside a pass.
 struct Variable {
   enum class Role { kInput, kLabel, kLearned, kStatistic };
   std::string name;  // unique among the variables of its graph
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
   ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
-  // Of this job, and not written into symbol files: a rate instead of that of the rule. 0: it keeps its values.
+  // Set by the job and not written into symbol files: a rate that replaces that of the rule. 0: the values are frozen.
   std::optional<double> job_rate = {};
   [[nodiscard]] bool is_frozen() const { return job_rate == 0.0; }
-  // In a symbol file. Nullopt: those of the node that it was made for, and the rule.
+  // The attributes in a symbol file. Nullopt: those of the node that the variable was made for, and the rule.
   std::optional<Attributes> attributes = {};
 };
 
 struct Node {
-  std::string name;  // unique in its graph; the prefix of its parameters' names
+  std::string name;  // unique within its graph; the prefix of its parameters' names
   Op op;
   std::vector<TensorId> inputs;     // one for each of arguments_of(op)
-  std::vector<NodeId> data_inputs;  // the nodes that compute the first of them; ids smaller than the node's own
+  std::vector<NodeId> data_inputs;  // the nodes that compute the first inputs; ids smaller than the node's own
   int device_group = 0;             // for model parallelism: nodes of one group share a device
-  Spelling spelling = {};           // in a symbol file
+  Spelling spelling = {};           // how a symbol file writes the node
 };
 
 class Graph {
  public:
   // Appends a node that reads the outputs of `inputs`, and makes a variable for each other argument of the operator.
-  // Throws CheckFailed for a repeated name or an input that does not exist yet: bugs of the function that builds the
-  // model.
+  // Throws CheckFailed for a repeated name or an input that does not exist yet, which are bugs of the function that
+  // builds the model.
   NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int device_group = 0);
-  // The same for a node that also reads given variables, which may belong to other nodes: first come the outputs of
-  // nodes, then the variables for the arguments that follow.
+  // The same for a node that also reads given variables, which may belong to other nodes: `given` has the outputs of
+  // nodes first, then the variables for the arguments that follow.
   NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group = 0);
   TensorId add_variable(Variable variable);
   // Makes the node's output a result of the graph. Without a call, the only result is the output of the last node.
   void add_head(NodeId node);
-  // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
+  // Sets the rule for the variable that the node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
-  // With the multiplier 0 it keeps its values: its decay is 0, too. Backward ends above the lowest tensor that is
-  // learned, so below it gradients are 0.
+  // With the multiplier 0 the variable keeps its values, and its weight decay is 0 too. The backward pass ends above
+  // the lowest tensor that is learned, so gradients below it are 0.
   void set_job_rate(VariableId variable, double multiplier) { variables_.at(variable).job_rate = multiplier; }
   void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 
@@ -241,12 +241,12 @@ class Graph {
 
   [[nodiscard]] size_t tensor_count() const { return tensors_.size(); }
   [[nodiscard]] TensorId tensor(Edge edge) const { return first_output_.at(edge.node); }
-  // What a tensor is: one of the two is set.
+  // What a tensor is: exactly one of the two is set.
   [[nodiscard]] std::optional<VariableId> variable(TensorId tensor) const;
   [[nodiscard]] std::optional<Edge> edge(TensorId tensor) const;
 
-  // All nodes, each after its inputs, by a depth-first walk from the heads in their order that visits inputs in their
-  // order. This is the order in which backends run the nodes. Nodes that no head needs are left out.
+  // All nodes, each after its inputs, in the order of a depth-first walk from the heads in their order, which visits
+  // inputs in their order. Backends run the nodes in this order. Nodes that no head needs are omitted.
   [[nodiscard]] std::vector<NodeId> canonical_order() const;
 
  private:
@@ -256,30 +256,30 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;
   std::unordered_set<std::string> node_names_, variable_names_;
-  std::vector<std::variant<VariableId, Edge>> tensors_;  // by TensorId
-  std::vector<TensorId> first_output_;                   // by NodeId
-  std::vector<NodeId> heads_;                            // empty: the last node
+  std::vector<std::variant<VariableId, Edge>> tensors_;  // indexed by TensorId
+  std::vector<TensorId> first_output_;                   // indexed by NodeId
+  std::vector<NodeId> heads_;                            // empty: the last node is the only head
 };
 
 // A place where a node reads a tensor.
 struct TensorUse {
   NodeId node = 0;
-  size_t argument = 0;  // its position among what the node reads, such as Convolution::kBias
+  size_t argument = 0;  // index among the node's inputs, such as Convolution::kBias
   bool operator==(const TensorUse&) const = default;
 };
 
-// One tensor that is learned or kept as a statistic.
+// A tensor that is learned or kept as a statistic.
 struct ParameterInfo {
   VariableId variable;
   std::string name;
   ParameterKind kind;
   Shape shape;
-  std::vector<TensorUse> uses;  // all of them, in the order in which backends run the nodes; at least one
-  ParameterRule rule = {};      // see Variable::rule; a statistic's always has an initial value
+  std::vector<TensorUse> uses;  // all uses, in the order in which backends run the nodes; at least one
+  ParameterRule rule = {};      // see Variable::rule; that of a statistic always has an initial value
 };
 
-// What a batch has for one image: the network's inputs and the labels that its losses read. Batches have them in the
-// order of these lists (tensor/batch.h).
+// The content of a batch for one image: the network's inputs and the labels that its losses read. Batches have them in
+// the order of these lists (tensor/batch.h).
 struct InputInfo {
   VariableId variable;
   std::string name;
@@ -288,20 +288,21 @@ struct InputInfo {
 struct LabelInfo {
   VariableId variable;
   std::string name;
-  int64_t classes = 0;  // the label is a whole number in [0, classes), for every loss that reads it
+  int64_t classes = 0;  // the label is an integer in [0, classes), for every loss that reads it
 };
 // A result of the network: [n, outputs].
 struct HeadInfo {
   NodeId node;
   std::string name;
-  int64_t outputs = 0;  // of a loss: its classes
-  size_t label = 0;     // of a loss: the position of its label in Shapes::labels
+  int64_t outputs = 0;  // for a loss: the number of its classes
+  size_t label = 0;     // for a loss: the index of its label in Shapes::labels
 };
 
 // What shape inference derives from a graph and the shapes of its inputs.
 struct Shapes {
-  std::vector<Shape> output;              // by NodeId, without the batch: [c, h, w] or [c]
-  std::vector<ParameterInfo> parameters;  // learned ones, in canonical order; the index is the key in a parameter store
+  std::vector<Shape> output;  // indexed by NodeId, without the batch: [c, h, w] or [c]
+  // Learned tensors in canonical order; the index is the key in a parameter store.
+  std::vector<ParameterInfo> parameters;
   std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
@@ -310,24 +311,24 @@ struct Shapes {
   std::vector<HeadInfo> heads;    // in the order of Graph::heads()
   bool draws = false;             // whether training draws random numbers from the keys of a batch's images
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
-  std::vector<size_t> position;  // by VariableId: its place in `parameters` or `statistics`, kNowhere if in neither
+  std::vector<size_t> position;  // indexed by VariableId: its index in `parameters` or `statistics`, or kNowhere
 };
 
-// `inputs`: for one image, in the order of the input variables: [c, h, w] or [c]. On failure Code::kUsage, naming the
-// inputs if their number is another, the node, its operator and the shapes that do not fit, or the two nodes that need
-// different shapes of one variable.
+// `inputs`: the shapes for one image, [c, h, w] or [c], in the order of the input variables. Errors are Code::kUsage.
+// They name the inputs if their number is wrong, the node with its operator and the shapes that do not fit, or the two
+// nodes that need different shapes of one variable.
 Result<Shapes> infer_shapes(const Graph& graph, std::span<const Shape> inputs);
-// For data that have nothing but images: [c, h, w].
+// For data that consists only of images of this shape, [c, h, w].
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 
-// The position in Shapes::inputs of what an Input node reads, and in Shapes::labels of what a loss reads.
+// The index in Shapes::inputs of what an Input node reads, and the index in Shapes::labels of what a loss reads.
 size_t input_of(const Graph& graph, const Shapes& shapes, NodeId node);
 size_t label_of(const Graph& graph, const Shapes& shapes, NodeId node);
 
-// Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
+// The multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
 // weight counts once for each use.
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
-// Those of each node, by NodeId.
+// The same for each node, indexed by NodeId.
 std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

@@ -11,7 +11,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// What one node contributes: the shape of its output, and those of the variables that it reads after its data.
+// The shapes that follow from one node: that of its output, and those of the variables that it reads after its data.
 struct NodeShapes {
   Shape output;
   std::vector<Shape> parameters;
@@ -25,7 +25,7 @@ int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// Number of output positions along one axis; less than 1 if the window does not fit.
+// The number of output positions along one axis; less than 1 if the window does not fit.
 int64_t positions(const Window& w, Pooling::Rounding rounding) {
   const int64_t room = w.size + 2 * w.pad - w.kernel;
   switch (rounding) {
@@ -36,7 +36,7 @@ int64_t positions(const Window& w, Pooling::Rounding rounding) {
   return 0;
 }
 
-// The network's rule for a variable. Without an initial value of the network, moving means begin at 0 and moving
+// The network's rule for a variable. If the network gives no initial value, moving means begin at 0 and moving
 // variances at 1.
 ParameterRule rule_of(const Variable& variable, Argument::Role role) {
   ParameterRule rule = variable.rule;
@@ -52,7 +52,7 @@ ParameterRule rule_of(const Variable& variable, Argument::Role role) {
 // The shape rules, one overload per operator. `node` is used in messages; `x` holds the shapes of its inputs.
 class Inference {
  public:
-  // `given`: of an Input, the shape of what it reads.
+  // `given`: for an Input node, the shape of what it reads.
   Inference(const Node& node, std::vector<Shape> x, const Shape& given)
       : node_(node), x_(std::move(x)), given_(given) {}
 
@@ -124,7 +124,7 @@ class Inference {
   Result<NodeShapes> infer(const Pooling& op) const {
     DT_TRY_VOID(expect_map());
     if (op.global) return NodeShapes{{x_[0][0], 1, 1}, {}};
-    // A pad as large as the kernel would make windows without a single real cell, which have no maximum.
+    // Padding as large as the kernel would allow windows without any cell of the map, which have no maximum.
     if (op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 || op.pad_w < 0 ||
         op.pad_h >= op.kernel_h || op.pad_w >= op.kernel_w) {
       return refuse("invalid pooling: kernel {}x{}, stride {}x{}, pad {}x{}", op.kernel_h, op.kernel_w, op.stride_h,
@@ -132,10 +132,10 @@ class Inference {
     }
     const int64_t p = positions({x_[0][1], op.kernel_h, op.stride_h, op.pad_h}, op.rounding);
     const int64_t q = positions({x_[0][2], op.kernel_w, op.stride_w, op.pad_w}, op.rounding);
-    // Rounding up cannot make up for a kernel larger than the padded map.
+    // Even with rounding up, the kernel must not be larger than the padded map.
     const bool fits = op.kernel_h <= x_[0][1] + 2 * op.pad_h && op.kernel_w <= x_[0][2] + 2 * op.pad_w;
     if (!fits || p < 1 || q < 1) return window_too_large(op.kernel_h, op.kernel_w, op);
-    // Rounding up with a stride larger than the kernel may start a window beyond the map.
+    // Rounding up with a stride larger than the kernel may place a window beyond the map.
     if ((p - 1) * op.stride_h - op.pad_h >= x_[0][1] || (q - 1) * op.stride_w - op.pad_w >= x_[0][2]) {
       return refuse("the last window, of {}x{} with stride {}x{}, starts outside the input {}", op.kernel_h,
                     op.kernel_w, op.stride_h, op.stride_w, to_string(x_[0]));
@@ -272,7 +272,7 @@ class Parameters {
   Shapes& shapes_;
 };
 
-// Networks may come from files. Larger tensors are refused here, so that later products of dimensions do not overflow.
+// Networks may come from files. Larger tensors are refused here, so that later products of dimensions cannot overflow.
 Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
   constexpr int64_t kElementsMax = int64_t{1} << 40;
   std::vector<Shape> all = shapes.parameters;
@@ -288,7 +288,7 @@ Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
   return {};
 }
 
-// Refuses data that do not have what the network reads.
+// Refuses data whose number of inputs is not what the network reads.
 Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed, std::span<const Shape> given) {
   if (needed.size() == given.size()) return {};
   std::vector<std::string> names;
@@ -298,7 +298,7 @@ Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed,
               fmt::join(names, ", "), given.size());
 }
 
-// The labels that the losses read: those of all nodes that are computed.
+// The labels that the losses read. Only nodes that are computed count.
 std::vector<LabelInfo> find_labels(const Graph& graph, const std::vector<NodeId>& order, const Shapes& shapes) {
   std::map<VariableId, int64_t> classes;
   for (const NodeId id : order) {

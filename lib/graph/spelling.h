@@ -1,6 +1,5 @@
 // How a symbol file spells a node. Two files may describe one network with different texts, for example with "(3, 3)"
-// or
-// "(3,3)", or with or without attributes that have their default values. A graph that was read from a file keeps the
+// or "(3,3)", or with or without attributes that have their default values. A graph that was read from a file keeps the
 // texts, so that the same file is written again.
 #pragma once
 
@@ -13,8 +12,8 @@
 
 namespace dtrain::graph {
 
-// The attributes of a node: texts by key, sorted by key as MXNet sorts them. A vector, because a file from anywhere may
-// have half a million attributes, and a map takes almost twice as much memory for each.
+// The attributes of a node: texts sorted by key, as MXNet sorts them. This is a vector, because a file of unknown
+// origin may have half a million attributes, and a map takes almost twice as much memory for each.
 class Attributes {
  public:
   using Attribute = std::pair<std::string, std::string>;
@@ -24,14 +23,15 @@ class Attributes {
   [[nodiscard]] Iterator end() const { return sorted_.end(); }
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
   [[nodiscard]] size_t size() const { return sorted_.size(); }
-  [[nodiscard]] Iterator find(std::string_view key) const;  // end() if the key is not there
+  [[nodiscard]] Iterator find(std::string_view key) const;  // end() if the key does not exist
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != end(); }
   bool operator==(const Attributes&) const = default;
 
-  std::string& operator[](std::string key);             // adds an empty text if the key is not there
-  void try_emplace(std::string key, std::string text);  // does nothing if the key is there
+  std::string& operator[](std::string key);             // adds an empty text if the key does not exist
+  void try_emplace(std::string key, std::string text);  // does nothing if the key exists
   void insert(Attribute attribute) { try_emplace(std::move(attribute.first), std::move(attribute.second)); }
-  // Calls `should_go`, which may move the attribute away if it returns true, for all attributes in their order.
+  // Calls `should_go` for all attributes in order, and removes those for which it returns true, which it may have moved
+  // away.
   template <class Function>
   void remove_if(Function should_go) {
     auto kept = sorted_.begin();
@@ -49,14 +49,15 @@ class Attributes {
 };
 
 struct Spelling {
-  // MXNet's name of the operator if dtrain has one operator for several of MXNet's, such as "relu" or "broadcast_add".
-  // Empty: the usual name.
+  // MXNet's name of the operator, if one operator of dtrain covers several of MXNet's, such as "relu" or
+  // "broadcast_add". Empty: the usual name.
   std::string op = {};
-  // The name in the file, if several nodes have it and this one therefore got another. Empty: the node's own.
+  // The name in the file, if several nodes have that name and this one therefore got another. Empty: the node's own
+  // name.
   std::string name = {};
-  // All attributes, with their texts. Nullopt: those that differ from MXNet's default values.
+  // All attributes with their texts. Nullopt: those that differ from MXNet's default values.
   std::optional<Attributes> attributes = {};
-  // The version of entries that refer to statistics: 1, or 0 in files from before MXNet 0.9.
+  // The version in entries that refer to statistics: 1, or 0 in files from before MXNet 0.9.
   unsigned statistic_version = 1;
 };
 

@@ -8,9 +8,9 @@ namespace dtrain::graph {
 
 namespace {
 
-// What differs between the versions of MXNet.
+// The differences between the versions of MXNet.
 struct AlexVersion {
-  bool named = false;  // convolutions and fully connected layers have names of their own
+  bool named = false;  // convolutions and fully connected layers have explicit names
   bool response_after_pooling = false;
   double k = 2;
   const char* response_stated = "alpha beta knorm=2";

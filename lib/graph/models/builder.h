@@ -10,8 +10,8 @@
 
 namespace dtrain::graph {
 
-// What a network's script states although it has MXNet's default value, by operator, as a list of attributes; see
-// stated_attributes(). The symbol file then has MXNet's text.
+// For each operator, the attributes that a network's script states although they have MXNet's default values, as a
+// list; see stated_attributes(). The symbol file then has the same text as MXNet's.
 struct Stated {
   std::string_view convolution = {}, batch_norm = {}, pooling = {};
 };
@@ -26,11 +26,11 @@ class Builder {
   // Names the node as MXNet does: the operator in lower case and a number. Each operator has its own counter, which
   // starts at 0 and does not count nodes with given names.
   NodeId add(Op op, const std::vector<NodeId>& inputs);
-  // Leaves out the next `count` automatic names of the operator.
+  // Skips the next `count` automatic names of the operator.
   void skip_names(const Op& op, int64_t count);
-  // Replaces what is stated for one node.
+  // Replaces the stated attributes of one node.
   void state(NodeId node, std::string_view stated);
-  // For the variable that the node reads as this argument, for example Convolution::kBias.
+  // Sets the rule for the variable that the node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule) { graph_.set_rule(node, argument, rule); }
   Graph take() { return std::move(graph_); }
 

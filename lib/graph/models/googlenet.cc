@@ -1,4 +1,4 @@
-// GoogLeNet without its auxiliary heads, of MXNet 1.x and of MXNet 0.7.
+// GoogLeNet without its auxiliary heads, as defined by MXNet 1.x and MXNet 0.7.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 

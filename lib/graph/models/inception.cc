@@ -1,5 +1,5 @@
-// Inception with batch norm, in the forms for images of 28 and of 224 pixels, as defined by MXNet 0.7, MXNet-G and
-// MXNet 1.x.
+// Inception with batch normalization, in the forms for images of 28 and of 224 pixels, as defined by MXNet 0.7, MXNet-G
+// and MXNet 1.x.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -7,11 +7,11 @@ namespace dtrain::graph {
 
 namespace {
 
-// As in MXNet 1.x: just above the smallest epsilon that cuDNN accepts.
+// The value of MXNet 1.x, just above the smallest epsilon that cuDNN accepts.
 constexpr double kEpsilon1x = 1e-10 + 1e-5;
 
-// How the three versions differ, apart from names. `halving_pad` is the pad of the poolings that halve the map: where
-// poolings round up, these need none to match the output size of the convolution next to them.
+// The differences between the three versions, apart from names. `halving_pad` is the padding of the poolings that halve
+// the map. Where poolings round up, they need no padding to match the output size of the convolution next to them.
 struct Form {
   double epsilon;
   bool fix_gamma;
@@ -30,8 +30,8 @@ constexpr Stated kStatedOld{"pad stride", "", "stride"};
 constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divisor::kKernel, 1, kStatedOld};
 constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0, kStatedOld};
 
-// Builds units of convolution, batch norm and relu. If `named`, nodes are named after their unit; otherwise all names
-// are generated as MXNet does and the given ones are ignored.
+// Builds units of convolution, batch normalization and ReLU. If `named`, nodes are named after their unit. Otherwise
+// all names are generated as MXNet does, and the given names are ignored.
 class InceptionUnits {
  public:
   InceptionUnits(Builder& b, const ModelOptions& options, const Form& form, bool named)
@@ -95,7 +95,8 @@ NodeId small_body(InceptionUnits& u, NodeId x) {
 
 // Modules and body for images of 224 pixels.
 
-// Filters of a module. The 3x3 branch has reduce, then out; the branch with two 3x3 has double_reduce, then double_out.
+// Numbers of filters in a module. The 3x3 branch has `reduce`, then `out`; the branch with two 3x3 convolutions has
+// `double_reduce`, then `double_out`.
 struct Branches {
   int64_t reduce, out, double_reduce, double_out;
 };
@@ -159,7 +160,7 @@ NodeId large_body(InceptionUnits& u, const StemNames& stem, NodeId x) {
   return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
 }
 
-// One window, because the map has 7 x 7 pixels.
+// There is one window, because the map has 7 x 7 pixels.
 Pooling last_pooling(const Form& form) {
   return pooling(Pooling::Kind::kAverage, 7, 1, 0, form.rounding);
 }
@@ -175,7 +176,7 @@ Graph small_graph(const ModelOptions& options, const Form& form) {
   return b.take();
 }
 
-// inception-bn-full: wider up to its third stage.
+// The body of inception-bn-full, which is wider up to its third stage.
 NodeId full_body(InceptionUnits& u, NodeId x) {
   constexpr auto kAverage = Pooling::Kind::kAverage, kMax = Pooling::Kind::kMax;
   x = u.unit("conv1", convolution(96, 7, 2, 3), x);

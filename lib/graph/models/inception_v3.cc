@@ -1,4 +1,4 @@
-// Inception v3 for images of 299 pixels, without its auxiliary head, of MXNet 1.x, MXNet-G and MXNet 0.7.
+// Inception v3 for images of 299 pixels, without its auxiliary head, as defined by MXNet 1.x, MXNet-G and MXNet 0.7.
 #include <initializer_list>
 
 #include "graph/models/builder.h"
@@ -9,7 +9,7 @@ namespace dtrain::graph {
 namespace {
 
 struct V3Version {
-  bool identity;  // the network begins with a node `id`
+  bool identity;  // whether the network begins with a node `id`
   Pooling::Rounding rounding;
   Pooling::Divisor divisor;
 };
@@ -55,7 +55,7 @@ class V3Modules {
   }
   NodeId halve(const std::string& name, NodeId x) { return pool(name, pooling(Pooling::Kind::kMax, 3, 2), x); }
 
-  // 35 x 35.
+  // A module for maps of 35 x 35.
   NodeId five(const std::string& m, NodeId x, int64_t project) {
     const NodeId a = unit(m + "_conv", convolution_v3(64, 1, 1), x);
     const NodeId b = tower(m + "_tower", x, {convolution_v3(48, 1, 1), convolution_v3(64, 5, 5)});
@@ -63,7 +63,7 @@ class V3Modules {
         tower(m + "_tower_1", x, {convolution_v3(64, 1, 1), convolution_v3(96, 3, 3), convolution_v3(96, 3, 3)});
     return concat(m, {a, b, c, projection(m, Pooling::Kind::kAverage, project, x)});
   }
-  // From 35 x 35 to 17 x 17.
+  // Reduces 35 x 35 to 17 x 17.
   NodeId halve_35(const std::string& m, NodeId x) {
     const NodeId a = unit(m + "_conv", convolution_no_bias(384, 3, 2), x);
     const NodeId b =
@@ -72,7 +72,7 @@ class V3Modules {
     b_.state(c, "pad stride");
     return concat(m, {a, b, c});
   }
-  // 17 x 17.
+  // A module for maps of 17 x 17.
   NodeId seven(const std::string& m, NodeId x, int64_t reduced) {
     const NodeId a = unit(m + "_conv", convolution_v3(192, 1, 1), x);
     const NodeId b = tower(m + "_tower", x,
@@ -82,7 +82,7 @@ class V3Modules {
                             convolution_v3(reduced, 7, 1), convolution_v3(192, 1, 7)});
     return concat(m, {a, b, c, projection(m, Pooling::Kind::kAverage, 192, x)});
   }
-  // From 17 x 17 to 8 x 8.
+  // Reduces 17 x 17 to 8 x 8.
   NodeId halve_17(const std::string& m, NodeId x) {
     const NodeId a = tower(m + "_tower", x, {convolution_v3(192, 1, 1), convolution_no_bias(320, 3, 2)});
     const NodeId b = tower(m + "_tower_1", x,
@@ -90,7 +90,7 @@ class V3Modules {
                             convolution_no_bias(192, 3, 2)});
     return concat(m, {a, b, halve("max_pool_" + m + "_pool", x)});
   }
-  // 8 x 8.
+  // A module for maps of 8 x 8.
   NodeId split(const std::string& m, NodeId x, Pooling::Kind kind) {
     const NodeId a = unit(m + "_conv", convolution_v3(320, 1, 1), x);
     const NodeId b = tower(m + "_tower", x, {convolution_v3(384, 1, 1)});
@@ -126,7 +126,7 @@ NodeId stem_v3(V3Modules& v3, NodeId x) {
   return v3.halve("pool1", x);
 }
 
-// The last pooling has a window of 8 x 8, and the poolings before it make 8 x 8 of at least 299 x 299.
+// The last pooling has a window of 8 x 8. The map has that size only if images have at least 299 x 299 pixels.
 Result<> check_image_v3(const ModelOptions& options) {
   constexpr int64_t kEdgeMin = 299;
   if (options.image[1] >= kEdgeMin && options.image[2] >= kEdgeMin) return {};

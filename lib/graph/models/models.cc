@@ -15,8 +15,8 @@ namespace dtrain::graph {
 
 namespace {
 
-// A network as one version of MXNet defines it. If several entries have the same name, the first is what the bare name
-// means.
+// A network as defined by one version of MXNet. If several entries have the same name, the name without a version means
+// the first one.
 struct NetworkVersion {
   std::string_view name;
   std::string_view version;
@@ -63,7 +63,7 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
-// If `version` is empty, returns the newest version's entry.
+// Returns the entry of the newest version if `version` is empty.
 const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
@@ -114,7 +114,7 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   return fail(Code::kUsage, "unknown network '{}': {}known networks are {}", network, hint, list_of_names());
 }
 
-// Lists what the network's name may be: the bare name is that of MXNet 1.x's definition.
+// An error that lists the valid names of the network. The name without a version means the definition of MXNet 1.x.
 tl::unexpected<Error> no_such_version(const std::string& network, const Parts& parts, const NetworkVersion& newest) {
   const std::string name = network.substr(0, network.find('@'));
   std::vector<std::string> choices;
@@ -182,7 +182,7 @@ Result<Graph> build_model(const ModelOptions& options) {
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
   const NetworkVersion* family = find_version(parts.family, parts.version);
-  // A network has one name: the bare one is that of MXNet 1.x's function.
+  // A network has only one name: for the definition of MXNet 1.x, that is the name without a version.
   if (family == nullptr || parts.version == kV1) return no_such_version(options.network, parts, *newest);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;

@@ -1,5 +1,5 @@
-// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 and v1.5 (activation
-// after them) of MXNet 1.x.
+// Residual networks: v2 (activation before the convolutions) from MXNet 1.x and MXNet-G, and v1 and v1.5 (activation
+// after them) from MXNet 1.x.
 #include <array>
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace {
 // The structure that follows from the depth and the image.
 struct Plan {
   std::vector<int64_t> units{};    // number of units in each stage
-  std::vector<int64_t> filters{};  // of the stem, then of each stage
+  std::vector<int64_t> filters{};  // number of filters of the stem, then of each stage
   bool bottleneck = false;
   bool small_stem = false;  // one 3x3 convolution instead of a 7x7 convolution and pooling
 };
@@ -25,7 +25,7 @@ struct Depth {
 constexpr Depth kDepths[] = {{18, {2, 2, 2, 2}},   {34, {3, 4, 6, 3}},    {50, {3, 4, 6, 3}},   {101, {3, 4, 23, 3}},
                              {152, {3, 8, 36, 3}}, {200, {3, 24, 36, 3}}, {269, {3, 30, 48, 8}}};
 
-// Three stages, as for CIFAR.
+// The plan with three stages, as for CIFAR.
 std::optional<Plan> plan_of_3_stages(int64_t depth) {
   const bool bottleneck = depth >= 164;
   const int64_t layers_a_unit = bottleneck ? 9 : 6;
@@ -47,7 +47,7 @@ std::optional<Plan> plan_of_4_stages(int64_t depth, bool small_stem) {
   return std::nullopt;
 }
 
-// `what` names the kind of images or the data set in the message.
+// `what` describes the images or the data set in the message.
 tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, bool three_stages, const char* what) {
   return fail(Code::kUsage, "network '{}' cannot have {} layers for {}: the depth must be {}", options.network, depth,
               what,
@@ -55,8 +55,8 @@ tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, 
                            : "18, 34, 50, 101, 152, 200 or 269");
 }
 
-// Chooses the stages by the image's height. Images of 29 to 32 pixels get four stages with a small stem.
-// ResNeXt has three stages for these too.
+// Chooses the stages depending on the image's height. Images of 29 to 32 pixels get four stages with a small stem, but
+// in ResNeXt they also get three stages.
 Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth, int64_t height_of_three_stages = 28) {
   const int64_t height = options.image[1];
   const bool three_stages = height <= height_of_three_stages;
@@ -68,7 +68,8 @@ Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth, int64_t 
   return no_such_depth(options, depth, three_stages, images.c_str());
 }
 
-// Chooses stages and stem by the data set; for any other set of images as for ImageNet, like MXNet-G's script.
+// Chooses stages and stem depending on the data set. Unknown data sets are treated like ImageNet, as in MXNet-G's
+// script.
 Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   const std::string& type = options.data_type;
   const bool three_stages = type == "cifar10" || type == "cifar100";
@@ -87,14 +88,14 @@ constexpr Stated kStated1x{.convolution = "pad stride workspace=256", .batch_nor
 constexpr Stated kStatedMxnetG{.convolution = "pad stride workspace=512", .batch_norm = kNormStated};
 constexpr std::string_view kProjection1x = "stride workspace=256", kProjectionMxnetG = "stride workspace=512";
 
-// What v1 and v2 share. `s` in names is stage<i>_unit<j>.
+// The common parts of v1 and v2. `s` in names is stage<i>_unit<j>.
 class Residual {
  public:
   Residual(Builder& b, const ModelOptions& options, const Plan& plan, std::string_view projection_stated)
       : b_(b), options_(options), plan_(plan), projection_stated_(projection_stated) {}
 
   NodeId convolve(const std::string& name, const Convolution& op, NodeId x) { return b_.add(name, op, {x}); }
-  // The convolution of a shortcut, whose pad the scripts leave out.
+  // The convolution of a shortcut, for which the scripts state no padding.
   NodeId project(const std::string& name, int64_t filters, int64_t stride, NodeId x) {
     x = convolve(name, convolution_no_bias(filters, 1, stride), x);
     b_.state(x, projection_stated_);
@@ -109,7 +110,7 @@ class Residual {
   NodeId relu(const std::string& name, NodeId x) { return b_.add(name, Activation{}, {x}); }
   NodeId plus(NodeId a, NodeId b) { return b_.add(Add{}, {a, b}); }
 
-  // conv0, bn0, relu0 and the pooling that large images need.
+  // Builds conv0, bn0, relu0 and the pooling that large images need.
   NodeId large_stem(NodeId x) {
     x = convolve("conv0", convolution_no_bias(plan_.filters[0], 7, 2, 3), x);
     x = relu("relu0", norm("bn0", x));
@@ -130,7 +131,7 @@ class Residual {
   }
 
   Graph head(NodeId x) {
-    // The pooling is global. MXNet's scripts give it a kernel of 7 anyway, and symbol files repeat it.
+    // The pooling is global. MXNet's scripts give it a kernel of 7 anyway, which symbol files repeat.
     Pooling global = pooling(Pooling::Kind::kAverage, 7);
     global.global = true;
     x = b_.add("pool1", global, {x});
@@ -147,12 +148,12 @@ class Residual {
   std::string_view projection_stated_;  // see Builder::state
 };
 
-// How MXNet 1.x and MXNet-G differ in v2.
+// The differences between MXNet 1.x and MXNet-G in v2.
 struct V2 {
   Stated stated;
   std::string_view projection_stated;
-  bool identity;         // an Identity node before the first one
-  double unit_momentum;  // of the batch norms in the units
+  bool identity;         // whether an Identity node precedes the first other node
+  double unit_momentum;  // momentum of the batch normalizations in the units
 };
 
 Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& version) {
@@ -182,7 +183,7 @@ Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& ver
   return r.head(x);
 }
 
-// The two differ in the convolution of a bottleneck that has the stride: in v1 the first, in v1.5 the one of 3x3.
+// Which convolution of a bottleneck has the stride: in v1 the first one, in v1.5 the 3x3 convolution.
 enum class Stride : uint8_t { kFirst, kMiddle };
 
 Graph post_activated(const ModelOptions& options, const Plan& plan, Stride where) {
@@ -211,7 +212,7 @@ Graph post_activated(const ModelOptions& options, const Plan& plan, Stride where
   return r.head(x);
 }
 
-// ResNeXt: as v1, but the middle convolution of a bottleneck is wide and has groups.
+// ResNeXt: like v1, but the middle convolution of a bottleneck is wide and has groups.
 Graph grouped(const ModelOptions& options, const Plan& plan) {
   Builder b(kStated1x);
   Residual r(b, options, plan, kProjection1x);

@@ -1,5 +1,5 @@
-// MXNet 0.7's residual network for CIFAR-10 at 32 pixels. Its shortcuts average 2x2 pixels and pad the channels with 0,
-// which a convolution with fixed weights does. Initial values and rates follow its training script.
+// MXNet 0.7's residual network for CIFAR-10 at 32 pixels. Its shortcuts average 2x2 pixels and pad the channels with
+// zeros, by a convolution with fixed weights. Initial values and rates follow its training script.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -10,7 +10,7 @@ namespace {
 using Kind = InitializerSpec::Kind;
 
 constexpr ParameterRule kFixed{.learning_rate = 0, .weight_decay = 0, .initial = {}};
-// For betas and biases, which have no weight decay by default.
+// The rule for betas and biases, which have no weight decay by default.
 constexpr ParameterRule kDecays{.learning_rate = {}, .weight_decay = 1, .initial = {}};
 
 ParameterRule initially(const InitializerSpec& spec) {

@@ -1,4 +1,4 @@
-// VGG (arXiv:1409.1556): stages of 3 x 3 convolutions, each halved by a pooling.
+// VGG (arXiv:1409.1556): stages of 3 x 3 convolutions, with a pooling after each stage that halves the map.
 #include <fmt/core.h>
 
 #include <array>
@@ -10,7 +10,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// The convolutions of each stage.
+// The number of convolutions in each stage.
 struct VggPlan {
   int64_t depth;
   std::array<int64_t, 5> convolutions;
@@ -19,10 +19,10 @@ constexpr VggPlan kVggPlans[] = {
     {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
 constexpr std::array<int64_t, 5> kVggFilters = {64, 128, 256, 512, 512};
 
-// What differs between the versions of MXNet.
+// The differences between the versions of MXNet.
 struct VggVersion {
   Pooling::Rounding rounding = Pooling::Rounding::kValid;
-  bool last_relu_misnamed = false;  // "conv1_2" for relu5_2, in the first scripts
+  bool last_relu_misnamed = false;  // relu5_2 is called "conv1_2", as in the first scripts
   bool batch_norm = false;
 };
 
@@ -56,7 +56,7 @@ Graph vgg_graph(const ModelOptions& options, const VggPlan& plan, const VggVersi
   return b.take();
 }
 
-// The first versions have 11 layers only.
+// The first versions have only 11 layers.
 Result<Graph> first_vgg(const ModelOptions& options, int64_t depth, const VggVersion& version) {
   if (depth != 0 && depth != kVggPlans[0].depth) {
     return fail(Code::kUsage, "network '{}' cannot have {} layers: this version has 11", options.network, depth);

@@ -14,13 +14,13 @@
 
 namespace dtrain::graph {
 
-// The values of single texts; nullopt if the text is not such a value.
+// Parse single texts. Nullopt if the text is not such a value.
 std::optional<int64_t> whole_number(std::string_view text);             // "8"; not "8.0" or "8x"
 std::optional<double> real_number(std::string_view text);               // finite: "0.9", "2e-05", "1"
 std::optional<bool> truth_value(std::string_view text);                 // "True", "false", "1", "0"
 std::optional<std::vector<int64_t>> dimensions(std::string_view text);  // "(3, 3)", "[3,3]", "(3L, 3L)", "(3,)"
 
-// The texts that Python writes: "0.9", "2e-05", "1.0"; "True"; "(3, 3)".
+// The texts as Python writes them: "0.9", "2e-05", "1.0"; "True"; "(3, 3)".
 std::string python_text(double value);
 std::string python_text(bool value);
 std::string python_text(std::pair<int64_t, int64_t> value);
@@ -31,8 +31,8 @@ struct Range {
   int64_t first = 0, last = 0;
 };
 
-// Reads the attributes of one node. The first problem is kept, and later calls return their fallbacks, so that readers
-// of operators need no tests between the attributes. Attributes that nobody asked for are a problem too.
+// Reads the attributes of one node. The first problem is kept, and later calls return their fallbacks, so that
+// functions that read operators need no checks between the attributes. Attributes that were not read are a problem too.
 class AttributeReader {
  public:
   using Pair = std::pair<int64_t, int64_t>;
@@ -40,19 +40,19 @@ class AttributeReader {
 
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
 
-  // Without a fallback, the attribute must be there.
+  // Without a fallback, the attribute is required.
   int64_t number(std::string_view key, Range range, std::optional<int64_t> fallback = {});
   double real(std::string_view key, std::optional<double> fallback = {});
   bool truth(std::string_view key, bool fallback);
   Pair pair(std::string_view key, Range range, std::optional<Pair> fallback = {});
-  // The position of the text in `values`.
+  // The index of the text in `values`.
   size_t choice(std::string_view key, Names values, std::optional<size_t> fallback = {});
 
-  // Attributes that dtrain has for one value only. Any other value is a problem.
+  // For attributes of which dtrain supports a single value. Any other value is a problem.
   void only_truth(std::string_view key, bool value);
   void only_number(std::string_view key, int64_t value);
   void only(std::string_view key, Names values);
-  // Attributes that do not change what the operator computes.
+  // Accepts attributes that do not change what the operator computes.
   void ignore(Names keys);
 
   [[nodiscard]] bool has(std::string_view key) const { return attributes_.contains(key); }

@@ -49,7 +49,7 @@ std::optional<InitializerSpec> xavier(const Json& arguments) {
   return spec;
 }
 
-// Xavier's rule, made for an activation with this slope below 0.
+// Xavier's rule, adapted to an activation with this slope below 0.
 std::optional<InitializerSpec> msraprelu(const Json& arguments) {
   const std::optional<double> slope = number(arguments, "slope", 0.25);
   const std::optional<std::string> factor = word(arguments, "factor_type", "avg");
@@ -65,7 +65,7 @@ std::optional<InitializerSpec> orthogonal(const Json& arguments) {
   return spec;
 }
 
-// `json` is [NAME, {KEY: VALUE, ...}]. Without an argument, MXNet's default holds.
+// `json` is [NAME, {KEY: VALUE, ...}]. A missing argument has MXNet's default value.
 std::optional<InitializerSpec> initializer(const Json& json) {
   if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_object()) return std::nullopt;
   const auto name = json[0].get<std::string>();

@@ -1,5 +1,5 @@
-// MXNet's texts for initializers, in the attribute "__init__" of a variable: ["xavier", {"magnitude": 2}], or the name
-// alone, as networks of gluon have it: ones.
+// MXNet's texts for initializers, in the attribute "__init__" of a variable: ["xavier", {"magnitude": 2}], or only the
+// name, such as ones, as in Gluon's networks.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace dtrain::graph {
 
 // Empty if MXNet has no equivalent.
 std::string initializer_text(const InitializerSpec& spec);
-// Code::kUsage for a text that is no initializer and for one that dtrain does not have.
+// Code::kUsage if the text is not an initializer, or one that dtrain does not support.
 Result<InitializerSpec> read_initializer(std::string_view text);
 
 }  // namespace dtrain::graph

@@ -16,7 +16,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// What the parser is inside of. The nesting is at most top, nodes, node, inputs, entry.
+// What the parser is currently inside of. The nesting is at most top, nodes, node, inputs, entry.
 enum class Place {
   kTop,
   kNodes,
@@ -39,12 +39,12 @@ constexpr std::array<std::string_view, 8> kNodeKeys = {"op",    "name",   "attrs
                                                        "param", "inputs", "control_deps", "backward_source_id"};
 constexpr std::array<std::string_view, 2> kFileAttributeKeys = {"mxnet_version", "is_np_shape"};
 
-// Receives the parser's events, so that no tree of the whole text is ever in memory.
+// Receives the parser's events, so that the whole text is never in memory as a tree.
 class SymbolHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   SymbolHandler(std::string_view text, const SymbolLimits& limits) : text_(text), limits_(limits) {}
 
-  // After the last event.
+  // To be called after the last event.
   Result<SymbolFile> take();
   [[nodiscard]] Error error() const { return error_.value_or(Error{Code::kData, "the file is no symbol file", {}}); }
 
@@ -93,8 +93,8 @@ class SymbolHandler final : public nlohmann::json_sax<nlohmann::json> {
   SymbolFile file_;
   std::vector<Place> path_;
   std::string field_;                                // the last key of the object
-  std::vector<std::string> top_seen_, fields_seen_;  // keys of the file, and of the present node or list of attributes
-  std::vector<uint32_t> numbers_;                    // of the present entry
+  std::vector<std::string> top_seen_, fields_seen_;  // keys of the file, and of the current node or list of attributes
+  std::vector<uint32_t> numbers_;                    // numbers of the current entry
   std::vector<uint32_t> variables_;
   size_t row_pointers_ = 0, inputs_ = 0, attributes_ = 0;
   bool has_version_ = false, has_param_ = false;
@@ -211,7 +211,7 @@ bool SymbolHandler::end_node() {
   return leave();
 }
 
-// Leaves an object or a list. The key belongs to the object around it.
+// Leaves an object or a list. The key now refers to the enclosing object.
 bool SymbolHandler::leave() {
   path_.pop_back();
   return true;

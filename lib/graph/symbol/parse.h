@@ -1,5 +1,5 @@
-// Reads the text of an MXNet symbol file of any version. The file may come from anywhere: whatever it holds, reading it
-// takes memory and time in proportion to its size, and ends with a SymbolFile or with one error.
+// Reads the text of an MXNet symbol file of any version. The file may come from an untrusted source: whatever it
+// contains, reading it takes memory and time in proportion to its size, and yields a SymbolFile or a single error.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace dtrain::graph {
 
-// The largest network of MXNet's examples has 8,400 nodes and 2.2 MB.
+// For comparison: the largest network of MXNet's examples has 8,400 nodes and 2.2 MB.
 struct SymbolLimits {
   size_t bytes = size_t{16} << 20;
   size_t nodes = 65536;
-  size_t inputs = 4096;      // of one node; all nodes together may have 16 times the limit of nodes
-  size_t attributes = 64;    // of one node; all nodes together may have 4 times the limit of nodes
+  size_t inputs = 4096;      // inputs of one node; all nodes together may have 16 times the limit of nodes
+  size_t attributes = 64;    // attributes of one node; all nodes together may have 4 times the limit of nodes
   size_t text = 1024;        // bytes of a name, a key or a value
   size_t init_text = 65536;  // bytes of the value of "__init__", which may list a whole tensor
   size_t heads = 256;
 };
 
-// Code::kData: names the line for a text that is not JSON, and the node for one that is no symbol file. References are
-// checked: a node reads only nodes that come before it, so that there are no cycles.
+// Code::kData: names the line if the text is not JSON, and the node if it is not a symbol file. References are checked:
+// a node may read only nodes that precede it, so there are no cycles.
 Result<SymbolFile> parse_symbol_file(std::string_view text, const SymbolLimits& limits = {});
 
 }  // namespace dtrain::graph

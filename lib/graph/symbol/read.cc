@@ -101,8 +101,9 @@ class Reader {
   }
 
  private:
-  // Keys of stores and arrays in checkpoints are names of variables, so two of them cannot share one. Operators may:
-  // Caffe's converted models have such files, and Gluon's whose blocks share an activation.
+  // Names of variables are the keys of stores and of arrays in checkpoints, so they must be unique. Names of operators
+  // need not be: there are such files from Caffe's converted models, and from Gluon networks whose blocks share an
+  // activation.
   [[nodiscard]] Result<> check_names() {
     std::unordered_set<std::string_view> variables;
     for (const FileNode& node : file_.nodes) {
@@ -113,7 +114,7 @@ class Reader {
     return {};
   }
 
-  // The name of a new node: the file's, or one that no node of the file has if another node has taken that.
+  // The name of a new node: the file's, or, if another node has taken that, a name that no node of the file has.
   std::string free_name(const std::string& name) {
     std::string chosen = name;
     for (int number = 2; taken_.contains(chosen) || (number > 2 && names_.contains(chosen)); number++) {
@@ -200,8 +201,8 @@ class Reader {
     return {};
   }
 
-  // Files from before 0.9 do not state how pooling rounds: up, as 0.7 does. The node says so from now on, because the
-  // files that dtrain writes have the version of 1.9.1, where the default is to round down.
+  // Files from before 0.9 do not state how pooling rounds: up, as in 0.7. The node states it from now on, because
+  // dtrain writes files in the form of 1.9.1, where the default is to round down.
   void keep_old_rounding(Pooling& op, Spelling& spelling) const {
     if (!file_.is_from_before_0_9 || op.global || spelling.attributes->contains("pooling_convention")) return;
     op.rounding = Pooling::Rounding::kV07;
@@ -216,18 +217,18 @@ class Reader {
     return Spelling{}.statistic_version;
   }
 
-  // Groups are numbered in the order of the file; nodes without one are in group 0, as is the first group.
+  // Groups are numbered in the order of the file. Nodes without a group are in group 0, as is the first group.
   int device_group(const FileNode& node) {
     const std::string* group = find(node.attributes, "__ctx_group__");
     if (group == nullptr) return 0;
     return groups_.try_emplace(*group, static_cast<int>(groups_.size())).first->second;
   }
 
-  SymbolFile file_;                                // the graph takes the attributes of the nodes that it has
-  std::unordered_set<std::string> names_, taken_;  // of the file's nodes, and of the graph's
+  SymbolFile file_;                                // the graph takes over the attributes of its nodes
+  std::unordered_set<std::string> names_, taken_;  // names of the file's nodes, and of the graph's nodes
   Graph graph_;
-  std::vector<std::optional<TensorId>> tensors_;         // by node of the file
-  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // by node of the file, of the variables
+  std::vector<std::optional<TensorId>> tensors_;         // indexed by node of the file
+  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // for each variable, indexed by node of the file
   std::map<std::string, int, std::less<>> groups_;
 };
 

@@ -1,4 +1,4 @@
-// Makes a graph of an MXNet symbol file.
+// Converts an MXNet symbol file to a graph.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace dtrain::graph {
 
-// The file may be of any version from 0.7 on. What a variable is follows from the argument that reads it, never from
-// its name: one that is read as a weight is learned, one that is read as data is the network's input. The graph takes
-// over the file's texts, so that symbol_of() gives the same file again, in the form of MXNet 1.9.1.
+// The file may be of any version from 0.7 on. The role of a variable follows from the argument that reads it, never
+// from its name: a variable that is read as a weight is learned, and one that is read as data is the network's input.
+// The graph keeps the file's texts, so that symbol_of() yields the same file again, in the form of MXNet 1.9.1.
 //
-// Code::kUsage, naming the node and its operator: an operator, an attribute or a way to connect them that dtrain does
-// not have. Code::kData: a file that no MXNet could use, for example with a learned tensor that is also a statistic.
+// Code::kUsage, naming the node and its operator, if dtrain does not support an operator, an attribute or a connection.
+// Code::kData if no version of MXNet could use the file, for example because a learned tensor is also a statistic.
 Result<Graph> read_symbol(SymbolFile file);
 
 // The shape of the images, without the batch, if the file states it ("__shape__" of the input) and it is complete.

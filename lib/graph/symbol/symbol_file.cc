@@ -17,7 +17,7 @@ std::string sequence(char open, char close, const std::vector<std::string>& item
   return fmt::format("{}{}{}\n{}{}", open, inside, fmt::join(items, ", " + inside), outside, close);
 }
 
-// Arrays of integers or entries stay on one line up to 10 items.
+// Arrays of integers or entries are written on one line if they have at most 10 items.
 std::string array(const std::vector<std::string>& items, size_t indent) {
   return sequence('[', ']', items, items.size() > 10, indent);
 }

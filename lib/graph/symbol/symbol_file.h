@@ -1,5 +1,5 @@
-// An MXNet symbol file as it stands: nodes, attributes and references, without their meaning. docs/formats.md, "Symbol
-// files", describes the format.
+// The content of an MXNet symbol file: nodes, attributes and references, without their meaning. docs/formats.md,
+// "Symbol files", describes the format.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct FileNode {
 };
 
 struct SymbolFile {
-  std::vector<FileNode> nodes;  // inputs before the nodes that read them
+  std::vector<FileNode> nodes;  // inputs precede the nodes that read them
   std::vector<FileEntry> heads;
   int64_t version = 800;            // major * 10000 + minor * 100 + patch; files without one are from 0.8 or before
-  bool is_from_before_0_9 = false;  // has no version, or has the key "param" of these files
+  bool is_from_before_0_9 = false;  // has no version, or has the key "param" of old files
   bool numpy_shapes = false;        // has "is_np_shape"
   bool operator==(const SymbolFile&) const = default;
 };
