@@ -11,7 +11,7 @@
 namespace dtrain::optim {
 namespace {
 
-// 256 KiB of weights: large enough to be worth a thread, small enough to divide an array evenly.
+// 256 KiB of weights: large enough to justify a thread, small enough to divide an array evenly.
 constexpr size_t kTaskElements = kNormBlock;
 
 class HostOptimizer final : public ArrayOptimizer {
@@ -43,7 +43,8 @@ class HostOptimizer final : public ArrayOptimizer {
       own.norms = groups_[group].norms[task.number];
       optim::update(spec_, own, task.array.weight, task.array.gradient, task.state);
     };
-    pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));  // by reference, so nothing is allocated
+    // By reference, so that nothing is allocated.
+    pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));
   }
 
   std::span<float> state(size_t group, size_t array, size_t slot) override {
@@ -54,17 +55,18 @@ class HostOptimizer final : public ArrayOptimizer {
   // The part of an array that one thread updates.
   struct Task {
     LearnedArray array;
-    std::vector<std::span<float>> state;  // by slot
-    size_t number = 0;                    // of the array in the group
+    std::vector<std::span<float>> state;  // indexed by slot
+    size_t number = 0;                    // index of the array in the group
     double weight_squares = 0, gradient_squares = 0;
   };
   struct Group {
     std::vector<Task> tasks;
-    std::vector<Norms> norms;          // by array; zeros if the rule does not use them
-    std::vector<Buffer<float>> state;  // by array, then slot
+    std::vector<Norms> norms;          // indexed by array; zeros if the rule does not use them
+    std::vector<Buffer<float>> state;  // indexed by array, then slot
   };
 
-  // The norms of the group's arrays, from the sums of their tasks in order. `scale`: of the gradients.
+  // Computes the norms of the group's arrays from the sums of their tasks, added in order. `scale`: factor of the
+  // gradients.
   void measure(Group& group, double scale) {
     const auto one = [&](int64_t i) {
       Task& task = group.tasks[static_cast<size_t>(i)];
@@ -102,9 +104,9 @@ class HostOptimizer final : public ArrayOptimizer {
   }
 
   const OptimizerSpec spec_;
-  const size_t slots_;  // per array
+  const size_t slots_;  // number of slots per array
   const bool uses_norms_;
-  const uint64_t accumulated_;  // gradients in a sum, whose mean has the norm; 0: the rule keeps no sum
+  const uint64_t accumulated_;  // number of gradients in a sum, whose mean has the norm; 0: the rule keeps no sum
   ThreadPool pool_;
   std::vector<Group> groups_;
 };

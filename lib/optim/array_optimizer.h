@@ -1,5 +1,5 @@
 // Applies one update rule to the arrays of a device in the device's own memory, for stores that update on the devices.
-// This file has the host's implementation; cuda/optimizer.h has the one for GPUs.
+// This file has the implementation for the host; cuda/optimizer.h has the one for GPUs.
 #pragma once
 
 #include <memory>
@@ -11,32 +11,32 @@
 
 namespace dtrain::optim {
 
-// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, a whole
-// one.
+// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, it must be
+// a whole array.
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
   std::span<const float> gradient;  // of the same size as the weight
-  ArrayPart part = {};              // which elements of the network they are
+  ArrayPart part = {};              // which elements of the network these are
 };
 
-// Owns the state of its arrays (state_slots), which is in the same memory as they are. Not thread-safe. All
-// implementations give the results of optim::update, to the bit.
+// Owns the state of its arrays (state_slots), which is in the same memory as the arrays. Not thread-safe. All
+// implementations give the results of optim::update, bit for bit.
 class ArrayOptimizer {
  public:
   virtual ~ArrayOptimizer() = default;
 
-  // Sets the arrays, in groups that are updated together. They must outlive the optimizer's use. Their state is
+  // Sets the arrays, in groups that are updated together. They must outlive the use of the optimizer. Their state is
   // initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
-  // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, since each array has its own.
+  // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, because each array has its own.
   // Allocates no memory. On a device the update is only queued.
   virtual void update(size_t group, const UpdateStep& step) = 0;
-  // One slot of the state of an array in a group. It has the array's size.
+  // One slot of the state of an array in a group. It has the size of the array.
   virtual std::span<float> state(size_t group, size_t array, size_t slot) = 0;
 };
 
-// On the host, with `threads` threads including the caller's. Code::kUsage for an unknown rule.
+// Creates an optimizer for the host, with `threads` threads including the caller's. Code::kUsage for an unknown rule.
 Result<std::unique_ptr<ArrayOptimizer>> make_host_optimizer(const OptimizerSpec& spec, int threads);
 
 }  // namespace dtrain::optim

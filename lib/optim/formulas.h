@@ -1,6 +1,6 @@
 // The formulas of all optimizers, each for one element of a parameter. The host's loops (optimizer.cc,
-// adaptive_rules.cc) and the kernels of GPUs are compiled from this source, and both without contraction, so they give
-// the same bits. docs/arithmetic.md, "Optimizers", has the formulas in readable form.
+// adaptive_rules.cc) and the GPU kernels are compiled from this source, both without floating-point contraction, so
+// they give the same bits. docs/arithmetic.md, "Optimizers", has the formulas in readable form.
 #pragma once
 
 #include <cmath>
@@ -14,25 +14,26 @@ namespace dtrain::optim {
 
 constexpr size_t kSlotsMax = 3, kParametersMax = 5;
 
-// By what the learning rate of an update is multiplied and then divided.
+// A factor and a divisor for the learning rate of an update, applied in this order.
 struct Correction {
   double numerator = 1, denominator = 1;
 };
 
-// The scalars of the formulas. Those of the arithmetic are rounded to float32 once.
+// The scalars of the formulas. Those used in the arithmetic are rounded to float32 once.
 struct Scalars {
-  float learning_rate;  // of the schedule, with the multiplier and the correction of the first updates
+  float learning_rate;  // the schedule's rate, with the multiplier and the correction of the first updates
   float weight_decay;
   float momentum;
   float gradient_scale;
-  float clip;                        // infinity: off
-  float parameters[kParametersMax];  // of the rule, in the order of Rule::parameters
-  uint64_t noise_key;                // of the array in this update, for rules with noise
+  float clip;                        // infinity: no clipping
+  float parameters[kParametersMax];  // parameters of the rule, in the order of Rule::parameters
+  uint64_t noise_key;                // key of the array in this update, for rules with noise
   uint64_t begin;                    // position of the first element in its array, for rules with noise
   bool applies;                      // false: the gradient is only added to a sum, for rules with one
 };
 
-// g if it is within [-clip, clip], else the nearer end. A NaN stays a NaN, since both comparisons are false.
+// Returns g if it is within [-clip, clip], else the nearer end. A NaN remains a NaN, because both comparisons are
+// false.
 DT_ELEMENT float cut(float g, float clip) {
   return g > clip ? clip : (g < -clip ? -clip : g);
 }
@@ -41,16 +42,17 @@ DT_ELEMENT float sign(float x) {
   return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
 }
 
-// By what the learning rate of an array with these norms is multiplied. Parameters are those of the rule, in float64.
+// The following functions return the factor for the learning rate of an array with these norms. Parameters are those of
+// the rule, in float64.
 //
-// Parameters: eta, eps. An array of zeros, or with a gradient of zeros, keeps its rate.
+// Parameters: eta, eps. The rate does not change if all weights or all gradients of the array are zero.
 DT_ELEMENT double lars_rate(const double* parameters, const Norms& norms, double gradient_scale, double weight_decay) {
   const double gradient = gradient_scale * norms.gradient;
   if (!(norms.weight > 0 && gradient > 0)) return 1;
   return parameters[0] * norms.weight / (gradient + weight_decay * norms.weight + parameters[1]);
 }
 
-// As MXNet's LBSGD has it.
+// The rate as in MXNet's LBSGD.
 DT_ELEMENT double lbsgd_rate(const double*, const Norms& norms, double, double weight_decay) {
   const double weight = norms.weight * norms.weight, gradient = norms.gradient * norms.gradient;
   const double rate = std::sqrt(weight / (gradient + weight_decay * weight + 1e-18));
@@ -62,10 +64,10 @@ DT_ELEMENT double lbsgd_rate(const double*, const Norms& norms, double, double w
 // g is the scaled gradient. The arguments after w are the slots of the rule.
 namespace dtrain::optim::formula {
 
-// The first six take a gradient that is already cut. They are what most networks are trained with, and their loops
-// exist with and without the comparisons.
+// The first six functions take a gradient that is already clipped. Most networks are trained with these rules, and
+// their loops exist with and without clipping.
 
-// sgd and the two forms of nag, without momentum.
+// Computes sgd and the two forms of nag, without momentum.
 DT_ELEMENT void sgd_plain(const Scalars& s, float g, float& w) {
   w = (1 - s.learning_rate * s.weight_decay) * w - s.learning_rate * g;
 }
@@ -75,8 +77,8 @@ DT_ELEMENT void sgd(const Scalars& s, float g, float& w, float& v) {
   w += v;
 }
 
-// The rate is a part of v, as in sgd. The decay in v is that of the new weight, as in MXNet, whose kernel reads the
-// weight after it has written it.
+// The rate is included in v, as in sgd. The decay in v uses the new weight, as in MXNet, whose kernel reads the weight
+// after it has written it.
 DT_ELEMENT void nag(const Scalars& s, float g, float& w, float& v) {
   const float kept = s.momentum * v;
   w = w - kept + (s.momentum + 1) * (kept - s.learning_rate * (g + s.weight_decay * w));
@@ -89,7 +91,7 @@ DT_ELEMENT void nag_of_v07(const Scalars& s, float g, float& w, float& v) {
   w -= s.learning_rate * (h + s.momentum * v);
 }
 
-// `position`: of the element in its array.
+// `position`: the position of the element in its array.
 DT_ELEMENT void sgld(const Scalars& s, float g, float& w, uint64_t position) {
   const float h = cut(g, s.clip), deviation = s.learning_rate > 0 ? std::sqrt(s.learning_rate) : 0;
   w -= s.learning_rate / 2 * (h + s.weight_decay * w);
@@ -107,7 +109,7 @@ DT_ELEMENT void signum(const Scalars& s, float g, float& w, float& v) {
   w = (1 - s.learning_rate * s.parameters[0]) * w + s.learning_rate * sign(v);
 }
 
-// Parameter: lamda. delta is the last change of the weight, by which the gradient may be too old.
+// Parameter: lamda. `delta` is the last change of the weight, by which the gradient may be outdated.
 DT_ELEMENT void dcasgd(const Scalars& s, float g, float& w, float& v, float& delta) {
   const float h = cut(g, s.clip), before = w;
   v = s.momentum * v - s.learning_rate * (h + s.weight_decay * w + s.parameters[0] * h * h * delta);
@@ -158,7 +160,7 @@ DT_ELEMENT void adagrad(const Scalars& s, float g, float& w, float& sum_sq) {
   w -= s.learning_rate * (h / std::sqrt(sum_sq + s.parameters[0]) + s.weight_decay * w);
 }
 
-// w, kept within the limit; 0: no limit.
+// Clips w to [-limit, limit]; a limit of 0 means no limit.
 DT_ELEMENT float limited(float w, float limit) {
   return limit > 0 ? cut(w, limit) : w;
 }
@@ -182,8 +184,8 @@ DT_ELEMENT void centered_rmsprop(const Scalars& s, float g, float& w, float& mea
   w = limited(w + delta, s.parameters[3]);
 }
 
-// Parameters: gamma1, gamma2, epsilon. Rounding may make the mean square smaller than the square of the mean, hence the
-// comparison with 0.
+// Parameters: gamma1, gamma2, epsilon. Rounding may make the mean square smaller than the square of the mean, so the
+// difference is compared with 0.
 DT_ELEMENT void rmsprop_of_v07(const Scalars& s, float g, float& w, float& mean_sq, float& mean, float& delta) {
   const float gamma1 = s.parameters[0], gamma2 = s.parameters[1], epsilon = s.parameters[2];
   const float h = cut(g, s.clip);

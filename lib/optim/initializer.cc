@@ -23,7 +23,7 @@ tl::unexpected<Error> refused(std::string_view text) {
   return fail(Code::kUsage, "unknown initializer '{}': {}", text, kForms);
 }
 
-// "a( b , c )" -> {"a", "b", "c"}, "a()" -> {"a"}; empty if the brackets do not match.
+// Splits "a( b , c )" into {"a", "b", "c"} and "a()" into {"a"}. Empty if the brackets do not match.
 std::vector<std::string> name_and_arguments(std::string_view text) {
   std::string plain;
   std::copy_if(text.begin(), text.end(), std::back_inserter(plain), [](char c) { return c != ' '; });
@@ -57,7 +57,7 @@ Result<InitializerSpec> parse_xavier(std::string_view text, const std::vector<st
   return spec;
 }
 
-// Xavier's rule, made for an activation that has the SLOPE below 0.
+// Xavier's rule, adapted to an activation with the slope SLOPE below 0.
 Result<InitializerSpec> parse_msra(std::string_view text, const std::vector<std::string>& parts) {
   double slope = 0.25;
   if (parts.size() > 3 || (parts.size() == 3 && parts[2] != "0" && !read_positive(parts[2], slope))) {
@@ -79,7 +79,7 @@ Result<InitializerSpec> parse_orthogonal(std::string_view text, const std::vecto
   return spec;
 }
 
-// fan_in = shape[1] hw, fan_out = shape[0] hw, hw the product of the dimensions from the third on.
+// fan_in = shape[1] hw and fan_out = shape[0] hw, where hw is the product of the dimensions from the third on.
 double xavier_scale(const InitializerSpec& spec, const Shape& shape) {
   double hw = 1;
   for (size_t i = 2; i < shape.size(); i++) hw *= static_cast<double>(shape[i]);
@@ -102,7 +102,7 @@ void fill_diagonal(double value, const Shape& shape, std::span<float> values) {
   }
 }
 
-// In eight sums, which keep a processor's units busy: 4096 x 4096 numbers take half a minute instead of two and a half.
+// Uses eight sums to keep a processor's units busy: 4096 x 4096 values take half a minute instead of two and a half.
 double dot(std::span<const double> a, std::span<const double> b) {
   constexpr size_t kSums = 8;
   std::array<double, kSums> sums = {};
@@ -114,8 +114,8 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// Gram and Schmidt's method, in its modified form, for `count` vectors one after the other. Products of two of them are
-// then as small as the condition of a random matrix times the rounding of a double, far below that of a float.
+// The modified Gram-Schmidt method for `count` vectors in succession. The remaining dot products are about the
+// condition number of a random matrix times the rounding error of a double, which is far below that of a float.
 void make_orthonormal(std::span<double> vectors, size_t count) {
   const size_t length = vectors.size() / count;
   for (size_t k = 0; k < count; k++) {
@@ -145,7 +145,7 @@ void fill_orthogonal(const InitializerSpec& spec, const Shape& shape, RandomStre
   }
 }
 
-// The filter with which a transposed convolution enlarges an image by linear interpolation. Both directions go by the
+// The filter with which a transposed convolution enlarges an image by linear interpolation. Both directions use the
 // width, as in MXNet.
 void fill_bilinear(const Shape& shape, std::span<float> values) {
   DT_CHECK(shape.size() == 4, "a bilinear filter needs four dimensions, not {}", dtrain::to_string(shape));
@@ -182,14 +182,14 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
-// A rule for matrices takes more dimensions too, one for filters needs exactly four.
+// A rule for matrices also accepts more dimensions; a rule for filters needs exactly four.
 bool fits(InitializerSpec::Kind kind, const Shape& shape) {
   using Kind = InitializerSpec::Kind;
   if (kind == Kind::kBilinear) return shape.size() == 4;
   return shape.size() >= 2 || (kind != Kind::kXavier && kind != Kind::kOrthogonal && kind != Kind::kDiagonal);
 }
 
-// How a tensor without a rule of the network begins; nullopt if its kind does not say.
+// The initial value of a tensor without a rule of the network; nullopt if its kind does not determine it.
 std::optional<InitializerSpec> initial_of(ParameterKind kind, const InitializerSpec& of_weights) {
   const auto constant = [](double value) {
     return InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = value};
@@ -254,7 +254,7 @@ Result<> initialize(const InitializerSpec& spec, const ParameterSpan& tensor, ui
     return fail(Code::kUsage, "the network gives no initial value for the parameter '{}', and its kind has none",
                 tensor.name);
   }
-  // A symbol file may give any rule to any tensor.
+  // Checked because a symbol file may give any rule to any tensor.
   if (!fits(initial->kind, tensor.shape)) {
     return fail(Code::kUsage, "the initial value of '{}' is {}, which needs {} dimensions, but its shape is {}",
                 tensor.name, to_string(*initial), initial->kind == InitializerSpec::Kind::kBilinear ? "four" : "two",

@@ -1,5 +1,5 @@
-// Euclidean norms of whole arrays, for rules that scale the learning rate of each array by them (lars). Elements are
-// added in a fixed order, so the same array has the same norm on any number of threads.
+// Euclidean norms of whole arrays, for rules that scale each array's learning rate by them (lars). Elements are added
+// in a fixed order, so the same array has the same norm with any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,20 @@
 
 namespace dtrain::optim {
 
-// Of one array; the gradient as it is, before it is scaled. Of several that add up, their mean.
+// The norms of one array. The gradient's norm is that before scaling; if several gradients are summed, that of their
+// mean.
 struct Norms {
   double weight = 0, gradient = 0;
 };
 
-// An array is divided into blocks of so many elements, whose sums of squares are added in their order.
+// An array is divided into blocks of this number of elements. The blocks' sums of squares are added in order.
 inline constexpr size_t kNormBlock = 1 << 16;
-// So many sums of a block are made side by side: sum i has elements i, i + kNormLanes, ... They are then added in
-// pairs.
+// The number of partial sums of a block: sum i covers elements i, i + kNormLanes, ... They are then added in pairs.
 inline constexpr size_t kNormLanes = 64;
 
-// Of at most kNormBlock elements. Squares are exact, and sums are float64.
+// The sum of the squares of at most kNormBlock elements. Squares are exact, and sums are float64.
 double sum_of_squares(std::span<const float> block);
-// The same of sum + scale * gradient, in float32. Both have the same size.
+// The same for sum + scale * gradient, which is computed in float32. Both spans have the same size.
 double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient);
 
 }  // namespace dtrain::optim

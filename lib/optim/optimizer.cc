@@ -17,8 +17,8 @@ namespace {
 
 constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
-// The rules that only need a momentum are what most networks are trained with. Each has two loops that differ only in
-// the clipping, which would otherwise be two comparisons for every element.
+// Most networks are trained with the rules that need only a momentum. Each has two loops, with and without clipping,
+// because clipping takes two comparisons for every element.
 DT_MULTI_ISA void sgd_plain(Scalars s, size_t n, float* w, const float* g) {
   for (size_t i = 0; i < n; i++) formula::sgd_plain(s, s.gradient_scale * g[i], w[i]);
 }
@@ -167,7 +167,7 @@ Parameters parameters_of(const Rule& rule, const OptimizerSpec& spec) {
   return values;
 }
 
-// Sets the parameter that "NAME=X" gives.
+// Sets the parameter given by a text "NAME=X".
 Result<> set_parameter(const Rule& rule, std::string_view text, OptimizerSpec& spec) {
   const size_t equals = text.find('=');
   const std::string name(text.substr(0, equals));
@@ -293,7 +293,7 @@ Parameters rule_parameters(const OptimizerSpec& spec) {
   return rule == nullptr ? Parameters{} : parameters_of(*rule, spec);
 }
 
-// As the key of RandomStream(seed, Use::kUpdateNoise, update, array).
+// The same as the key of RandomStream(seed, Use::kUpdateNoise, update, array), before the array is mixed in.
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update) {
   return mix64(mix64(mix64(spec.seed) ^ static_cast<uint64_t>(Use::kUpdateNoise)) ^ update);
 }

@@ -13,13 +13,13 @@
 
 namespace dtrain::optim {
 
-// Updates n weights. `state` has a pointer to n values for each slot of the rule. The scalars are a copy, so that the
-// compiler knows that writing a weight does not change them.
+// Updates n weights. `state` has a pointer to n values for each slot of the rule. The scalars are passed by value, so
+// that the compiler knows that writing a weight does not change them.
 using Loop = void (*)(Scalars scalars, size_t n, float* weight, const float* gradient, float* const* state);
 
 struct RuleParameter {
   std::string_view name;
-  double value;  // the default
+  double value;  // default value
 };
 
 using Parameters = std::array<double, kParametersMax>;  // in the order of Rule::parameters
@@ -31,31 +31,33 @@ struct Rule {
   Momentum momentum;  // what --mom means: nothing; a rule that has no slots if it is 0; a rule that always has them
   Loop loop;
   std::vector<RuleParameter> parameters = {};
-  // Corrects the learning rate of the update with this number, because the state begins at 0. Null: it needs none.
+  // Corrects the learning rate of the update with this number, because the state begins at 0. Null if no correction is
+  // needed.
   Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
-  // By what the rate of an array with these norms is multiplied. Null: the rule uses no norms.
+  // Returns the factor for the rate of an array with these norms. Null if the rule uses no norms.
   double (*rate_by_norms)(const double* parameters, const Norms& norms, double gradient_scale,
                           double weight_decay) = nullptr;
-  bool scales_weights_only = false;  // rate_by_norms is for weights alone, and only they decay
+  bool scales_weights_only = false;  // rate_by_norms applies only to weights, and only weights decay
   bool corrects_momentum = false;    // multiplies the momentum by UpdateStep::rate_change
-  // The first parameter is a number of updates, whose gradients add up in the last slot before they change the weights.
+  // The first parameter is a number of updates, whose gradients are summed in the last slot before they change the
+  // weights.
   bool accumulates = false;
 };
 
-// The rules whose step does not only depend on the gradient and a momentum.
+// The rules whose step depends on more than the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
 
-// The name of the rule's row: that of the spec, or "rmsprop(centered)" and "lbsgd(lars)".
+// The name of the rule's row: the name in the spec, or "rmsprop(centered)" or "lbsgd(lars)".
 std::string_view rule_name(const OptimizerSpec& spec);
-// Of the update with this number.
+// The correction of the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
-// By what the momentum of an update is multiplied, whose rate differs from the one before by this factor.
+// The factor for the momentum of an update whose rate is `rate_change` times the previous one.
 double momentum_factor(const OptimizerSpec& spec, double rate_change);
-// Those of the spec, and the defaults of the others.
+// The parameters of the spec, and default values for the others.
 Parameters rule_parameters(const OptimizerSpec& spec);
-// Of the noise of all arrays in the update with this number. Mixed with an array's number it is Scalars::noise_key.
+// The noise key of all arrays in the update with this number. Mixed with an array's number, it is Scalars::noise_key.
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update);
-// All scalars of an update. On a device, the ones that change from step to step come from its memory.
+// All scalars of an update. On a device, those that change from step to step are in its memory.
 Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step);
 
 }  // namespace dtrain::optim

@@ -1,4 +1,4 @@
-// The learning rate as a function of progress in epochs, so that it means the same in every scheme. See
+// The learning rate as a function of progress in epochs, so that a schedule has the same effect in every scheme. See
 // docs/arithmetic.md, "Learning-rate schedules".
 #pragma once
 
@@ -19,14 +19,13 @@ struct ScheduleSpec {
   // If > 0: multiply by `factor` after each period of this many epochs, down to 1e-8. step_epochs is empty then.
   double every_epochs = 0;
   Kind kind = Kind::kSteps;
-  double power = 2;          // kPoly
-  double end_epochs = 0;     // kPoly, kCosine: the rate is 0 from here on. Above warmup_epochs.
-  double warmup_epochs = 0;  // until here the rate rises linearly from warmup_begin to `base`
+  double power = 2;          // for kPoly
+  double end_epochs = 0;     // for kPoly and kCosine: the rate is 0 from here on; above warmup_epochs
+  double warmup_epochs = 0;  // until then the rate rises linearly from warmup_begin to `base`
   double warmup_begin = 0;
 
-  // Of lbsgd: the rate is multiplied by `scale`, up to which it rises from 1 until `warmup_epochs`. Set by
-  // --macrobatch-size,
-  // --warmup-epochs and --warmup-strategy.
+  // For lbsgd: the rate is multiplied by a factor that rises from 1 to `scale` until `warmup_epochs`. Set by
+  // --macrobatch-size, --warmup-epochs and --warmup-strategy.
   struct LargeBatch {
     enum class Rise { kLinear, kSquare, kSquareRoot, kAtOnce };
     double scale = 1;
@@ -36,7 +35,7 @@ struct ScheduleSpec {
   LargeBatch large_batch = {};
 };
 
-// The first epochs, which may be a fraction, in which the rate may rise.
+// The number of epochs, possibly a fraction, in which the rate may rise at the beginning.
 double rising_epochs(const ScheduleSpec& spec);
 
 // The rate of the update that brings the progress to `epochs` = (samples applied, including this update's) / (samples
