@@ -187,7 +187,7 @@ Result<int> replay(const std::string& path) {
     return job::kExitOk;
   }
   return fail(Code::kInternal, "{}: the replay differs: line {} is '{}' in the file and '{}' in the replay", path,
-              replay.difference->line, replay.difference->in_trace, replay.difference->replayed);
+              replay.difference->line, replay.difference->in_log, replay.difference->replayed);
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ struct Calls {
 // The calls that the GPU computed, indexed by name: its operators and, in training, the update.
 std::map<std::string, Calls> calls_of(const telemetry::Timeline& timeline, const std::string& gpu) {
   std::map<std::string, Calls> calls;
-  for (const telemetry::TimelineLane& lane : timeline.lanes()) {
-    if (lane.thread != gpu && lane.thread != gpu + ": sums and updates") continue;
-    for (const telemetry::TimelineEvent& event : lane.events) {
+  for (const telemetry::TimelineRow& row : timeline.rows()) {
+    if (row.thread != gpu && row.thread != gpu + ": sums and updates") continue;
+    for (const telemetry::TimelineEvent& event : row.events) {
       Calls& same = calls[event.name];
       same.seconds.push_back(static_cast<double>(event.end_ns - event.begin_ns) / kNsPerS);
       for (const auto& argument : event.arguments) {

@@ -149,14 +149,14 @@ class Gaps {
 
 // Places values when they are born, each in the smallest gap that is large enough. Used if there are too many values to
 // compare them with each other.
-Placement place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) {
+ArenaLayout place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) {
   std::vector<size_t> births(lifetimes.size());
   std::iota(births.begin(), births.end(), size_t{0});
   std::vector<size_t> deaths = births;
   std::ranges::stable_sort(births, {}, [&](size_t i) { return lifetimes[i].first; });
   std::ranges::stable_sort(deaths, {}, [&](size_t i) { return lifetimes[i].last; });
 
-  Placement result{.offset = std::vector<size_t>(lifetimes.size())};
+  ArenaLayout result{.offset = std::vector<size_t>(lifetimes.size())};
   Gaps gaps;
   auto dead = deaths.begin();
   for (const size_t i : births) {
@@ -173,14 +173,14 @@ Placement place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) 
 
 }  // namespace
 
-Placement place(std::span<const Lifetime> lifetimes, size_t alignment) {
+ArenaLayout place(std::span<const Lifetime> lifetimes, size_t alignment) {
   if (lifetimes.size() > kComparedMax) return place_by_birth(lifetimes, alignment);
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
-  Placement result{.offset = std::vector<size_t>(lifetimes.size())};
+  ArenaLayout result{.offset = std::vector<size_t>(lifetimes.size())};
   std::vector<std::pair<size_t, Lifetime>> placed;
   for (const size_t i : order) {
     const size_t offset = lowest_free(lifetimes[i], placed);
@@ -207,12 +207,12 @@ MemoryPlan plan_memory(std::span<const MemoryValue> values, std::span<const Memo
     lifetimes.push_back(lives.life(v));
     if (!share) lifetimes.back().first = 0, lifetimes.back().last = steps.size();
   }
-  const Placement placement = place(lifetimes, alignment);
+  const ArenaLayout layout = place(lifetimes, alignment);
 
-  MemoryPlan plan{.offset = std::vector<size_t>(values.size(), MemoryPlan::kNone), .arena_bytes = placement.bytes};
+  MemoryPlan plan{.offset = std::vector<size_t>(values.size(), MemoryPlan::kNone), .arena_bytes = layout.bytes};
   for (size_t v = 0; v < values.size(); v++) {
     const size_t i = index[lives.owner(v)];
-    if (i != MemoryPlan::kNone) plan.offset[v] = placement.offset[i];
+    if (i != MemoryPlan::kNone) plan.offset[v] = layout.offset[i];
   }
   return plan;
 }

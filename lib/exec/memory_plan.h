@@ -14,7 +14,7 @@ struct Lifetime {
   size_t first = 0, last = 0, bytes = 0;
 };
 
-struct Placement {
+struct ArenaLayout {
   std::vector<size_t> offset;  // for each lifetime, a multiple of the alignment
   size_t bytes = 0;            // size of the arena
 };
@@ -25,7 +25,7 @@ struct Placement {
 // of them, which only a network from a hostile file has, are therefore placed in the order of their first steps; the
 // arena may then be larger.
 inline constexpr size_t kComparedMax = 20000;
-Placement place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
+ArenaLayout place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
 
 struct MemoryValue {
   size_t bytes = 0;

@@ -26,7 +26,7 @@ NodeId Copy::node_as(NodeId id, const Op& op) {
   const Node& node = from_.node(id);
   std::vector<TensorId> inputs;
   for (const TensorId input : node.inputs) inputs.push_back(tensor(input));
-  const NodeId copied = to_.add_reader(node.name, op, std::move(inputs), node.device_group);
+  const NodeId copied = to_.add_reader(node.name, op, std::move(inputs), node.context_group);
   stands_for(id, copied);
   return copied;
 }

@@ -92,16 +92,16 @@ TensorId Graph::add_variable(Variable variable) {
   return {static_cast<uint32_t>(tensors_.size() - 1)};
 }
 
-NodeId Graph::add(std::string name, Op op, const std::vector<NodeId>& inputs, int device_group) {
+NodeId Graph::add(std::string name, Op op, const std::vector<NodeId>& inputs, int context_group) {
   std::vector<TensorId> given;
   for (const NodeId input : inputs) {
     DT_CHECK(input < nodes_.size(), "node '{}' reads node {} of {}", name, input, nodes_.size());
     given.push_back(first_output_[input]);
   }
-  return add_reader(std::move(name), op, std::move(given), device_group);
+  return add_reader(std::move(name), op, std::move(given), context_group);
 }
 
-NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group) {
+NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, int context_group) {
   DT_CHECK(!name.empty(), "a node of operator {} has no name", op_name(op));
   DT_CHECK(!node_names_.contains(name), "two nodes are called '{}'", name);
   std::vector<NodeId> computed;
@@ -124,7 +124,7 @@ NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, i
                     .op = op,
                     .inputs = std::move(given),
                     .data_inputs = std::move(computed),
-                    .device_group = device_group});
+                    .context_group = context_group});
   return nodes_.size() - 1;
 }
 

@@ -208,7 +208,7 @@ struct Node {
   Op op;
   std::vector<TensorId> inputs;     // one for each of arguments_of(op)
   std::vector<NodeId> data_inputs;  // the nodes that compute the first inputs; ids smaller than the node's own
-  int device_group = 0;             // for model parallelism: nodes of one group share a device
+  int context_group = 0;            // for model parallelism: nodes of one group share a device
   Spelling spelling = {};           // how a symbol file writes the node
 };
 
@@ -217,10 +217,10 @@ class Graph {
   // Appends a node that reads the outputs of `inputs`, and makes a variable for each other argument of the operator.
   // Throws CheckFailed for a repeated name or an input that does not exist yet, which are bugs of the function that
   // builds the model.
-  NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int device_group = 0);
+  NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int context_group = 0);
   // The same for a node that also reads given variables, which may belong to other nodes: `given` has the outputs of
   // nodes first, then the variables for the arguments that follow.
-  NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group = 0);
+  NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int context_group = 0);
   TensorId add_variable(Variable variable);
   // Makes the node's output a result of the graph. Without a call, the only result is the output of the last node.
   void add_head(NodeId node);

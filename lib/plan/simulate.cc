@@ -256,8 +256,8 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const SimulatePr
 }
 
 Result<sync::Replay> replay_file(const std::string& path, const std::function<void(std::string_view)>& out) {
-  DT_TRY(const std::string trace, read_file(path, kDataBytesMax));
-  DT_TRY(sync::Replay replay, sync::replay(trace, out), "replaying {}", path);
+  DT_TRY(const std::string event_log, read_file(path, kDataBytesMax));
+  DT_TRY(sync::Replay replay, sync::replay(event_log, out), "replaying {}", path);
   return replay;
 }
 

@@ -1,4 +1,4 @@
-// `dtrain simulate`: runs one job in virtual time under each scheme (simulator.h), or replays a trace that a real
+// `dtrain simulate`: runs one job in virtual time under each scheme (simulator.h), or replays an event log that a real
 // server wrote.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "base/live.h"
 #include "job/process/inject.h"
 #include "plan/simulator.h"
-#include "sync/trace.h"
+#include "sync/event_log.h"
 
 namespace dtrain::plan {
 
@@ -76,8 +76,8 @@ struct SimulateProgress {
 // Code::kUsage if values or a groups file do not fit together; kNotFound and kData for errors of files.
 Result<SimulateResult> simulate(const SimulateOptions& options, const SimulateProgress& progress);
 
-// Replays a trace; `out` receives the lines of the trace that the replay writes. Code::kNotFound if there is no file;
-// other errors: see sync::replay.
+// Replays an event log; `out` receives the lines of the event log that the replay writes. Code::kNotFound if there is
+// no file; other errors: see sync::replay.
 Result<sync::Replay> replay_file(const std::string& path, const std::function<void(std::string_view)>& out);
 
 }  // namespace dtrain::plan

@@ -47,7 +47,7 @@ Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), versio
   groups_.resize(groups);
   for (GroupState& group : groups_) group.round = group.open = group.base_version = begin;
   for (const Group group : group_of) {
-    members_.push_back({.group = group, .next = begin});
+    workers_.push_back({.group = group, .next = begin});
     groups_[group].live++;
   }
   by_group_ = own_groups(static_cast<uint32_t>(group_of.size()));
@@ -74,49 +74,49 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
   open_held(out);
 }
 
-Effect Machine::verdict(const Push& push) const {
-  if (push.worker >= members_.size()) return Reject{push.worker, "push of an unknown worker"};
-  const Member& member = members_[push.worker];
+Effect Machine::preview(const Push& push) const {
+  if (push.worker >= workers_.size()) return Reject{push.worker, "push of an unknown worker"};
+  const WorkerState& own = workers_[push.worker];
   // Checked first because it is not an error: the network may duplicate a push that the worker sent before it left.
-  if (push.step < member.next) return Drop{push.worker, push.step};
-  if (!member.live) return Reject{push.worker, "push of a worker that left"};
-  const GroupState& group = groups_[member.group];
+  if (push.step < own.next) return Drop{push.worker, push.step};
+  if (!own.live) return Reject{push.worker, "push of a worker that left"};
+  const GroupState& group = groups_[own.group];
   if (push.step > group.open) return Reject{push.worker, "push of a future step"};
   if (push.step < group.round) return Late{push.worker, push.step};
-  return Add{push.worker, member.group};
+  return Add{push.worker, own.group};
 }
 
 void Machine::on_push(const Push& push, std::vector<Effect>& out) {
-  const Effect verdict = this->verdict(push);
-  out.push_back(verdict);
-  if (std::holds_alternative<Reject>(verdict) || std::holds_alternative<Drop>(verdict)) return;
-  Member& member = members_[push.worker];
-  member.next = push.step + 1;
-  if (std::holds_alternative<Late>(verdict)) return;
-  groups_[member.group].added++;
-  groups_[member.group].present++;
-  close_round(member.group, out);
+  const Effect preview = this->preview(push);
+  out.push_back(preview);
+  if (std::holds_alternative<Reject>(preview) || std::holds_alternative<Drop>(preview)) return;
+  WorkerState& own = workers_[push.worker];
+  own.next = push.step + 1;
+  if (std::holds_alternative<Late>(preview)) return;
+  groups_[own.group].added++;
+  groups_[own.group].present++;
+  close_round(own.group, out);
 }
 
 void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
   if (const char* why = objection(pull.worker)) return out.push_back(Reject{pull.worker, why});
-  Member& member = members_[pull.worker];
+  WorkerState& own = workers_[pull.worker];
   // The worker would wait for its own gradient.
-  if (pull.step > member.next) return out.push_back(Reject{pull.worker, "pull of a future step"});
-  GroupState& group = groups_[member.group];
+  if (pull.step > own.next) return out.push_back(Reject{pull.worker, "pull of a future step"});
+  GroupState& group = groups_[own.group];
   if (pull.step <= group.open) return answer(pull.worker, out);
-  if (!member.parked) group.parked.push_back(pull.worker);  // a pull repeated after a reconnect keeps its place
-  member.parked = std::max(member.parked.value_or(0), pull.step);
+  if (!own.parked) group.parked.push_back(pull.worker);  // a pull repeated after a reconnect keeps its place
+  own.parked = std::max(own.parked.value_or(0), pull.step);
   const bool waits_for_own_round = pull.step > group.round;
-  out.push_back(Park{pull.worker, first_missing(waits_for_own_round ? member.group : rounds_.begin()->second)});
+  out.push_back(Park{pull.worker, first_missing(waits_for_own_round ? own.group : rounds_.begin()->second)});
 }
 
 void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
   if (const char* why = objection(refresh.worker)) return out.push_back(Reject{refresh.worker, why});
-  const Member& member = members_[refresh.worker];
-  const Group group = member.group;
+  const WorkerState& own = workers_[refresh.worker];
+  const Group group = own.group;
   GroupState& state = groups_[group];
-  if (std::max(refresh.step, member.next) > state.open)
+  if (std::max(refresh.step, own.next) > state.open)
     return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
   // At most once per round, because all members must get the same weights. Not for a repeated Refresh that arrives
   // after the members have continued with a later round.
@@ -128,33 +128,33 @@ void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
 }
 
 void Machine::on_join(const Join& join, std::vector<Effect>& out) {
-  if (join.worker >= members_.size()) return out.push_back(Reject{join.worker, "join of an unknown worker"});
-  Member& member = members_[join.worker];
-  if (member.live) return out.push_back(Reject{join.worker, "join of a worker that takes part"});
-  if (join.step < groups_[member.group].round) return out.push_back(Reject{join.worker, "join at a step that is over"});
-  member.next = std::max(member.next, join.step);
+  if (join.worker >= workers_.size()) return out.push_back(Reject{join.worker, "join of an unknown worker"});
+  WorkerState& own = workers_[join.worker];
+  if (own.live) return out.push_back(Reject{join.worker, "join of a worker that takes part"});
+  if (join.step < groups_[own.group].round) return out.push_back(Reject{join.worker, "join at a step that is over"});
+  own.next = std::max(own.next, join.step);
   set_live(join.worker, true);
-  close_round(member.group, out);
+  close_round(own.group, out);
 }
 
 void Machine::on_leave(const Leave& leave, std::vector<Effect>& out) {
-  if (leave.worker >= members_.size() || !members_[leave.worker].live) {
+  if (leave.worker >= workers_.size() || !workers_[leave.worker].live) {
     return out.push_back(Reject{leave.worker, "leave of a worker that does not take part"});
   }
-  Member& member = members_[leave.worker];
-  member.parked.reset();
-  std::erase(groups_[member.group].parked, leave.worker);
+  WorkerState& own = workers_[leave.worker];
+  own.parked.reset();
+  std::erase(groups_[own.group].parked, leave.worker);
   set_live(leave.worker, false);
-  close_round(member.group, out);
+  close_round(own.group, out);
 }
 
 void Machine::set_live(Worker worker, bool live) {
-  Member& member = members_[worker];
-  GroupState& state = groups_[member.group];
-  const bool is_present = member.next > state.round;
-  member.live = live;
+  WorkerState& own = workers_[worker];
+  GroupState& state = groups_[own.group];
+  const bool is_present = own.next > state.round;
+  own.live = live;
   if (live) {
-    if (policy_.lead_max && state.live == 0) rounds_.emplace(state.round, member.group);
+    if (policy_.lead_max && state.live == 0) rounds_.emplace(state.round, own.group);
     state.live++;
     state.present += is_present ? 1 : 0;
     if (is_present) state.early.push_back(worker);
@@ -163,7 +163,7 @@ void Machine::set_live(Worker worker, bool live) {
     state.live--;
     state.present -= is_present ? 1 : 0;
     std::erase(state.early, worker);
-    if (policy_.lead_max && state.live == 0) rounds_.erase({state.round, member.group});
+    if (policy_.lead_max && state.live == 0) rounds_.erase({state.round, own.group});
   }
 }
 
@@ -178,8 +178,8 @@ void Machine::close_round(Group group, std::vector<Effect>& out) {
     move_to(group, state.round + 1);
   }
   if (state.live > 0 && state.present == state.live) {  // all remaining members begin at a later step
-    Step next = members_[state.early.front()].next;
-    for (const Worker worker : state.early) next = std::min(next, members_[worker].next);
+    Step next = workers_[state.early.front()].next;
+    for (const Worker worker : state.early) next = std::min(next, workers_[worker].next);
     move_to(group, next);
   }
   if (state.round > before) open_round(group, out);
@@ -192,7 +192,7 @@ void Machine::move_to(Group group, Step round) {
   state.round = round;
   state.is_refreshed = false;
   state.search_from = state.begin;
-  std::erase_if(state.early, [&](Worker worker) { return members_[worker].next <= round; });
+  std::erase_if(state.early, [&](Worker worker) { return workers_[worker].next <= round; });
   state.present = static_cast<uint32_t>(state.early.size());
 }
 
@@ -205,8 +205,8 @@ void Machine::open_round(Group group, std::vector<Effect>& out) {
   state.open = state.round;
   if (policy_.snapshots) keep(group, out);
   std::erase_if(state.parked, [&](Worker worker) {
-    if (*members_[worker].parked > state.open) return false;
-    members_[worker].parked.reset();
+    if (*workers_[worker].parked > state.open) return false;
+    workers_[worker].parked.reset();
     answer(worker, out);
     return true;
   });
@@ -226,7 +226,7 @@ void Machine::keep(Group group, std::vector<Effect>& out) {
 }
 
 void Machine::answer(Worker worker, std::vector<Effect>& out) {
-  const Group group = members_[worker].group;
+  const Group group = workers_[worker].group;
   if (!policy_.snapshots) {
     const auto* before = out.empty() ? nullptr : std::get_if<Answer>(&out.back());
     if (before == nullptr || before->group != group) keep(group, out);
@@ -235,14 +235,14 @@ void Machine::answer(Worker worker, std::vector<Effect>& out) {
 }
 
 const char* Machine::objection(Worker worker) const {
-  if (worker >= members_.size()) return "pull of an unknown worker";
-  if (!members_[worker].live) return "pull of a worker that left";
+  if (worker >= workers_.size()) return "pull of an unknown worker";
+  if (!workers_[worker].live) return "pull of a worker that left";
   return nullptr;
 }
 
 bool Machine::is_missing(Worker worker) const {
-  const Member& member = members_[worker];
-  return member.live && member.next <= groups_[member.group].round;
+  const WorkerState& own = workers_[worker];
+  return own.live && own.next <= groups_[own.group].round;
 }
 
 bool Machine::within_bound(Step round) const {
@@ -260,16 +260,16 @@ Worker Machine::first_missing(Group group) {
 
 std::vector<Worker> Machine::missing(const Pull& pull) const {
   std::vector<Worker> missing;
-  if (pull.worker >= members_.size()) return missing;
-  const Group own = members_[pull.worker].group;
+  if (pull.worker >= workers_.size()) return missing;
+  const Group own = workers_[pull.worker].group;
   const GroupState& state = groups_[own];
   if (pull.step <= state.open) return missing;
-  const auto holds_back = [&](const Member& other) {
+  const auto holds_back = [&](const WorkerState& other) {
     if (pull.step > state.round) return other.group == own;
     return groups_[other.group].round < state.round - *policy_.lead_max;
   };
-  for (Worker w = 0; w < members_.size(); w++) {
-    if (is_missing(w) && holds_back(members_[w])) missing.push_back(w);
+  for (Worker w = 0; w < workers_.size(); w++) {
+    if (is_missing(w) && holds_back(workers_[w])) missing.push_back(w);
   }
   return missing;
 }

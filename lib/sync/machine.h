@@ -78,17 +78,17 @@ class Machine {
   void on(const Event& event, std::vector<Effect>& out);
 
   // The effect that the push would have if it were the next event: Add, Drop, Late or Reject.
-  [[nodiscard]] Effect verdict(const Push& push) const;
+  [[nodiscard]] Effect preview(const Push& push) const;
   // The version of the slice: `begin` plus the number of updates.
   [[nodiscard]] uint64_t version() const { return version_; }
   // The number of rounds that the worker's group has completed. The worker must be in the policy.
-  [[nodiscard]] Step clock(Worker worker) const { return groups_[members_[worker].group].round; }
+  [[nodiscard]] Step clock(Worker worker) const { return groups_[workers_[worker].group].round; }
   // The workers that a pull waits for, sorted by rank. Empty if it would be answered at once. Takes time proportional
   // to the number of workers.
   [[nodiscard]] std::vector<Worker> missing(const Pull& pull) const;
 
  private:
-  struct Member {
+  struct WorkerState {
     Group group = 0;
     bool live = true;
     Step next = 0;  // the first step it has not pushed; larger than the group's round once this round has its gradient
@@ -115,7 +115,7 @@ class Machine {
   void on_join(const Join& join, std::vector<Effect>& out);
   void on_leave(const Leave& leave, std::vector<Effect>& out);
 
-  // Applies the group's round unless it still waits for a member.
+  // Applies the group's round unless it still waits for a state_of_worker.
   void close_round(Group group, std::vector<Effect>& out);
   void move_to(Group group, Step round);
   // Lets the group's members begin its round, or holds the round back until the bound allows it.
@@ -132,11 +132,11 @@ class Machine {
   void set_live(Worker worker, bool live);
 
   Policy policy_;
-  std::vector<Member> members_;     // indexed by worker
-  std::vector<GroupState> groups_;  // indexed by group
-  std::vector<Worker> by_group_;    // sorted by group, then rank
-  std::set<Place> rounds_;          // one for each group that has a live member; maintained only if there is a bound
-  std::set<Place> held_;            // groups whose round is not open yet
+  std::vector<WorkerState> workers_;  // indexed by worker
+  std::vector<GroupState> groups_;    // indexed by group
+  std::vector<Worker> by_group_;      // sorted by group, then rank
+  std::set<Place> rounds_;            // one for each group that has a live member; maintained only if there is a bound
+  std::set<Place> held_;              // groups whose round is not open yet
   uint64_t version_;
 };
 

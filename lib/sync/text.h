@@ -1,4 +1,5 @@
-// Events, effects and policies as text, one line each. Used by traces (sync/trace.h) and by the tests' scenarios.
+// Events, effects and policies as text, one line each. Used by event logs (sync/event_log.h) and by the tests'
+// scenarios.
 #pragma once
 
 #include <string>

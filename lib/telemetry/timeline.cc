@@ -15,13 +15,13 @@ std::string own_thread_name() {
 
 }  // namespace
 
-Timeline::Timeline() : lanes_(std::make_unique<std::array<Lane, kLanesMax>>()) {}
+Timeline::Timeline() : rows_(std::make_unique<std::array<Row, kRowsMax>>()) {}
 
 void Timeline::begin() {
   end();
-  for (Lane& lane : *lanes_) {
-    const MutexLock lock(lane.mutex);
-    lane.content.events.clear();
+  for (Row& row : *rows_) {
+    const MutexLock lock(row.mutex);
+    row.content.events.clear();
   }
   count_ = 0;
   dropped_ = 0;
@@ -33,48 +33,48 @@ void Timeline::end() {
   is_on_ = false;
 }
 
-// The lane of the track, or of the calling thread if `track` is null. The search starts at a position derived from the
-// owner's number, so the lane is usually found at once. A thread's number is the address of thread-local memory; a
+// The row of the track, or of the calling thread if `track` is null. The search starts at a position derived from the
+// owner's number, so the row is usually found at once. A thread's number is the address of thread-local memory; a
 // track's is the address of its name.
-Timeline::Lane* Timeline::lane_of(const char* track) {
+Timeline::Row* Timeline::row_of(const char* track) {
   const uint64_t self = track != nullptr ? reinterpret_cast<uint64_t>(track) : static_cast<uint64_t>(::pthread_self());
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
   constexpr unsigned kShift = 40;
   const size_t first = (self * kSpread) >> kShift;
-  for (size_t i = 0; i < kLanesMax; i++) {
-    Lane& lane = (*lanes_)[(first + i) % kLanesMax];
-    uint64_t owner = lane.owner.load(std::memory_order_acquire);
-    if (owner == self) return &lane;
-    if (owner == 0 && lane.owner.compare_exchange_strong(owner, self)) {
-      const MutexLock lock(lane.mutex);
-      lane.content.thread = track != nullptr ? track : own_thread_name();
-      return &lane;
+  for (size_t i = 0; i < kRowsMax; i++) {
+    Row& row = (*rows_)[(first + i) % kRowsMax];
+    uint64_t owner = row.owner.load(std::memory_order_acquire);
+    if (owner == self) return &row;
+    if (owner == 0 && row.owner.compare_exchange_strong(owner, self)) {
+      const MutexLock lock(row.mutex);
+      row.content.thread = track != nullptr ? track : own_thread_name();
+      return &row;
     }
   }
   return nullptr;
 }
 
 void Timeline::add(const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
-  add_to_lane(nullptr, event, arrows);
+  add_to_row(nullptr, event, arrows);
 }
 
 void Timeline::add_to(const char* track, const TimelineEvent& event) {
-  add_to_lane(track, event, {});
+  add_to_row(track, event, {});
 }
 
-void Timeline::add_to_lane(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
+void Timeline::add_to_row(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
   // A span that began before the recording has no counterparts in other processes.
   if (!is_on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
   const size_t events = 1 + arrows.size();
   const bool fits = count_.fetch_add(events, std::memory_order_relaxed) + events <= kEventsMax;
-  Lane* const lane = fits ? lane_of(track) : nullptr;
-  if (lane == nullptr) {
+  Row* const row = fits ? row_of(track) : nullptr;
+  if (row == nullptr) {
     dropped_.fetch_add(events, std::memory_order_relaxed);
     return;
   }
-  const MutexLock lock(lane->mutex);
-  lane->content.events.push_back(event);
-  lane->content.events.insert(lane->content.events.end(), arrows.begin(), arrows.end());
+  const MutexLock lock(row->mutex);
+  row->content.events.push_back(event);
+  row->content.events.insert(row->content.events.end(), arrows.begin(), arrows.end());
 }
 
 const char* Timeline::keep(std::string_view name) {
@@ -82,11 +82,11 @@ const char* Timeline::keep(std::string_view name) {
   return names_.emplace(name).first->c_str();
 }
 
-std::vector<TimelineLane> Timeline::lanes() const {
-  std::vector<TimelineLane> all;
-  for (Lane& lane : *lanes_) {
-    const MutexLock lock(lane.mutex);
-    if (!lane.content.events.empty()) all.push_back(lane.content);
+std::vector<TimelineRow> Timeline::rows() const {
+  std::vector<TimelineRow> all;
+  for (Row& row : *rows_) {
+    const MutexLock lock(row.mutex);
+    if (!row.content.events.empty()) all.push_back(row.content);
   }
   return all;
 }

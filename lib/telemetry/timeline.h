@@ -2,7 +2,7 @@
 // begins, passes and ends. tracer.h decides when it records, trace_file.h writes a file that Perfetto and
 // chrome://tracing show.
 //
-// Each thread has its own lane, so threads do not wait for each other. Each track also has a lane: it shows what a
+// Each thread has its own row, so threads do not wait for each other. Each track also has a row: it shows what a
 // device does in one of its queues. While recording is off, a span costs one relaxed load.
 #pragma once
 
@@ -48,7 +48,7 @@ struct TimelineEvent {
   ArrowPoint point = ArrowPoint::kBegin;
 };
 
-struct TimelineLane {
+struct TimelineRow {
   std::string thread;  // the thread's name when it recorded its first event, or the track's name
   std::vector<TimelineEvent> events;
 };
@@ -57,7 +57,7 @@ struct TimelineLane {
 class Timeline {
  public:
   static constexpr size_t kEventsMax = 500'000;  // limit for all threads; some 45 MB
-  static constexpr size_t kLanesMax = 512;
+  static constexpr size_t kRowsMax = 512;
 
   Timeline();
 
@@ -69,14 +69,14 @@ class Timeline {
 
   // While recording is off, these do nothing. Events beyond the limits are dropped and counted.
   void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
-  // The same in the lane of a track, whose name comes from keep().
+  // The same in the row of a track, whose name comes from keep().
   void add_to(const char* track, const TimelineEvent& event);
   // For a name that does not live as long as the program. Returns a copy that lives as long as the timeline. Takes a
   // lock, so callers should keep the result.
   const char* keep(std::string_view name) DT_EXCLUDES(mutex_);
 
   // The recorded events of each thread; threads without events are left out.
-  [[nodiscard]] std::vector<TimelineLane> lanes() const;
+  [[nodiscard]] std::vector<TimelineRow> rows() const;
   // Number of events dropped because of the limits, since begin().
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -86,19 +86,19 @@ class Timeline {
   }
 
  private:
-  struct Lane {
+  struct Row {
     std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: no owner yet
-    Mutex mutex;                      // only lanes() and begin() compete with the owner
-    TimelineLane content DT_GUARDED_BY(mutex);
+    Mutex mutex;                      // only rows() and begin() compete with the owner
+    TimelineRow content DT_GUARDED_BY(mutex);
   };
-  Lane* lane_of(const char* track);
-  void add_to_lane(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows);
+  Row* row_of(const char* track);
+  void add_to_row(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows);
 
   std::atomic<bool> is_on_ = false;
   std::atomic<int64_t> began_ns_ = 0;
   std::atomic<size_t> count_ = 0;
   std::atomic<uint64_t> dropped_ = 0;
-  std::unique_ptr<std::array<Lane, kLanesMax>> lanes_;
+  std::unique_ptr<std::array<Row, kRowsMax>> rows_;
   Mutex mutex_;
   std::unordered_set<std::string> names_ DT_GUARDED_BY(mutex_);
 };

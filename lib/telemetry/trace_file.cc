@@ -93,11 +93,11 @@ class EventLines {
     return about("process_sort_index", 0, fmt::format("\"sort_index\":{}", process_));
   }
 
-  Result<> lane(size_t thread, const TimelineLane& lane) {
-    DT_TRY_VOID(about("thread_name", thread, fmt::format("\"name\":{}", json_string(lane.thread))));
+  Result<> row(size_t thread, const TimelineRow& row) {
+    DT_TRY_VOID(about("thread_name", thread, fmt::format("\"name\":{}", json_string(row.thread))));
     // In chronological order, with a span before the spans that it contains. They were recorded when they ended.
     std::vector<const TimelineEvent*> events;
-    for (const TimelineEvent& event : lane.events) events.push_back(&event);
+    for (const TimelineEvent& event : row.events) events.push_back(&event);
     std::ranges::stable_sort(events, {}, [](const TimelineEvent* e) { return std::pair(e->begin_ns, -e->end_ns); });
     for (const TimelineEvent* event : events) DT_TRY_VOID(write(thread, *event));
     return {};
@@ -198,7 +198,7 @@ void remove_traces(const std::string& directory) {
   for (const fs::path& file : files) fs::remove(file, ignored);
 }
 
-Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineLane>& lanes,
+Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineRow>& rows,
                      uint64_t dropped) {
   DT_TRY(AtomicFile file, AtomicFile::create(path));
   Writer writer(std::move(file));
@@ -213,7 +213,7 @@ Result<> write_trace(const std::string& path, const TraceOrigin& origin, const s
   DT_TRY_VOID(writer.head(about));
   EventLines lines(origin, writer);
   DT_TRY_VOID(lines.about_process(fmt::format("{} {}", origin.role, origin.rank)));
-  for (size_t i = 0; i < lanes.size(); i++) DT_TRY_VOID(lines.lane(i + 1, lanes[i]));
+  for (size_t i = 0; i < rows.size(); i++) DT_TRY_VOID(lines.row(i + 1, rows[i]));
   return writer.finish();
 }
 

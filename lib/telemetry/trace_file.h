@@ -32,7 +32,7 @@ bool is_trace_file(std::string_view name);  // the file of one process, or the m
 void remove_traces(const std::string& directory);
 
 // Replaces the file. `dropped`: the number of events that the timeline left out.
-Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineLane>& lanes,
+Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineRow>& rows,
                      uint64_t dropped);
 
 struct MergedTrace {

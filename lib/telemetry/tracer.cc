@@ -139,7 +139,7 @@ void Tracer::write() {
   const std::string path = directory_ + "/" + trace_file_name(role_, rank_);
   if (!records_messages_) request_.first_steps = {request_.first_of(rank_).value_or(0)};
   const TraceOrigin origin{.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()};
-  const Result<> written = write_trace(path, origin, timeline_.lanes(), timeline_.dropped());
+  const Result<> written = write_trace(path, origin, timeline_.rows(), timeline_.dropped());
   if (!written) return log_.warn("the trace cannot be written: {}", written.error().line());
   log_.info("trace {}, of {}: {}", request_.number, steps_text(request_), path);
   if (timeline_.dropped() > 0) {

@@ -13,7 +13,7 @@
 #include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
-#include "sync/small_trace.h"
+#include "sync/small_event_log.h"
 
 namespace dtrain::test {
 
@@ -235,7 +235,7 @@ void make_inputs(const std::string& dir) {
   make_run(dir);
   make_broken_records(dir);
   make_published(dir);
-  put(dir + "/trace", small_trace());
+  put(dir + "/trace", small_event_log());
   make_speed_logs(dir + "/logs");
   put(dir + "/shapes", "a 300 20\nb 50\n");
   put(dir + "/speeds", "80 80 240\n");

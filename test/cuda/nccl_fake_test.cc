@@ -330,7 +330,7 @@ TEST_CASE("while the device's work is recorded, so are the operations of a group
   spans.begin_step();
   CHECK(s.calls_of(sum) == Calls{"time", "all_reduce 0+10", "time"});
   spans.collect(nullptr);
-  const std::vector<telemetry::TimelineLane> lanes = timeline.lanes();
+  const std::vector<telemetry::TimelineRow> lanes = timeline.rows();
   REQUIRE(lanes.size() == 1);
   CHECK(lanes[0].thread == "GPU 2: sums and updates");
   REQUIRE(lanes[0].events.size() == 1);

@@ -39,16 +39,16 @@ TEST_CASE("values that are alive together do not share memory", "[exec]") {
       lives.push_back(
           {first, first + static_cast<size_t>(random.below(12)), 64 * static_cast<size_t>(1 + random.below(30))});
     }
-    const Placement placement = place(lives);
+    const ArenaLayout layout = place(lives);
     for (size_t a = 0; a < lives.size(); a++) {
-      REQUIRE(placement.offset[a] % 64 == 0);
-      REQUIRE(placement.offset[a] + lives[a].bytes <= placement.bytes);
+      REQUIRE(layout.offset[a] % 64 == 0);
+      REQUIRE(layout.offset[a] + lives[a].bytes <= layout.bytes);
       for (size_t b = a + 1; b < lives.size(); b++) {
         if (lives[a].first > lives[b].last || lives[b].first > lives[a].last) continue;
-        REQUIRE_FALSE(overlap(placement.offset[a], lives[a].bytes, placement.offset[b], lives[b].bytes));
+        REQUIRE_FALSE(overlap(layout.offset[a], lives[a].bytes, layout.offset[b], lives[b].bytes));
       }
     }
-    CHECK(static_cast<double>(placement.bytes) <= 1.5 * static_cast<double>(most_alive(lives, 64)));
+    CHECK(static_cast<double>(layout.bytes) <= 1.5 * static_cast<double>(most_alive(lives, 64)));
   }
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a hundred thousand values are placed without comparing all with each 
                      1 + static_cast<size_t>(random.below(500))});
   }
   REQUIRE(lives.size() > kComparedMax);
-  const Placement placement = place(lives);
+  const ArenaLayout layout = place(lives);
   const size_t steps = kShort + kLong + 1;
   std::vector<std::vector<size_t>> born(steps);
   for (size_t i = 0; i < lives.size(); i++) born[lives[i].first].push_back(i);
@@ -76,7 +76,7 @@ TEST_CASE("a hundred thousand values are placed without comparing all with each 
   for (size_t step = 0; step < steps; step++) {
     std::erase_if(alive, [&](const auto& one) { return lives[one.second].last < step; });
     for (const size_t i : born[step]) {
-      if (lives[i].bytes > 0 && !alive.emplace(placement.offset[i], i).second) wrong++;
+      if (lives[i].bytes > 0 && !alive.emplace(layout.offset[i], i).second) wrong++;
     }
     size_t sum = 0, end = 0;
     for (const auto& [offset, i] : alive) {
@@ -84,11 +84,11 @@ TEST_CASE("a hundred thousand values are placed without comparing all with each 
       end = offset + lives[i].bytes;
       sum += lives[i].bytes;
     }
-    if (end > placement.bytes) wrong++;
+    if (end > layout.bytes) wrong++;
     most = std::max(most, sum);
   }
   CHECK(wrong == 0);
-  CHECK(static_cast<double>(placement.bytes) <= 1.5 * static_cast<double>(most));
+  CHECK(static_cast<double>(layout.bytes) <= 1.5 * static_cast<double>(most));
 }
 
 // Each value is a view of the next one; the last one owns the memory.

@@ -22,6 +22,6 @@ struct Product {
 };
 Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, const Product& product);
 // Trains in the same way on generated patterns, with a trace of `steps` steps, and returns what it recorded.
-Result<std::vector<telemetry::TimelineLane>> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps);
+Result<std::vector<telemetry::TimelineRow>> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps);
 
 }  // namespace dtrain::gpu

@@ -14,21 +14,21 @@ constexpr uint64_t kTracedSteps = 3;
 
 using Spans = std::vector<telemetry::TimelineEvent>;
 
-// Of the lane or track with this name, in the order of time.
-Spans spans_of(const std::vector<telemetry::TimelineLane>& lanes, const std::string& name) {
+// Of the row or track with this name, in the order of time.
+Spans spans_of(const std::vector<telemetry::TimelineRow>& rows, const std::string& name) {
   Spans spans;
-  for (const telemetry::TimelineLane& lane : lanes) {
-    if (lane.thread == name) spans.insert(spans.end(), lane.events.begin(), lane.events.end());
+  for (const telemetry::TimelineRow& row : rows) {
+    if (row.thread == name) spans.insert(spans.end(), row.events.begin(), row.events.end());
   }
   std::ranges::stable_sort(spans, {}, &telemetry::TimelineEvent::begin_ns);
   return spans;
 }
 
 // The host's steps, whichever thread made them.
-Spans steps_of(const std::vector<telemetry::TimelineLane>& lanes) {
+Spans steps_of(const std::vector<telemetry::TimelineRow>& rows) {
   Spans steps;
-  for (const telemetry::TimelineLane& lane : lanes) {
-    std::ranges::copy_if(lane.events, std::back_inserter(steps),
+  for (const telemetry::TimelineRow& row : rows) {
+    std::ranges::copy_if(row.events, std::back_inserter(steps),
                          [](const auto& event) { return std::string_view(event.name) == "step"; });
   }
   std::ranges::sort(steps, {}, &telemetry::TimelineEvent::begin_ns);
@@ -70,9 +70,9 @@ double ms_of(const Spans& spans) {
 }  // namespace
 
 Result<Outcome> trace_steps(Machine& machine, const Product& product) {
-  DT_TRY(const std::vector<telemetry::TimelineLane> lanes, trace_by_trainer(machine, product, kTracedSteps));
-  const Spans steps = steps_of(lanes), work = spans_of(lanes, "GPU 0");
-  const Spans updating = spans_of(lanes, "GPU 0: sums and updates");
+  DT_TRY(const std::vector<telemetry::TimelineRow> rows, trace_by_trainer(machine, product, kTracedSteps));
+  const Spans steps = steps_of(rows), work = spans_of(rows, "GPU 0");
+  const Spans updating = spans_of(rows, "GPU 0: sums and updates");
   const uint64_t operators = operators_of(work), updates = updates_of(updating);
   const Json numbers = {{"steps", steps.size()},       {"operators", operators},   {"updates", updates},
                         {"ms_of_steps", ms_of(steps)}, {"ms_of_gpu", ms_of(work)}, {"ms_of_updates", ms_of(updating)}};

@@ -51,8 +51,8 @@ struct ClusterOptions {
   std::vector<Shape> statistics = {};
   std::vector<size_t> bucket_begin = {0};
   kvstore::UpdateRule rule = {};
-  sync::Policy policy = {};                     // empty: BSP
-  std::vector<sync::TraceWriter*> traces = {};  // by server; empty: no traces
+  sync::Policy policy = {};                      // empty: BSP
+  std::vector<sync::EventLog*> event_logs = {};  // by server; empty: no event logs
   kvstore::StalenessWeight weight = {};
   bool sums_only = false;
   bool deterministic = false;
@@ -90,7 +90,7 @@ class Cluster {
       of_shard.sums_only = options.sums_only;
       of_shard.policy = policy();
       of_shard.weight = options.weight;
-      if (!options.traces.empty()) of_shard.trace = options.traces[s];
+      if (!options.event_logs.empty()) of_shard.event_log = options.event_logs[s];
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
       shards_.push_back(kvstore::Shard::create(of_shard).value());

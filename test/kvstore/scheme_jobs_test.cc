@@ -64,18 +64,18 @@ TEST_CASE("asynchronous workers lose no update and end with the same model", "[k
   }
 }
 
-// A trace (--trace-events) of a job on a lossy network is replayed with fresh state machines and compared byte for
+// An event log (--trace-events) of a job on a lossy network is replayed with fresh state machines and compared byte for
 // byte.
-TEST_CASE("the trace of a shard can be replayed", "[kvstore][schemes]") {
+TEST_CASE("the event log of a shard can be replayed", "[kvstore][schemes]") {
   const TempDir dir;
   for (const sync::Policy& policy : {sync::bsp(4), sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
-    std::vector<std::unique_ptr<sync::TraceWriter>> writers;
+    std::vector<std::unique_ptr<sync::EventLog>> writers;
     ClusterOptions options = apart(policy);
     options.statistics = {{6}};
     options.network_faults = {.seed = 3, .duplicate_percent = 15, .reorder = true, .breaks = 2};
     for (const char* name : {"0", "1"}) {
-      writers.push_back(sync::TraceWriter::create(dir.path(name)).value());
-      options.traces.push_back(writers.back().get());
+      writers.push_back(sync::EventLog::create(dir.path(name)).value());
+      options.event_logs.push_back(writers.back().get());
     }
     {
       Cluster cluster(options);
@@ -86,11 +86,11 @@ TEST_CASE("the trace of a shard can be replayed", "[kvstore][schemes]") {
     uint64_t events = 0;
     for (size_t server = 0; server < 2; server++) {
       REQUIRE(writers[server]->finish().has_value());
-      const std::string trace = read_file(dir.path(std::to_string(server))).value();
+      const std::string event_log = read_file(dir.path(std::to_string(server))).value();
       std::string again;
-      const sync::Replay replay = sync::replay(trace, [&](std::string_view piece) { again += piece; }).value();
+      const sync::Replay replay = sync::replay(event_log, [&](std::string_view piece) { again += piece; }).value();
       CHECK_FALSE(replay.difference);
-      CHECK(again == trace);
+      CHECK(again == event_log);
       events += replay.events;
     }
     CHECK(events >= 4 * 10 * 2 * 3);  // a push and a pull for each worker, step and slice

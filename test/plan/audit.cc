@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
-#include "sync/trace.h"
+#include "sync/event_log.h"
 
 namespace dtrain::plan {
 namespace {
@@ -64,7 +64,7 @@ Audit::Audit(const Setting& setting) : policy_(setting.policy), begun_(setting.p
   books.rounds.resize(sync::group_count(policy_));
   for (Round& round : books.rounds) round.kept = round.promised = books.contents;
   books_.assign(setting.servers, books);
-  for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, trace);
+  for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, event_log);
 }
 
 void Audit::require(bool holds, std::string_view what) {
@@ -101,7 +101,7 @@ std::optional<sync::Step> Audit::slowest(const Books& books) const {
 
 void Audit::on_event(double /*ms*/, uint32_t server, const sync::Machine& machine, const sync::Event& event,
                      std::span<const sync::Effect> effects) {
-  append_event({0, server}, event, effects, trace);
+  append_event({0, server}, event, effects, event_log);
   events_++;
   Books& books = books_[server];
   before(books, event);

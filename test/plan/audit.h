@@ -28,7 +28,7 @@ class Audit final : public Observer {
   std::vector<std::string> broken;  // with the number of the event; empty: nothing was broken
   // How often each path was taken, including paths that never were: a path that no seed reaches has not been tested.
   std::map<std::string_view, uint64_t> paths;
-  std::string trace;          // of all servers: slice 0.N is that of server N
+  std::string event_log;      // of all servers: slice 0.N is that of server N
   sync::Step lead_max = 0;    // the most rounds that a worker was ahead of the slowest live one when it began a step
   sync::Step spread_max = 0;  // the most rounds between the fastest and the slowest live worker
 

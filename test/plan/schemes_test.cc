@@ -61,9 +61,9 @@ class OneWeight {
   std::vector<float> sums_, kept_;
 };
 
-// The effects of a trace in order, without Keep: schemes keep weights at different times by nature.
-std::string without_keeps(const std::string& trace) {
-  std::istringstream lines(trace);
+// The effects of an event log in order, without Keep: schemes keep weights at different times by nature.
+std::string without_keeps(const std::string& event_log) {
+  std::istringstream lines(event_log);
   std::string text;
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("slice", 0) != 0 && line.find("keep") == line.npos) text += line + "\n";
@@ -124,7 +124,7 @@ Run run_of(const Policy& policy, const NetworkFaults& network_faults, uint64_t s
   Observer* const observers[] = {&audit, &versions};
   audit.finish(simulate(setting, seed, observers));
   REQUIRE(audit.broken == std::vector<std::string>{});
-  return {without_keeps(audit.trace), versions.computed_with};
+  return {without_keeps(audit.event_log), versions.computed_with};
 }
 
 const NetworkFaults kLossy = {

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
-#include "sync/small_trace.h"
+#include "sync/small_event_log.h"
 
 using namespace dtrain;
 using namespace dtrain::plan;
@@ -157,17 +157,17 @@ TEST_CASE("simulate predicts the time to a loss", "[plan]") {
   CHECK(nlohmann::json::parse(result.json())["schemes"][0]["seconds_to_loss"] > 0);
 }
 
-TEST_CASE("simulate replays a trace", "[plan]") {
+TEST_CASE("simulate replays an event log", "[plan]") {
   const test::TempDir dir;
-  std::string trace = test::small_trace();
-  must(write_file_atomic(dir.path("trace"), trace));
+  std::string event_log = test::small_event_log();
+  must(write_file_atomic(dir.path("trace"), event_log));
   std::string out;
   const auto print = [&](std::string_view piece) { out += piece; };
   CHECK_FALSE(must(replay_file(dir.path("trace"), print)).difference.has_value());
-  CHECK(out == trace);
-  must(write_file_atomic(dir.path("trace"), trace + "7.0 leave 0\n  apply group 0 staleness 1\n"));
+  CHECK(out == event_log);
+  must(write_file_atomic(dir.path("trace"), event_log + "7.0 leave 0\n  apply group 0 staleness 1\n"));
   const auto difference = must(replay_file(dir.path("trace"), print)).difference;
   REQUIRE(difference.has_value());
-  CHECK(difference->in_trace == "  apply group 0 staleness 1");
+  CHECK(difference->in_log == "  apply group 0 staleness 1");
   CHECK_THAT(replay_file(dir.path("none"), print).error().text(), Contains("none"));
 }

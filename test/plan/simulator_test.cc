@@ -6,8 +6,8 @@
 #include "audit.h"
 #include "base/random.h"
 #include "support/catch.h"
+#include "sync/event_log.h"
 #include "sync/text.h"
-#include "sync/trace.h"
 
 using namespace dtrain;
 using namespace dtrain::sync;
@@ -109,7 +109,7 @@ void simulate_seed(const Setting& setting, uint64_t seed, Seen& seen) {
   Observer* const observers[] = {&audit};
   const Outcome outcome = simulate(setting, seed, observers);
   audit.finish(outcome);
-  INFO((audit.broken.empty() ? "" : audit.trace));
+  INFO((audit.broken.empty() ? "" : audit.event_log));
   REQUIRE(audit.broken == std::vector<std::string>{});
   for (const auto& [path, count] : audit.paths) seen.paths[path] += count;
   seen.lead_max = std::max(seen.lead_max, audit.lead_max);
@@ -118,11 +118,11 @@ void simulate_seed(const Setting& setting, uint64_t seed, Seen& seen) {
   Audit again(setting);  // must be deterministic, or the seed is worth nothing
   Observer* const again_observers[] = {&again};
   CHECK(simulate(setting, seed, again_observers).seconds == outcome.seconds);
-  CHECK(again.trace == audit.trace);
+  CHECK(again.event_log == audit.event_log);
   std::string replayed;
-  const Replay replay = sync::replay(audit.trace, [&](std::string_view piece) { replayed += piece; }).value();
+  const Replay replay = sync::replay(audit.event_log, [&](std::string_view piece) { replayed += piece; }).value();
   CHECK_FALSE(replay.difference.has_value());
-  CHECK(replayed == audit.trace);
+  CHECK(replayed == audit.event_log);
   CHECK(replay.events == outcome.events);
 }
 

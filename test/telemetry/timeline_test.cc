@@ -14,7 +14,7 @@ using namespace dtrain::telemetry;
 TEST_CASE("a timeline that is off records nothing, and one that is on has each thread's spans", "[timeline]") {
   Timeline timeline;
   { const Span span(&timeline, "before", "test"); }
-  CHECK(timeline.lanes().empty());
+  CHECK(timeline.rows().empty());
   { const Span span(nullptr, "without a timeline", "test"); }
   timeline.begin();
   {
@@ -28,13 +28,13 @@ TEST_CASE("a timeline that is off records nothing, and one that is on has each t
   }).join();
   timeline.end();
   { const Span span(&timeline, "after", "test"); }
-  const std::vector<TimelineLane> lanes = timeline.lanes();
-  REQUIRE(lanes.size() == 2);
-  const size_t own = lanes[0].thread == "another" ? 1 : 0;
-  CHECK(lanes[1 - own].thread == "another");
-  REQUIRE(lanes[own].events.size() == 2);
-  const TimelineEvent& inner = lanes[own].events[0];
-  const TimelineEvent& outer = lanes[own].events[1];
+  const std::vector<TimelineRow> rows = timeline.rows();
+  REQUIRE(rows.size() == 2);
+  const size_t own = rows[0].thread == "another" ? 1 : 0;
+  CHECK(rows[1 - own].thread == "another");
+  REQUIRE(rows[own].events.size() == 2);
+  const TimelineEvent& inner = rows[own].events[0];
+  const TimelineEvent& outer = rows[own].events[1];
   CHECK(std::string(inner.name) == "inner");
   CHECK(std::string(outer.name) == "outer");
   CHECK(std::string(outer.arguments[1].name) == "bytes");
@@ -43,7 +43,7 @@ TEST_CASE("a timeline that is off records nothing, and one that is on has each t
   CHECK(inner.end_ns <= outer.end_ns);
 }
 
-TEST_CASE("a track is a lane of its own, whichever thread records it", "[timeline]") {
+TEST_CASE("a track is a row of its own, whichever thread records it", "[timeline]") {
   Timeline timeline;
   const char* const track = timeline.keep("GPU 0");
   timeline.begin();
@@ -53,9 +53,9 @@ TEST_CASE("a track is a lane of its own, whichever thread records it", "[timelin
   timeline.add_to(track, event);
   std::thread([&] { timeline.add_to(track, event); }).join();
   { const Span span(&timeline, "own", "test"); }
-  const std::vector<TimelineLane> lanes = timeline.lanes();
-  REQUIRE(lanes.size() == 2);
-  const TimelineLane& of_track = lanes[lanes[0].thread == "GPU 0" ? 0 : 1];
+  const std::vector<TimelineRow> rows = timeline.rows();
+  REQUIRE(rows.size() == 2);
+  const TimelineRow& of_track = rows[rows[0].thread == "GPU 0" ? 0 : 1];
   CHECK(of_track.thread == "GPU 0");
   CHECK(of_track.events.size() == 2);
 }
@@ -68,7 +68,7 @@ TEST_CASE("a recording begins empty, without the spans that were open", "[timeli
     const Span open(&timeline, "open", "test");
     timeline.begin();
   }
-  CHECK(timeline.lanes().empty());
+  CHECK(timeline.rows().empty());
 }
 
 // The next recording has the whole limit again.
@@ -79,12 +79,12 @@ TEST_CASE("events beyond the limit are counted and left out", "[timeline]") {
   event.begin_ns = Timeline::now_ns();
   for (size_t i = 0; i < Timeline::kEventsMax + 3; i++) timeline.add(event);
   CHECK(timeline.dropped() == 3);
-  CHECK(timeline.lanes().front().events.size() == Timeline::kEventsMax);
+  CHECK(timeline.rows().front().events.size() == Timeline::kEventsMax);
   timeline.begin();
   event.begin_ns = Timeline::now_ns();
   timeline.add(event);
   CHECK(timeline.dropped() == 0);
-  CHECK(timeline.lanes().front().events.size() == 1);
+  CHECK(timeline.rows().front().events.size() == 1);
 }
 
 // Under ThreadSanitizer: recordings begin and end while many threads record.
@@ -99,12 +99,12 @@ TEST_CASE("threads record while recordings begin and end", "[timeline]") {
   }
   for (int i = 0; i < 50; i++) {
     timeline.begin();
-    dtrain::test::await([&] { return !timeline.lanes().empty(); });
+    dtrain::test::await([&] { return !timeline.rows().empty(); });
     timeline.end();
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  CHECK(timeline.lanes().size() <= 4);
+  CHECK(timeline.rows().size() <= 4);
 }
 
 TEST_CASE("arrows of requests differ by rank and number", "[timeline]") {

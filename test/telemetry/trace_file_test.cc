@@ -31,8 +31,8 @@ TimelineEvent event_of(const char* name, int64_t begin_ns, int64_t end_ns) {
   return event;
 }
 
-void write(const TempDir& dir, const TraceOrigin& origin, const std::vector<TimelineLane>& lanes) {
-  must(write_trace(dir.path(trace_file_name(origin.role, origin.rank)), origin, lanes, 0));
+void write(const TempDir& dir, const TraceOrigin& origin, const std::vector<TimelineRow>& rows) {
+  must(write_trace(dir.path(trace_file_name(origin.role, origin.rank)), origin, rows, 0));
 }
 
 }  // namespace

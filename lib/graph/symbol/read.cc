@@ -141,7 +141,7 @@ class Reader {
                       .name = name == node.name ? "" : node.name,
                       .attributes = {},
                       .statistic_version = statistic_version(node, arguments)};
-    const int group = device_group(node);
+    const int group = context_group(node);
     spelling.attributes = std::move(node.attributes);
     if (auto* pooling = std::get_if<Pooling>(&op)) keep_old_rounding(*pooling, spelling);
     const NodeId id = graph_.add_reader(std::move(name), op, std::move(given), group);
@@ -218,7 +218,7 @@ class Reader {
   }
 
   // Groups are numbered in the order of the file. Nodes without a group are in group 0, as is the first group.
-  int device_group(const FileNode& node) {
+  int context_group(const FileNode& node) {
     const std::string* group = find(node.attributes, "__ctx_group__");
     if (group == nullptr) return 0;
     return groups_.try_emplace(*group, static_cast<int>(groups_.size())).first->second;

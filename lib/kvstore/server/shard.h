@@ -20,8 +20,8 @@
 #include "kvstore/update_rule.h"
 #include "kvstore/wire/placement.h"
 #include "kvstore/wire/transport.h"
+#include "sync/event_log.h"
 #include "sync/machine.h"
-#include "sync/trace.h"
 #include "telemetry/registry.h"
 
 namespace dtrain::telemetry {
@@ -61,7 +61,7 @@ struct ShardOptions {
   // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
   // destroy the shard.
   std::function<void(const Error&)> on_failure = nullptr;
-  sync::TraceWriter* trace = nullptr;   // receives the events of all slices' machines; must outlive the shard
+  sync::EventLog* event_log = nullptr;  // receives the events of all slices' machines; must outlive the shard
   telemetry::Tracer* tracer = nullptr;  // records messages and updates; null: they are not recorded
   int threads = 0;  // number of own threads for updates of large slices; 0: the transport's threads do everything
 };

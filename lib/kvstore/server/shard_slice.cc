@@ -92,10 +92,10 @@ void ShardSlice::acknowledge(const ControlCall& call, Status status) {
 Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_intact) {
   if (!machine_) return Status::kUnknownKey;
   if (header.encoding != Encoding::kFloat32 || !holds_slice(payload)) return Status::kBadSize;
-  const sync::Effect verdict = machine_->verdict({header.rank, header.step});
-  if (std::holds_alternative<sync::Reject>(verdict)) return Status::kRejected;
-  if (std::holds_alternative<sync::Drop>(verdict)) return Status::kDuplicate;
-  if (const auto* add = std::get_if<sync::Add>(&verdict)) {
+  const sync::Effect preview = machine_->preview({header.rank, header.step});
+  if (std::holds_alternative<sync::Reject>(preview)) return Status::kRejected;
+  if (std::holds_alternative<sync::Drop>(preview)) return Status::kDuplicate;
+  if (const auto* add = std::get_if<sync::Add>(&preview)) {
     if (!is_intact) return Status::kCorrupt;
     telemetry::Span span(timeline_of(header), "add", "server");
     span.with("worker", header.rank).with("step", header.step);
@@ -162,7 +162,7 @@ void ShardSlice::refresh(const Request& request) {
 void ShardSlice::feed(const sync::Event& event) {
   decided_.clear();
   machine_->on(event, decided_);
-  if (options_.trace != nullptr) options_.trace->event({slice_.key, slice_.part}, event, decided_);
+  if (options_.event_log != nullptr) options_.event_log->event({slice_.key, slice_.part}, event, decided_);
   for (const sync::Effect& effect : decided_) {
     if (!std::holds_alternative<sync::Reject>(effect)) {
       effects_.push_back(effect);
@@ -311,7 +311,7 @@ void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assi
 
 void ShardSlice::begin_rounds(uint64_t version) {
   machine_.emplace(policy_, version);
-  if (options_.trace != nullptr) options_.trace->begin({slice_.key, slice_.part}, policy_, version);
+  if (options_.event_log != nullptr) options_.event_log->begin({slice_.key, slice_.part}, policy_, version);
   const auto groups = static_cast<uint32_t>(sync::group_count(policy_));
   values_.begin_rounds(groups);
   for (uint32_t group = 0; group < groups && policy_.snapshots; group++) values_.keep(group);

@@ -67,15 +67,15 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
     Device& device = devices_[i];
     device.store = this;
     device.group = std::move(group[i]);
-    if (!alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
+    if (!alone) device.exchanges = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
   }
 }
 
-// A lane may be waiting for a device whose part of the exchange never comes. A lane that fails cancels the group of the
-// first device, so all lanes must end before any group is destroyed.
+// An exchange thread may be waiting for a device whose part of the exchange never comes. An exchange thread that fails
+// cancels the group of the first device, so all exchange threads must end before any group is destroyed.
 DeviceStore::~DeviceStore() {
   if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
-  for (Device& device : devices_) device.lane.reset();
+  for (Device& device : devices_) device.exchanges.reset();
 }
 
 FlatInterval DeviceStore::interval(size_t bucket) const {
@@ -163,7 +163,7 @@ template <DeviceStore::Work work>
 void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
   // The captured values fit into the std::function itself, so nothing is allocated. The Error may be ignored, because
   // cancel() keeps it.
-  device.lane->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
+  device.exchanges->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
 }
 
 template <DeviceStore::Work work>
@@ -178,7 +178,7 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   {
     const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
-    is_open(at) = device.lane != nullptr && !on_devices_;
+    is_open(at) = device.exchanges != nullptr && !on_devices_;
     next_step_ = step + 1;
   }
   if (is_alone()) {
@@ -188,7 +188,7 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     return {};
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  // A lane reads device.step. It changes only here, after all buckets of the last step have been exchanged.
+  // An exchange thread reads device.step. It changes only here, after all buckets of the last step have been exchanged.
   if (device.step != step) {
     device.step = step;
     DT_TRY_VOID(push<&DeviceStore::count_samples>(device, bucket, samples));
@@ -350,7 +350,7 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
   return device.group->broadcast(statistics, kFirst);
 }
 
-// The lanes are idle at this point.
+// The exchange threads are idle at this point.
 Result<> DeviceStore::set_rate(const RateChange& change) {
   if (servers_) return servers_->set_rate(change);
   for (Device& device : devices_) device.updater->set_rate_factor(change.factor);

@@ -97,7 +97,7 @@ class DeviceStore final : public Store, private OwnCounters {
     std::unique_ptr<Updater> updater = nullptr;         // null: servers update
     uint64_t step = kNoStep;                            // the step of its gradients
     uint32_t samples = 0;                               // samples in the summed gradients of all ranks
-    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, which runs exchanges in order
+    std::unique_ptr<TaskQueue> exchanges = nullptr;     // one thread, which runs exchanges in order
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 
@@ -116,13 +116,13 @@ class DeviceStore final : public Store, private OwnCounters {
   // Runs `work` in this thread. An Error ends the store's work on all devices.
   template <Work work>
   Result<> carry_out(Device& device, uint32_t bucket, uint32_t samples);
-  // Queues `work` on the device's lane.
+  // Queues `work` on the device's exchange thread.
   template <Work work>
   void enqueue(Device& device, uint32_t bucket, uint32_t samples);
   // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
   template <Work work>
   Result<> push(Device& device, uint32_t bucket, uint32_t samples);
-  // The tasks that lanes run.
+  // The tasks that exchange threads run.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
@@ -130,7 +130,7 @@ class DeviceStore final : public Store, private OwnCounters {
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
-  // Whether the bucket's exchange is still in the device's lane, so that its new weights have not arrived.
+  // Whether the bucket's exchange is still in the device's exchange thread, so that its new weights have not arrived.
   std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {
     return is_open_[at.device * bucket_count() + at.bucket];
   }
@@ -155,7 +155,7 @@ class DeviceStore final : public Store, private OwnCounters {
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
 
-  std::unique_ptr<Store> servers_;  // destroyed after the lanes, which use it
+  std::unique_ptr<Store> servers_;  // destroyed after the exchange threads, which use it
   std::vector<Device> devices_;
 };
 

@@ -83,11 +83,11 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
 }
 
 // Opens the file of --trace-events; if there are several servers, each has its own. Null without the flag.
-Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
-                                                      uint32_t rank) {
+Result<std::unique_ptr<sync::EventLog>> open_event_log(const job::Flags& flags, const job::JobSpec& spec,
+                                                       uint32_t rank) {
   if (flags.launch.trace_events.empty()) return nullptr;
   const std::string own = spec.flags.num_servers > 1 ? fmt::format(".{}", rank) : "";
-  return sync::TraceWriter::create(flags.launch.trace_events + own);
+  return sync::EventLog::create(flags.launch.trace_events + own);
 }
 
 std::vector<std::string> names_of(const Network& network) {
@@ -120,7 +120,7 @@ Result<kvstore::ShardOptions> shard_options(const job::Flags& flags, const job::
 namespace {
 
 Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint32_t rank, const job::JobSpec& spec,
-                                                   sync::TraceWriter* trace,
+                                                   sync::EventLog* event_log,
                                                    std::function<void(const Error&)> on_failure) {
   DT_TRY(const Network network, build_network(spec.flags));
   DT_TRY(kvstore::ShardOptions options, shard_options(process.flags, spec, network, rank));
@@ -146,7 +146,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
     log.warn("a message of worker {} came with a broken checksum and was refused; {} of its slice so far", worker,
              count);
   };
-  options.trace = trace;
+  options.event_log = event_log;
   options.tracer = process.tracer.get();
   return kvstore::Shard::create(std::move(options));
 }
@@ -169,10 +169,11 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   spec.flags.network.file = process.flags.job.network.file;
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
   set_host_roles(host_share(reply, rpc::Role::kServer), process.flags.launch);
-  DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
+  DT_TRY(const std::unique_ptr<sync::EventLog> event_log, open_event_log(process.flags, spec, reply.rank),
          "opening --trace-events");
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below
-  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply.rank, spec, trace.get(), on_failure));
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard,
+         make_shard(process, reply.rank, spec, event_log.get(), on_failure));
   process.tracer->record_messages();
   data.serve(worker_incarnations(reply), *shard, on_failure);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
@@ -187,7 +188,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   process.tracer->finish();
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));
-  if (trace != nullptr) DT_TRY_VOID(trace->finish());
+  if (event_log != nullptr) DT_TRY_VOID(event_log->finish());
   return reported;
 }
 

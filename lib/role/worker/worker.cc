@@ -134,12 +134,12 @@ void log_faults(const Lines& lines, const Log& log) {
 // Replaces an error of the group by the scheduler's. When a worker of a group is lost, the others notice at once and
 // leave the group too, so the group's error may not name the worker that was lost first. The scheduler knows which one
 // it was, and reports it within the heartbeat timeout and kDetectionTime.
-Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
-                                         Connection& connection) {
+Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
+                                        Connection& connection) {
   if (outcome || outcome.error().code != Code::kPeerLost) return outcome;
   const Waits::Wait wait(connection.waits, [] { return std::string("the scheduler to say who was lost"); });
-  if (std::optional<Error> verdict = connection.failure.wait(wire.heartbeat_timeout + kDetectionTime)) {
-    return tl::unexpected(std::move(*verdict).with(outcome.error().message));
+  if (std::optional<Error> notice = connection.failure.wait(wire.heartbeat_timeout + kDetectionTime)) {
+    return tl::unexpected(std::move(*notice).with(outcome.error().message));
   }
   return outcome;
 }
@@ -155,7 +155,7 @@ Result<int> end_worker(const Process& process, const JoinedJob& joined, const Re
 // Runs --test-io 1. The servers have nothing to do, and end with the job.
 Result<int> read_only(const Process& process, Connection& connection, const JoinedJob& joined, const Network& network) {
   const Clock::time_point started = Clock::now();
-  const Result<train::TrainOutcome> outcome = with_verdict(
+  const Result<train::TrainOutcome> outcome = with_notice(
       test_io({process, joined.spec, network, joined.data, *connection.control}), process.flags.wire, connection);
   return end_worker(process, joined, outcome, started);
 }
@@ -190,7 +190,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const Listening listening(connection.failure, [&](const Error& error) { training->cancel(error); });
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
-  const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
+  const Result<train::TrainOutcome> outcome = with_notice(training->run(), process.flags.wire, connection);
   process.tracer->finish();
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);

@@ -76,7 +76,7 @@ struct Traced {
   // By track.
   std::map<std::string, std::vector<TimelineEvent>> spans() {
     std::map<std::string, std::vector<TimelineEvent>> tracks;
-    for (const telemetry::TimelineLane& lane : timeline.lanes()) tracks[lane.thread] = lane.events;
+    for (const telemetry::TimelineRow& row : timeline.rows()) tracks[row.thread] = row.events;
     return tracks;
   }
   std::vector<float> weights() {

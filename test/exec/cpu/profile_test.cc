@@ -67,15 +67,15 @@ TEST_CASE("a pass records each operator on its timeline while that is on", "[exe
             ->compile(graph, {.batch_size = 2, .inputs = {{.shape = {1, 28, 28}}}, .threads = 1, .timeline = &timeline})
             .value();
     profiled_step(*executor);
-    CHECK(timeline.lanes().empty());
+    CHECK(timeline.rows().empty());
     timeline.begin();
     profiled_step(*executor);
     timeline.end();
     profiled_step(*executor);
   }
   std::vector<std::string> names;
-  for (const telemetry::TimelineLane& lane : timeline.lanes()) {
-    for (const telemetry::TimelineEvent& event : lane.events) names.emplace_back(event.name);
+  for (const telemetry::TimelineRow& row : timeline.rows()) {
+    for (const telemetry::TimelineEvent& event : row.events) names.emplace_back(event.name);
   }
   CHECK(std::ranges::count(names, "fc1: fully connected") == 1);
   CHECK(std::ranges::count(names, "fc1: fully connected backward weights") == 1);

@@ -1,4 +1,4 @@
-#include "sync/trace.h"
+#include "sync/event_log.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ namespace dtrain::sync {
 namespace {
 
 constexpr size_t kPendingMax = size_t{64} << 10;  // bytes
-constexpr size_t kMembersMax = size_t{1} << 24;   // workers in all machines of a trace: about a gigabyte
+constexpr size_t kMembersMax = size_t{1} << 24;   // workers in all machines of an event log: about a gigabyte
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {
@@ -44,7 +44,8 @@ std::string_view first_line(std::string_view text) {
 
 class Replayer {
  public:
-  Replayer(std::string_view trace, const std::function<void(std::string_view)>& out) : rest_(trace), out_(out) {}
+  Replayer(std::string_view event_log, const std::function<void(std::string_view)>& out)
+      : rest_(event_log), out_(out) {}
 
   Result<Replay> run() {
     while (!rest_.empty() && !replay_.difference) DT_TRY_VOID(replay_line(), "line {}", line_);
@@ -76,7 +77,7 @@ class Replayer {
     DT_TRY(const Policy policy, parse_policy(line.substr(0, line.rfind(" begin "))));
     members_ += policy.group_of.size();
     if (members_ > kMembersMax)
-      return fail(Code::kData, "the slices of the trace have more than {} workers in total", kMembersMax);
+      return fail(Code::kData, "the slices of the event log have more than {} workers in total", kMembersMax);
     machines_.insert_or_assign(name, Machine(policy, step));
     append_begin(name, policy, step, text_);
     replay_.slices++;
@@ -98,8 +99,8 @@ class Replayer {
     return {};
   }
 
-  // Compares `text_` with the next lines of the trace and consumes them. If these are followed by yet another effect,
-  // the trace has one too many.
+  // Compares `text_` with the next lines of the event log and consumes them. If these are followed by yet another
+  // effect, the event log has one too many.
   void compare() {
     out_(text_);
     if (rest_.substr(0, text_.size()) == text_) {
@@ -138,25 +139,25 @@ void append_event(SliceName slice, const Event& event, std::span<const Effect> e
   for (const Effect& effect : effects) fmt::format_to(std::back_inserter(out), "  {}\n", to_text(effect));
 }
 
-Result<std::unique_ptr<TraceWriter>> TraceWriter::create(const std::string& path) {
+Result<std::unique_ptr<EventLog>> EventLog::create(const std::string& path) {
   DT_TRY(UniqueFd fd, open_for_lines(path, O_TRUNC));
   std::FILE* file = ::fdopen(fd.release(), "w");
   if (file == nullptr) return fail(Code::kUsage, "{}: {}", path, std::strerror(errno));
-  return std::unique_ptr<TraceWriter>(new TraceWriter(path, file));
+  return std::unique_ptr<EventLog>(new EventLog(path, file));
 }
 
-void TraceWriter::begin(SliceName slice, const Policy& policy, Step begin) {
+void EventLog::begin(SliceName slice, const Policy& policy, Step begin) {
   const MutexLock lock(mutex_);
   append_begin(slice, policy, begin, pending_);
 }
 
-void TraceWriter::event(SliceName slice, const Event& event, std::span<const Effect> effects) {
+void EventLog::event(SliceName slice, const Event& event, std::span<const Effect> effects) {
   const MutexLock lock(mutex_);
   append_event(slice, event, effects, pending_);
   if (pending_.size() >= kPendingMax) flush();
 }
 
-void TraceWriter::flush() {
+void EventLog::flush() {
   const bool is_written = errno_ == 0 &&
                           std::fwrite(pending_.data(), 1, pending_.size(), file_.get()) == pending_.size() &&
                           std::fflush(file_.get()) == 0;
@@ -164,15 +165,15 @@ void TraceWriter::flush() {
   pending_.clear();
 }
 
-Result<> TraceWriter::finish() {
+Result<> EventLog::finish() {
   const MutexLock lock(mutex_);
   flush();
   if (errno_ == 0) return {};
-  return fail(Code::kData, "{}: {}: the trace is incomplete", path_, std::strerror(errno_));
+  return fail(Code::kData, "{}: {}: the event log is incomplete", path_, std::strerror(errno_));
 }
 
-Result<Replay> replay(std::string_view trace, const std::function<void(std::string_view)>& out) {
-  return Replayer(trace, out).run();
+Result<Replay> replay(std::string_view event_log, const std::function<void(std::string_view)>& out) {
+  return Replayer(event_log, out).run();
 }
 
 }  // namespace dtrain::sync

@@ -1,5 +1,5 @@
-// The trace of a server's machines (--trace-events FILE): the events that they received and the effects that they
-// returned, as text. A trace can be replayed: the same events are fed to new machines, which must produce the same
+// The event log of a server's machines (--trace-events FILE): the events that they received and the effects that they
+// returned, as text. An event log can be replayed: the same events are fed to new machines, which must produce the same
 // text.
 //
 //   slice 12.0 ssp 4 lead 2 begin 0     a slice (key 12, part 0) was initialized: its machine starts, or starts over
@@ -31,27 +31,27 @@ struct SliceName {
   bool operator<(const SliceName& other) const { return std::pair(key, part) < std::pair(other.key, other.part); }
 };
 
-// The lines of a trace, each ending in a newline.
+// The lines of an event log, each ending in a newline.
 void append_begin(SliceName slice, const Policy& policy, Step begin, std::string& out);
 void append_event(SliceName slice, const Event& event, std::span<const Effect> effects, std::string& out);
 
-// Writes a server's trace file. Thread-safe. It buffers and writes whole events only, so the trace of a process that
+// Writes a server's event log. Thread-safe. It buffers and writes whole events only, so the event log of a process that
 // was killed can be replayed.
-class TraceWriter {
+class EventLog {
  public:
   // Replaces an existing file. Code::kUsage if the file cannot be created.
-  static Result<std::unique_ptr<TraceWriter>> create(const std::string& path);
+  static Result<std::unique_ptr<EventLog>> create(const std::string& path);
 
   void begin(SliceName slice, const Policy& policy, Step begin) DT_EXCLUDES(mutex_);
   void event(SliceName slice, const Event& event, std::span<const Effect> effects) DT_EXCLUDES(mutex_);
-  // Writes what is still buffered. Code::kData if this or an earlier write failed; then the trace is incomplete.
+  // Writes what is still buffered. Code::kData if this or an earlier write failed; then the event log is incomplete.
   Result<> finish() DT_EXCLUDES(mutex_);
 
  private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  TraceWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  EventLog(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
   void flush() DT_REQUIRES(mutex_);
 
   const std::string path_;
@@ -66,13 +66,13 @@ struct Replay {
   uint64_t events = 0;
   struct Difference {
     uint64_t line = 0;  // counted from 1
-    std::string in_trace, replayed;
+    std::string in_log, replayed;
   };
   std::optional<Difference> difference;  // the first difference, where the replay stops
 };
 
-// Passes the replayed trace to `out`, piece by piece. It equals `trace` unless there is a difference. Code::kData if a
-// line is neither a slice nor an event of a slice that has begun.
-Result<Replay> replay(std::string_view trace, const std::function<void(std::string_view)>& out);
+// Passes the replayed event log to `out`, piece by piece. It equals `event log` unless there is a difference.
+// Code::kData if a line is neither a slice nor an event of a slice that has begun.
+Result<Replay> replay(std::string_view event_log, const std::function<void(std::string_view)>& out);
 
 }  // namespace dtrain::sync

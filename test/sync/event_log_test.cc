@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sync/trace.h"
+#include "sync/event_log.h"
 
 #include "base/file.h"
 #include "support/catch.h"
@@ -11,7 +11,7 @@ using namespace dtrain::sync;
 
 namespace {
 
-// A trace of two slices with two workers each; one slice starts again.
+// An event log of two slices with two workers each; one slice starts again.
 std::string example() {
   std::string text;
   const auto feed = [&](SliceName name, Machine& machine, const Event& event) {
@@ -33,49 +33,49 @@ std::string example() {
   return text;
 }
 
-Result<Replay> replay(const std::string& trace, std::string& out) {
-  return sync::replay(trace, [&](std::string_view piece) { out += piece; });
+Result<Replay> replay(const std::string& event_log, std::string& out) {
+  return sync::replay(event_log, [&](std::string_view piece) { out += piece; });
 }
 
 }  // namespace
 
-TEST_CASE("a trace is replayed byte for byte", "[sync][trace]") {
-  const std::string trace = example();
-  INFO(trace);
+TEST_CASE("an event log is replayed byte for byte", "[sync][trace]") {
+  const std::string event_log = example();
+  INFO(event_log);
   std::string out;
-  const Replay run = replay(trace, out).value();
+  const Replay run = replay(event_log, out).value();
   CHECK_FALSE(run.difference.has_value());
-  CHECK(out == trace);
+  CHECK(out == event_log);
   CHECK(run.slices == 3);
   CHECK(run.events == 6);
 }
 
-// Changes each byte, and cuts the trace at each place. The difference is reported at the changed line or a later one,
-// unless the result is a valid trace of something else ("begin 9" in front of a leave).
-TEST_CASE("a trace that differs from the machine's decisions is noticed", "[sync][trace]") {
-  const std::string trace = example();
+// Changes each byte, and cuts the event log at each place. The difference is reported at the changed line or a later
+// one, unless the result is a valid event log of something else ("begin 9" in front of a leave).
+TEST_CASE("an event log that differs from the machine's decisions is noticed", "[sync][trace]") {
+  const std::string event_log = example();
   size_t noticed = 0;
-  for (size_t at = 0; at < trace.size(); at++) {
-    std::string changed = trace;
+  for (size_t at = 0; at < event_log.size(); at++) {
+    std::string changed = event_log;
     changed[at] = changed[at] == '9' ? '8' : '9';
-    for (const std::string& other : {changed, trace.substr(0, at)}) {
+    for (const std::string& other : {changed, event_log.substr(0, at)}) {
       INFO(other);
       std::string out;
       const auto run = replay(other, out);
       const bool is_whole = run && !run->difference;
       CHECK(is_whole == (out == other));
       noticed += is_whole ? 0 : 1;
-      const auto line = 1 + std::count(trace.begin(), trace.begin() + static_cast<int64_t>(at), '\n');
+      const auto line = 1 + std::count(event_log.begin(), event_log.begin() + static_cast<int64_t>(at), '\n');
       if (run && run->difference) CHECK(static_cast<int64_t>(run->difference->line) >= line);
     }
   }
-  CHECK(noticed > trace.size() * 19 / 10);
+  CHECK(noticed > event_log.size() * 19 / 10);
 }
 
-TEST_CASE("the error of an unreadable trace names the line", "[sync][trace]") {
-  const auto error_of = [](const std::string& trace) {
+TEST_CASE("the error of an unreadable event log names the line", "[sync][trace]") {
+  const auto error_of = [](const std::string& event_log) {
     std::string out;
-    const auto run = replay(trace, out);
+    const auto run = replay(event_log, out);
     return run ? "" : run.error().text();
   };
   CHECK(error_of("slice 0.0 bsp 2 begin 0\n0.1 push 0 step 0\n") ==
@@ -87,16 +87,16 @@ TEST_CASE("the error of an unreadable trace names the line", "[sync][trace]") {
   }
 }
 
-TEST_CASE("a trace that claims too many workers is refused", "[sync][trace]") {
-  std::string trace, out;
-  for (int i = 0; i < 300; i++) append_begin({0, 0}, bsp(65536), 0, trace);
-  CHECK_FALSE(replay(trace, out).has_value());
+TEST_CASE("an event log that claims too many workers is refused", "[sync][trace]") {
+  std::string event_log, out;
+  for (int i = 0; i < 300; i++) append_begin({0, 0}, bsp(65536), 0, event_log);
+  CHECK_FALSE(replay(event_log, out).has_value());
 }
 
-TEST_CASE("a server's trace file has the same content as its lines", "[sync][trace]") {
+TEST_CASE("a server's event log has the same content as its lines", "[sync][trace]") {
   const test::TempDir dir;
   const std::string path = dir.path("events");
-  const auto writer = TraceWriter::create(path).value();
+  const auto writer = EventLog::create(path).value();
   std::string expected;
   append_begin({3, 0}, asp(2), 5, expected);
   writer->begin({3, 0}, asp(2), 5);
@@ -107,11 +107,11 @@ TEST_CASE("a server's trace file has the same content as its lines", "[sync][tra
   }
   REQUIRE(writer->finish().has_value());
   CHECK(read_file(path).value() == expected);
-  CHECK_FALSE(TraceWriter::create(dir.path("none/events")).has_value());
+  CHECK_FALSE(EventLog::create(dir.path("none/events")).has_value());
 }
 
-TEST_CASE("a trace file on a full disk is an error at its end", "[sync][trace]") {
-  const auto writer = TraceWriter::create("/dev/full").value();
+TEST_CASE("an event log on a full disk is an error at its end", "[sync][trace]") {
+  const auto writer = EventLog::create("/dev/full").value();
   writer->begin({0, 0}, asp(2), 0);
-  CHECK(writer->finish().error().message == "/dev/full: No space left on device: the trace is incomplete");
+  CHECK(writer->finish().error().message == "/dev/full: No space left on device: the event log is incomplete");
 }
