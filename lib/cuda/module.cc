@@ -21,7 +21,7 @@ std::string reason_of(cudaError_t error) {
   return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-// 13010 is 13.1; 0: unknown.
+// For example, 13010 means 13.1; 0 means unknown.
 std::string cuda_version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

@@ -22,7 +22,7 @@ constexpr std::chrono::microseconds kPollWhileJoining{1000};
 constexpr std::chrono::microseconds kPollWhileRunning{20};
 
 // An ncclComm_t shared by several threads: one makes calls, and any may abort. The communicator is non-blocking, so no
-// call blocks and the mutex is only held briefly, and abort never frees what a call still uses.
+// call blocks and the mutex is held only briefly. Abort never frees what a call still uses.
 class Communicator {
  public:
   Communicator() = default;
@@ -38,7 +38,7 @@ class Communicator {
     return call(comm_);
   }
 
-  // The state of the last call: ncclInProgress, ncclSuccess, or an error, also one of another rank.
+  // The state of the last call: ncclInProgress, ncclSuccess, or an error, possibly one of another rank.
   Result<ncclResult_t> state() {
     return use([](ncclComm_t comm) {
       ncclResult_t state = ncclSuccess;
@@ -52,7 +52,7 @@ class Communicator {
     return nccl_error_text(result, ncclGetLastError(comm_));
   }
 
-  // Records the first error and returns it. Ends the work that runs on the device.
+  // Records the first error and returns it. Ends the work that is running on the device.
   Error abort(Error error) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
@@ -207,7 +207,7 @@ class NcclCollective final : public comm::Collective {
     return rank_.enqueue_only ? Result<>{} : wait(what, values.size(), deadline);
   }
 
-  // Returns an error that NCCL has detected by itself, if any.
+  // Returns an error that NCCL has detected asynchronously, if there is one.
   Result<> usable() {
     DT_TRY(const ncclResult_t state, communicator_->state());
     return state == ncclSuccess || state == ncclInProgress ? Result<>{} : failed("the group", state);
@@ -300,7 +300,7 @@ class StoreCollective final : public comm::Collective {
   std::shared_ptr<NcclCollective> rank_;
 };
 
-// Begins to join. The communicator may be used once its state is ncclSuccess.
+// Starts joining. The communicator may be used once its state is ncclSuccess.
 Result<ncclResult_t> begin_join(Communicator& communicator, const NcclRank& rank, const std::string& id) {
   ncclUniqueId unique{};
   std::memcpy(unique.internal, id.data(), sizeof(unique.internal));
@@ -377,7 +377,7 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_p
   return std::make_unique<StoreCollective>(std::move(store), std::move(joined));
 }
 
-// 22703 is 2.27.3.
+// For example, 22703 means 2.27.3.
 std::string nccl_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess) return "";

@@ -2,7 +2,7 @@
 // Used by the stores nccl, nccl_allreduce and dist_device_sync.
 //
 // The order of summation is NCCL's: the same in every run with the same ranks on the same hosts, but different from
-// that of the other Collectives. It has never been run on more devices than the test host has: see
+// that of the other Collectives. It has not been run on more devices than the test host has; see
 // test/cuda/nccl_collective_test.cc.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace dtrain::cuda {
 // Shared by the ranks of one process, so that cancel() on one of them reaches all.
 class NcclProcess;
 std::shared_ptr<NcclProcess> make_nccl_process();
-// Like Collective::cancel on any of its ranks; also works while they join.
+// Like Collective::cancel on any of its ranks. Also works while they join.
 void cancel(NcclProcess& process, const Error& error);
 
 struct NcclRank {
@@ -34,11 +34,11 @@ struct NcclRank {
   // Time limits for all ranks to join, and for an operation to complete; exceeding one gives an Error. (With
   // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.)
   std::chrono::milliseconds join_limit{120'000};
-  std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler finds out who was lost
+  std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler detects lost workers earlier
   // false: an operation returns when its results are in the arrays, as Collective specifies. true: it returns when the
   // work is queued on the stream, and the array belongs to the group until the stream has completed it. This is for
   // work that continues on the stream, and for capture in a CUDA graph (run each operation once before, because the
-  // first one makes connections).
+  // first run opens connections).
   bool enqueue_only = false;
 };
 
@@ -58,7 +58,7 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const 
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
                                                     const std::string& id);
 
-// "2.27.3"; empty if this build has no NCCL.
+// NCCL's version, such as "2.27.3"; empty if this build has no NCCL.
 std::string nccl_version();
 
 }  // namespace dtrain::cuda

@@ -13,7 +13,7 @@ namespace {
 using End = std::unique_ptr<comm::Collective>;
 
 // Joins one rank on its device. An Error ends the joining of the other ranks of this process; those of other processes
-// run into their time limit.
+// reach their time limit.
 Result<End> join_one(const NcclRank& rank, const std::shared_ptr<StoreStream>& store, const std::string& id) {
   Result<End> end;
   Result<> outcome = catching([&]() -> Result<> {
@@ -28,7 +28,7 @@ Result<End> join_one(const NcclRank& rank, const std::shared_ptr<StoreStream>& s
 
 }  // namespace
 
-// Joining waits for all ranks, so each rank joins in a thread of its own.
+// Joining waits for all ranks, so each rank joins in a separate thread.
 Result<std::vector<End>> join_devices(std::span<CudaExecutor* const> executors, const comm::Processes& processes) {
   DT_TRY(const std::string id, agree_on_nccl_id(processes.rank, processes.size, processes.exchange));
   const auto process = make_nccl_process();

@@ -44,7 +44,7 @@ Rule kernel_rule(std::string_view name) {
   return Rule::kSgd;
 }
 
-// The rates by norms of a group's arrays, and the memory that they are found in.
+// Computes the rates of a group's arrays from their norms, and owns the memory for that.
 class GroupNorms {
  public:
   GroupNorms(const optim::OptimizerSpec& spec, const std::vector<UpdateTensor>& tensors,
@@ -152,12 +152,12 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
         : table(std::move(table)), gradient_bytes(gradient_bytes) {}
     DeviceTable<UpdateTensor> table;
     int64_t gradient_bytes;
-    std::optional<GroupNorms> norms;  // for a rule that uses them
+    std::optional<GroupNorms> norms;  // set for a rule that uses norms
   };
 
   StepScalars* step_of(size_t group) { return static_cast<StepScalars*>(steps_.at(0)) + group; }
 
-  // Zero at first, because DeviceMemory is cleared.
+  // The state is initially zero, because DeviceMemory is cleared.
   void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
     size_t bytes = 0;
     places_.assign(groups.size(), {});
@@ -170,7 +170,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     state_ = DeviceMemory(bytes);
   }
 
-  // Scalars are rounded to float32 at the same place as in optim::update.
+  // Scalars are rounded to float32 at the same point as in optim::update.
   [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, size_t group, size_t index) {
     UpdateTensor tensor{.weight = array.weight.data(),
                         .gradient = array.gradient.data(),
@@ -190,13 +190,13 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 
   const optim::OptimizerSpec spec_;
   const Rule rule_;
-  const optim::Scalars scalars_;  // those that do not change
+  const optim::Scalars scalars_;  // the scalars that do not change
   const size_t slots_;
   const std::shared_ptr<StoreStream> stream_;
   LossScale* const flag_;
-  std::vector<std::vector<Place>> places_;  // by group, by array
+  std::vector<std::vector<Place>> places_;  // indexed by group, then array
   DeviceMemory state_, steps_;
-  PinnedMemory staged_;  // by group
+  PinnedMemory staged_;  // indexed by group
   std::vector<Group> groups_;
 };
 

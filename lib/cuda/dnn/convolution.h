@@ -8,8 +8,8 @@ namespace dtrain::cuda {
 
 cudnnDataType_t cudnn_type(Type type);
 
-// Returns the operations of one pass. Slots: kX, kW, kY; kBias [filters], of the tensors' type, for a forward pass with
-// bias; kSum and kSquareSum, float32 [filters], for kForwardStatistics.
+// Returns the operations of one pass. Slots: kX, kW and kY; for a forward pass with bias also kBias [filters], of the
+// tensors' type; for kForwardStatistics also kSum and kSquareSum [filters], float32.
 OperationGraph operations_of(const ConvolutionPass& pass);
 
 }  // namespace dtrain::cuda

@@ -19,8 +19,8 @@
 
 namespace dtrain::cuda {
 
-// The attribute type of a C++ type. cudnnBackendDescriptor_t is void*, so descriptors have functions of their own, and
-// void* here means a pointer to device memory.
+// Maps a C++ type to the type of an attribute. cudnnBackendDescriptor_t is void*, so descriptors have separate
+// functions, and void* here means a pointer to device memory.
 template <class T>
 struct AttributeType;
 template <cudnnBackendAttributeType_t kType>
@@ -84,7 +84,7 @@ class Descriptor {
     get_raw(name, AttributeType<T>::value, 1, &value);
     return value;
   }
-  // All elements. T must not be bool, because std::vector<bool> has no addressable elements.
+  // Returns all elements. T must not be bool, because std::vector<bool> has no addressable elements.
   template <class T>
   [[nodiscard]] std::vector<T> get_all(cudnnBackendAttributeName_t name) const {
     std::vector<T> values(static_cast<size_t>(get_raw(name, AttributeType<T>::value, 0, nullptr)));

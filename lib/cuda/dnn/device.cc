@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A number of the device description; 0 if it has none of this name.
+// A number in the device description; 0 if the name is missing.
 int64_t number(const nlohmann::json& description, const char* name) {
   const auto found = description.find(name);
   return found != description.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
@@ -28,7 +28,7 @@ std::string identity_of(const std::string& json) {
 }  // namespace
 
 std::string cudnn_version_text() {
-  const size_t version = cudnnGetVersion();  // 91900 for 9.19.0
+  const size_t version = cudnnGetVersion();  // for example 91900 for 9.19.0
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 

@@ -1,5 +1,5 @@
-// The device that plans are made for: the one behind a cuDNN handle, or one that is absent and only described. Both use
-// the same builder (plan.h). A plan for a described device can be made and stored, but not run.
+// The device for which plans are made: the one behind a cuDNN handle, or one that is absent and only described. Both
+// use the same builder (plan.h). A plan for a described device can be made and stored, but not run.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -28,8 +28,8 @@ class Device {
   // "NVIDIA H200, sm_90, 132 SMs, driver 13.0, cuDNN 9.19.0". Devices with the same text get the same plans.
   [[nodiscard]] const std::string& identity() const { return identity_; }
 
-  // Set the device in a cuDNN descriptor that is not finalized yet. The operation graph gets a real device by its
-  // handle; the heuristics and the engines get a described device by its properties.
+  // Set the device in a cuDNN descriptor that is not finalized yet. In the operation graph, a real device is set by its
+  // handle. In heuristics and engines, a described device is set by its properties.
   void bind_graph(Descriptor& operation_graph) const;
   void bind_heuristics(Descriptor& heuristics) const;
   void bind_stored_plan(Descriptor& plan) const;
@@ -37,13 +37,13 @@ class Device {
  private:
   Device(cudnnHandle_t handle, Descriptor properties, std::string json);
 
-  cudnnHandle_t handle_;  // null: a described device
+  cudnnHandle_t handle_;  // null for a described device
   std::shared_ptr<const Descriptor> properties_;
   std::string json_;
   std::string identity_;
 };
 
-// "9.19.0": the version of the loaded library, which may differ from that of the headers.
+// The version of the loaded library, such as "9.19.0", which may differ from that of the headers.
 std::string cudnn_version_text();
 
 }  // namespace dtrain::cuda

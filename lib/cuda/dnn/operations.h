@@ -12,13 +12,13 @@
 
 namespace dtrain::cuda {
 
-// The tensors of a plan that are in memory; the caller binds a pointer to each. In backward passes kX, kW and kY stand
-// for tensors of these shapes, either values or gradients.
+// The tensors of a plan that are in memory. The caller binds a pointer to each. In backward passes, kX, kW and kY mean
+// tensors of these shapes, which are either values or gradients.
 enum class Slot : int64_t { kX = 1, kW = 2, kY = 3, kBias = 4, kSum = 5, kSquareSum = 6 };
 
-const char* slot_name(Slot slot);  // "x"
+const char* slot_name(Slot slot);  // for example "x"
 
-// [n, c, h, w] with the channels innermost (NHWC; a filter [k, c, r, s] is stored as KRSC).
+// A tensor [n, c, h, w] with the channels innermost (NHWC; a filter [k, c, r, s] is stored as KRSC).
 struct TensorExtent {
   int64_t n = 1, c = 1, h = 1, w = 1;
   // Elements from one pixel to the next; 0 means c. With a larger pitch the tensor is a slice of the channels of a
@@ -46,7 +46,7 @@ class OperationGraph {
   void convolution_backward_filter(const Window& window, Tensor x, Tensor dw, Tensor dy);
   // y = a + b, with b broadcast along the axes where its extent is 1.
   void add(Tensor a, Tensor b, Tensor y);
-  // Per channel, over n, h and w: sum = sum of x, square_sum = sum of x^2; both float32 [1, c, 1, 1].
+  // For each channel, sums over n, h and w: sum = sum of x, square_sum = sum of x^2; both float32 [1, c, 1, 1].
   void statistics(Tensor x, Tensor sum, Tensor square_sum);
 
   // Returns the finalized graph; the object must not be used afterwards. DeviceError if cuDNN rejects an operation or

@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// "3", or "3x2" if the axes differ.
+// Returns "3", or "3x2" if the axes differ.
 std::string both(int64_t h, int64_t w) {
   return h == w ? fmt::format("{}", h) : fmt::format("{}x{}", h, w);
 }

@@ -1,5 +1,5 @@
-// Convolution shapes and passes, as cuDNN plans are requested for them. Tensors are NHWC, filters KRSC. This file does
-// not need cuDNN's headers; convolution.h builds cuDNN's operations from a pass.
+// Convolution shapes and passes for which cuDNN plans are requested. Tensors are NHWC, filters KRSC. This file does not
+// need cuDNN's headers; convolution.h builds cuDNN's operations from a pass.
 //
 // A fully connected layer is a 1x1 convolution of a map with one pixel. cuDNN's matmul would be more direct, but all
 // its engines compile at run time, which needs a driver and takes seconds, while convolution engines are precompiled
@@ -19,25 +19,25 @@ namespace dtrain::cuda {
 
 enum class Pass {
   kForward,            // y = x (*) w, plus the bias if op.bias
-  kForwardStatistics,  // y = x (*) w, and per channel the sums of y and y^2, for batch norm
+  kForwardStatistics,  // y = x (*) w, and for each channel the sums of y and y^2, for batch normalization
   kBackwardData,       // dx from dy and w
   kBackwardFilter,     // dw from x and dy
 };
 
-const char* pass_name(Pass pass);  // "backward data"
+const char* pass_name(Pass pass);  // for example "backward data"
 
 // A convolution over a batch.
 struct ConvolutionShape {
-  int64_t n = 1, c = 1, h = 1, w = 1;  // of x
+  int64_t n = 1, c = 1, h = 1, w = 1;  // dimensions of x
   graph::Convolution op;
-  // Elements from one pixel to the next; 0: packed. If larger, x or y is a slice of the channels of a wider tensor, as
-  // for a branch of a Concat.
+  // Elements from one pixel to the next; 0: packed. If it is larger than packed, x or y is a slice of the channels of a
+  // wider tensor, as for a branch of a Concat.
   int64_t x_pitch = 0, y_pitch = 0;
 
   [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.extent_h()) / op.stride_h + 1; }
   [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.extent_w()) / op.stride_w + 1; }
-  // "256x64x56x56 k64 3x3 s1 p1", followed by dilation, groups and pitches if they are not the default. Equal texts get
-  // equal plans.
+  // Text such as "256x64x56x56 k64 3x3 s1 p1", followed by dilation, groups and pitches if they are not the default.
+  // Equal texts get equal plans.
   [[nodiscard]] std::string text() const;
 };
 
@@ -46,7 +46,7 @@ struct ConvolutionPass {
   Pass pass = Pass::kForward;
   Type type = Type::kFloat32;
 
-  [[nodiscard]] std::string text() const;  // "forward float16 256x64x56x56 k64 3x3 s1 p1"; used as a key
+  [[nodiscard]] std::string text() const;  // for example "forward float16 256x64x56x56 k64 3x3 s1 p1"; used as a key
 };
 
 // One convolution or fully connected layer of a network.

@@ -55,8 +55,8 @@ struct Tally {
   }
 };
 
-// Tensor cores multiply float16 and bfloat16 exactly and sum in float32. The engines with these notes round once more
-// on the way, which the tolerances of our tests do not allow for.
+// Tensor cores multiply float16 and bfloat16 exactly and sum in float32. The engines with these notes round an
+// additional time in between, which the tolerances of the tests do not allow.
 bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32) {
   return traits.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
          (!options.reduced_sums && traits.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) ||
@@ -103,7 +103,7 @@ class Search {
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     device.bind_heuristics(heuristics);
-    if (is_refused(heuristics.try_finalize())) return {};  // a pattern that this mode does not support
+    if (is_refused(heuristics.try_finalize())) return {};  // this mode does not support the pattern
     return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                       heuristics.count_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS));
   }

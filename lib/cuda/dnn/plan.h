@@ -1,6 +1,6 @@
-// A plan: one cuDNN engine with its settings, compiled for one operation graph and one device. The choice takes the
-// configurations that cuDNN's heuristics list (mode A, then fallback) in their order, without those that the options
-// rule out. The first one that finalizes within the workspace limit wins. Nothing is timed.
+// A plan: one cuDNN engine with its settings, compiled for one operation graph and one device. The search goes through
+// the configurations that cuDNN's heuristics list (mode A, then fallback) in their order, except those that the options
+// rule out. The first one that finalizes within the workspace limit is chosen. Nothing is timed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,7 +26,7 @@ struct PlanOptions {
   bool winograd = false;            // allow engines that trade exactness for fewer products
   bool reduced_sums = false;        // allow engines that sum in less than float32, as special ones for 7x7 stems do
   bool deterministic = false;       // only engines that cuDNN does not call nondeterministic
-  bool compile_at_run_time = true;  // if no other exists, use engines that the device's driver compiles
+  bool compile_at_run_time = true;  // if there is no other engine, use one that the device's driver compiles
 
   [[nodiscard]] std::string key() const;  // identifies these options in the key of a stored plan
 };
@@ -52,10 +52,10 @@ class BoundPlan {
 
 class Plan {
  public:
-  // Device memory that a run needs besides the tensors; its content does not matter before or after a run.
+  // Device memory that a run needs in addition to the tensors. Its content does not matter before or after a run.
   [[nodiscard]] size_t workspace_bytes() const { return workspace_bytes_; }
   [[nodiscard]] int64_t engine() const { return engine_; }
-  // "eng53_k2=28_k27=1": the engine and its knob choices (cudnnBackendKnobType_t), in cuDNN's order.
+  // For example "eng53_k2=28_k27=1": the engine and its knob choices (cudnnBackendKnobType_t), in cuDNN's order.
   [[nodiscard]] const std::string& tag() const { return tag_; }
   // Whether the engine has no precompiled code, so that the driver compiles it when the plan is finalized.
   [[nodiscard]] bool compiled_at_run_time() const { return compiled_at_run_time_; }
@@ -64,7 +64,7 @@ class Plan {
 
   // Needs one pointer for each slot of the graph, and workspace_bytes() at `workspace`.
   [[nodiscard]] BoundPlan bind(std::span<const Binding> bindings, void* workspace) const;
-  // bind followed by run. Allocates on the host, so use it for work that runs once.
+  // Equivalent to bind() followed by run(). Allocates on the host, so use it for work that runs once.
   void execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace, cudaStream_t stream) const;
 
  private:
@@ -79,8 +79,8 @@ class Plan {
   bool compiled_at_run_time_ = false;
 };
 
-// type: of the tensors that are multiplied. Code::kDevice if no engine can run the graph on this device under these
-// options; the message counts the reasons.
+// `type` is the type of the tensors that are multiplied. Code::kDevice if no engine can run the graph on this device
+// under these options; the message counts the reasons.
 Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
                          const PlanOptions& options);
 

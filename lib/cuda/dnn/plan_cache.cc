@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kFormat = "dtrain cuDNN plans 1";
 
 // cuDNN accepts a plan with a wrong digit and then computes something else, so stored plans are verified before cuDNN
-// sees them.
+// gets them.
 std::string checksum(const std::string& key, const std::string& plan) {
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(plan)), crc32c(std::as_bytes(std::span(key)))));
 }

@@ -1,6 +1,6 @@
-// Plans stored in a file from run to run, so that the next start needs neither heuristics nor compilation. The key of a
-// plan is the device (with driver and cuDNN version), the options and the operation; if one of them changes, a new plan
-// is made.
+// Plans that are stored in a file from run to run, so that the next start needs neither heuristics nor compilation. The
+// key of a plan consists of the device (with driver and cuDNN version), the options and the operation. If one of them
+// changes, a new plan is made.
 #pragma once
 
 #include <map>
@@ -20,13 +20,13 @@ class PlanCache {
   // A cache without a file, for this run only.
   PlanCache() = default;
 
-  // cuDNN's text of the plan (Plan::json), or null.
+  // Returns cuDNN's text of the plan (Plan::json), or null if there is none.
   [[nodiscard]] const std::string* find(const std::string& key) const;
   void put(const std::string& key, std::string plan);
 
-  // Writes the file if plans were added since the last save. The file is replaced as a whole, so of several processes
-  // that save at the same time the last one wins. If there are more than kPlansMax plans, those that this run did not
-  // use are dropped.
+  // Writes the file if plans were added since the last save. The file is replaced as a whole, so if several processes
+  // save at the same time, the last one wins. If there are more than kPlansMax plans, those that this run did not use
+  // are dropped.
   Result<> save();
   static constexpr size_t kPlansMax = 4096;
 
@@ -35,7 +35,7 @@ class PlanCache {
  private:
   struct Entry {
     std::string plan;
-    mutable bool used = false;  // by this run
+    mutable bool used = false;  // whether this run has used it
   };
   explicit PlanCache(std::string path) : path_(std::move(path)) {}
   [[nodiscard]] std::string text() const;

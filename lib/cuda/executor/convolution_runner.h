@@ -9,8 +9,8 @@
 
 namespace dtrain::cuda {
 
-// Device memory of one pass, aligned to 16 bytes. bias: only if the pass has one. workspace: workspace_bytes() of the
-// plan.
+// The device memory of one pass, aligned to 16 bytes. bias: only if the pass has one. workspace: workspace_bytes() of
+// the plan.
 struct ConvolutionPointers {
   void* x = nullptr;
   void* w = nullptr;
@@ -27,8 +27,8 @@ class ConvolutionPlan {
   [[nodiscard]] virtual Call bind(const ConvolutionPointers& pointers) const = 0;
 };
 
-// Makes plans for one device. Only one thread at a time may use it and the calls that its plans make. It must outlive
-// its plans.
+// Makes plans for one device. Only one thread at a time may use it and the calls of its plans. It must outlive its
+// plans.
 class ConvolutionRunner {
  public:
   virtual ~ConvolutionRunner() = default;

@@ -15,7 +15,7 @@ class Maker {
  public:
   Maker(const exec::Options& options, ConvolutionRunner& runner) : options_(options), runner_(runner) {}
 
-  // dx_images: for how many images the gradient with respect to the layer's input is needed.
+  // `dx_images`: the number of images for which the gradient with respect to the layer's input is needed.
   Result<LayerPlans> layer(const ConvolutionShape& shape, int64_t dx_images) {
     LayerPlans plans;
     plans.shape = shape;
@@ -30,7 +30,7 @@ class Maker {
   }
 
  private:
-  // Equal layers, of which networks have many, share a plan.
+  // Equal layers, which networks have many of, share a plan.
   Result<Plan> plan(const ConvolutionShape& shape, Pass pass) {
     const ConvolutionPass asked{shape, pass, options_.dtype};
     Plan& known = plans_[asked.text()];
@@ -57,8 +57,8 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
       const graph::ParameterInfo& parameter = shapes.parameters[p];
       const graph::TensorUse use{found.node, graph::Convolution::kWeight};
       const bool weight = std::ranges::find(parameter.uses, use) != parameter.uses.end();
-      // Images of 3 channels may be stored with 4, so a convolution's input channels are the stored channels of a group
-      // times the groups.
+      // Images of 3 channels may be stored with 4, so the number of input channels of a convolution is that of a group
+      // as stored, times the number of groups.
       if (weight && std::holds_alternative<graph::Convolution>(node.op)) {
         found.shape.c = layout.weights[p].stored_channels * found.shape.op.groups;
       }

@@ -14,11 +14,11 @@ namespace dtrain::cuda {
 // node before the layer has parameters.
 struct LayerPlans {
   ConvolutionShape shape;
-  // backward_data: for one image if Layout::wants_sum of the layer's input.
+  // backward_data: computed for only one image if Layout::wants_sum is set for the layer's input.
   std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
 };
 
-// By node; other operators have no entry. Fails if the runner fails.
+// Indexed by node; other operators have no entry. Fails if the runner fails.
 using GraphPlans = std::map<graph::NodeId, LayerPlans>;
 Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Shapes& shapes, const Layout& layout,
                                      const exec::Options& options, ConvolutionRunner& runner);

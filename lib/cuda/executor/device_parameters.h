@@ -1,11 +1,11 @@
 // The learned tensors of a network: on the host, in pinned memory, and on a device, both in canonical form and in the
 // form that the network computes with.
 //
-// Either the host's or the device's copy is authoritative. If the host's is, weights and statistics are copied to the
-// device for a pass, and gradients and statistics back after it, interval by interval, so that every store that works
-// on host memory also works with devices. If the device's is (Options::parameters_on_device), a store works on
-// device_view(). One executor owns this object together with the executors made with weights_of; only one of them runs
-// at a time.
+// Either the host's or the device's copy is authoritative. If it is the host's, weights and statistics are copied to
+// the device for a pass, and gradients and statistics are copied back after it, interval by interval. So every store
+// that works on host memory also works with devices. If it is the device's (Options::parameters_on_device), a store
+// works on device_view(). One executor shares this object with the executors made with weights_of; only one of them
+// runs at a time.
 #pragma once
 
 #include <memory>
@@ -41,9 +41,9 @@ class DeviceParameters {
   [[nodiscard]] size_t statistic_bytes(size_t index) const {
     return host_.view().statistics[index].weight.size_bytes();
   }
-  // The tensor that the network computes with: the canonical one if its form is canonical.
+  // The tensor that the network computes with. It is the canonical tensor if its form is canonical.
   [[nodiscard]] void* stored(size_t parameter) const;
-  // The host's view with pointers into device memory. `arrays` makes the copies between the two.
+  // The host's view with pointers into device memory. `arrays` copies between the two.
   [[nodiscard]] ParameterView device_view(DeviceArrays* arrays) const;
   // The gradients of the parameters [first, end) as one contiguous array; the gaps between them are zero.
   struct Piece {
@@ -52,7 +52,7 @@ class DeviceParameters {
   };
   [[nodiscard]] Piece gradients(size_t first, size_t end) const;
 
-  // The table for the kernel that makes the stored forms of the parameters [first, end).
+  // The table for the kernel that converts the parameters [first, end) to their stored forms.
   [[nodiscard]] DeviceTable<WeightTensor> store_table(size_t first, size_t end) const;
 
   // Order the passes of executors that share the tensors: work queued after begin_use waits for the work queued before
@@ -66,7 +66,7 @@ class DeviceParameters {
   void upload_statistics(cudaStream_t stream) const;
   void download_statistics(cudaStream_t stream) const;
 
-  // Bytes of the stored forms, which the device holds besides the canonical tensors.
+  // The size of the stored forms, which the device holds in addition to the canonical tensors.
   [[nodiscard]] size_t stored_bytes() const { return stored_.bytes(); }
 
  private:
@@ -77,7 +77,7 @@ class DeviceParameters {
   std::vector<WeightForm> forms_;
   DeviceMemory weights_, gradients_, statistics_, number_, stored_;
   CudaEvent used_;
-  std::vector<size_t> stored_offset_;  // by parameter, in bytes; used if its form is not canonical
+  std::vector<size_t> stored_offset_;  // indexed by parameter, in bytes; used if its form is not canonical
 };
 
 }  // namespace dtrain::cuda

@@ -59,7 +59,7 @@ class DnnRunner final : public ConvolutionRunner {
   Device device_;
   PlanCache cache_;
   Log log_;
-  std::optional<Planner> planners_[2];  // without and with TF32
+  std::optional<Planner> planners_[2];  // index 0 without TF32, index 1 with TF32
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN: makes the plans of dnn/ available to the executor.
+// Convolutions with cuDNN: makes the plans of dnn/ available to the executor.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dtrain::cuda {
 
-// Makes a runner for device `device`. plan_cache: the file of dnn/plan_cache.h, or empty. Code::kDevice if cuDNN cannot
-// use the device.
+// Creates a runner for device `device`. plan_cache: the file of dnn/plan_cache.h, or empty. Code::kDevice if cuDNN
+// cannot use the device.
 //
 // Engines that cuDNN calls nondeterministic are excluded, so the same run gives the same weights.
 Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, const std::string& plan_cache, const Log& log);

@@ -35,7 +35,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
 }
 
 CudaExecutor::~CudaExecutor() {
-  // Queued work still uses the memory. A device that failed has no more work queued.
+  // Queued work still uses the memory. A device that failed has no queued work left.
   cudaSetDevice(device_);
   for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
     if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
@@ -105,7 +105,7 @@ std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& a
   return result;
 }
 
-// Sized for float32, the type in which the maps are read.
+// The size for float32, the type in which the maps are read.
 size_t largest_bytes(const std::vector<Map>& maps) {
   int64_t most = 0;
   for (const Map& map : maps) most = std::max(most, map.exists() ? map.rows() * map.channels : 0);
@@ -155,7 +155,8 @@ void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
   DT_CUDA(cudaStreamWaitEvent(then, order_.get(), 0));
 }
 
-// The memory written here may still be read by the previous pass, or by a pass of an executor that shares the weights.
+// The memory that is written here may still be read by the previous pass, or by a pass of an executor that shares the
+// weights.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());
@@ -259,8 +260,8 @@ void CudaExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
   group_ = std::move(group);
 }
 
-// Called when all work that completes these buckets is queued on compute_. Returns when the reduction is queued; copy_
-// waits for it.
+// Called when all work that completes these buckets is queued on compute_. Returns when the reduction is queued. copy_
+// waits for the reduction.
 Result<> CudaExecutor::sum_gradients(std::span<const size_t> buckets) {
   follow(compute_.get(), store_->get());
   for (const size_t bucket : buckets) {
@@ -310,8 +311,8 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   Result<> outcome = backward_to_host(ready);
   if (outcome) return outcome;
-  // Otherwise the other devices would wait for this one's gradients. Copies to the host must end before this call
-  // returns.
+  // Without the cancel, the other devices would wait for this one's gradients. Copies to the host must end before this
+  // call returns.
   if (group_ != nullptr) group_->cancel(outcome.error());
   cudaStreamSynchronize(copy_.get());
   return outcome;

@@ -1,10 +1,10 @@
 // The CUDA executor: a program of kernels and cuDNN plans on one device. Its contract is exec/executor.h, the only
 // interface that the rest of dtrain uses.
 //
-// Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, and `batch` moves the images. In
-// the store's stream a store works on the device, or a group sums gradients before `copy` moves them to the host.
-// Events order the work between streams. The host waits only for data that it is about to read, and where the contract
-// says so.
+// Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, and `batch` moves the images.
+// The store's stream is used by a store that works on the device, or by a group that sums gradients before `copy` moves
+// them to the host. Events order the work between streams. The host waits only for data that it is about to read, and
+// where the contract requires it.
 //
 // With parameters_on_device (on_device.cc), learned tensors stay on the device, and forward only stages the batch.
 // Unless the caller asks for results before backward, both passes and the store's work between them are queued as one
@@ -64,9 +64,10 @@ class CudaExecutor final : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
-  // The stream in which a group works, and with parameters_on_device the store's optimizer.
+  // The stream in which a group works and, with parameters_on_device, the store's optimizer.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
-  // With parameters_on_device, in training: the flag in device memory that says that a sum of gradients is not finite.
+  // With parameters_on_device, in training: the flag in device memory that indicates that a sum of gradients is not
+  // finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
   // With parameters_on_device, in training: runs `steps` steps on the batch call by call, without CUDA graphs, and
   // returns the calls in their order with their times. Fails as backward does.
@@ -96,11 +97,11 @@ class CudaExecutor final : public exec::Executor {
   [[nodiscard]] bool on_device() const { return options_.parameters_on_device; }
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
 
-  // Makes work queued on `then` from now on wait for the work that is queued on `first` now.
+  // Makes work that is queued on `then` from now on wait for the work that is already queued on `first`.
   void follow(cudaStream_t first, cudaStream_t then);
   void begin_forward(const exec::Batch& batch);
   void stage_batch(const exec::Batch& batch);
-  void copy_results();  // queues their copies to the host
+  void copy_results();  // queues the copies of the results to the host
   Result<> queue_forward(const exec::WeightsWait& wait);
   void upload_bucket(size_t bucket);
   void download_results();
@@ -109,11 +110,12 @@ class CudaExecutor final : public exec::Executor {
   Result<> sum_gradients(std::span<const size_t> buckets);
   Result<> backward_to_host(const exec::GradientReady& ready);
 
-  // Calls that the device runs without synchronizing with the host, and the buckets to synchronize for (StepRange).
+  // Calls that the device runs without synchronizing with the host, and the buckets for which it then synchronizes
+  // (StepRange).
   struct Part {
     Segment segment;
     std::vector<size_t> buckets;
-    size_t first_call = 0;  // of its segment, in call_names_
+    size_t first_call = 0;  // index of its segment's first call in call_names_
   };
   // Queues the part's calls: as a graph from the second time on, or one by one if they are recorded.
   void run(Part& part);
@@ -146,7 +148,7 @@ class CudaExecutor final : public exec::Executor {
   Result<> settle();
   Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
 
-  // Returns the values in [n, c, h, w] order, times a factor.
+  // Returns the values in [n, c, h, w] order, multiplied by a factor.
   std::vector<float> read(const Map& map, const void* address, float factor);
 
   graph::Graph graph_;
@@ -158,21 +160,21 @@ class CudaExecutor final : public exec::Executor {
   std::shared_ptr<DeviceParameters> parameters_;  // shared with the executors made with weights_of
   CudaExecutor* owner_ = nullptr;                 // owner of the parameters, if that is another executor
   ParameterView view_;
-  std::vector<DeviceTable<WeightTensor>> upload_tables_;  // by bucket
+  std::vector<DeviceTable<WeightTensor>> upload_tables_;  // indexed by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
   std::unique_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or with parameters on the device
   DeviceMemory arena_, scratch_, read_memory_;
-  std::vector<const void*> result_at_;      // by head
-  std::vector<PinnedMemory> host_results_;  // by head
+  std::vector<const void*> result_at_;      // indexed by head
+  std::vector<PinnedMemory> host_results_;  // indexed by head
   std::vector<Part> forward_, backward_;
   std::vector<TimedCall> call_names_;    // the calls of forward_ and backward_, in order
-  std::vector<const char*> span_names_;  // of the same calls, if they are ever recorded
+  std::vector<const char*> span_names_;  // names of the same calls, set if they are ever recorded
   DeviceSpans spans_;
   std::vector<Map> outputs_, gradients_;
-  std::vector<void*> output_at_, gradient_at_;  // by node: addresses of the maps
+  std::vector<void*> output_at_, gradient_at_;  // indexed by node: addresses of the maps
   CudaStream compute_, copy_, batch_;
   CudaEvent order_, uploaded_, results_;
-  std::vector<CudaEvent> downloaded_;  // by bucket
+  std::vector<CudaEvent> downloaded_;  // indexed by bucket
   bool results_pending_ = false;
   std::shared_ptr<StoreStream> store_;       // shared with the owner
   std::unique_ptr<comm::Collective> group_;  // sums gradients over its ranks before they are copied to the host
@@ -181,14 +183,14 @@ class CudaExecutor final : public exec::Executor {
   Arrays arrays_{*this};
   ParameterView device_view_;
   RecordedWork step_;
-  bool is_staged_ = false;        // whether a forward has staged a batch and not run
-  exec::Batch announced_;         // empty: none
+  bool is_staged_ = false;        // whether a forward() has staged a batch that has not run yet
+  exec::Batch announced_;         // empty: no batch is announced
   bool is_copied_ = false;        // whether the announced batch was copied, or its copy is queued
-  CudaEvent taken_;               // the last batch was taken: its staging memory is free for the next one
+  CudaEvent taken_;               // the last batch was taken, so its staging memory is free for the next one
   bool skips_bad_steps_ = false;  // skip_bad_steps was called
   LossScaleRule scale_rule_;      // used if skips_bad_steps_
   float gradient_limit_ = std::numeric_limits<float>::infinity();
-  uint64_t skipped_ = 0;  // steps skipped before the last one
+  uint64_t skipped_ = 0;  // number of steps skipped before the last one
   DeviceMemory kept_statistics_;
 };
 

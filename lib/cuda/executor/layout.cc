@@ -12,8 +12,8 @@ namespace {
 
 using graph::NodeId;
 
-// Convolutions of 16-bit types read images of 3 channels stored with 4, which makes 8 bytes a pixel. With 3, cuDNN
-// first copies the images into a workspace, of 103 MB for a stem convolution.
+// Convolutions of 16-bit types read images of 3 channels stored with 4, so that a pixel has 8 bytes. With 3, cuDNN
+// first copies the images into a workspace, which takes 103 MB for a stem convolution.
 constexpr int64_t kImageChannels = 3, kPaddedChannels = 4;
 
 bool pads(const graph::Node& node, int64_t channels, Type type) {
@@ -54,7 +54,7 @@ class Chooser {
   }
   [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).data_inputs[0]]; }
 
-  // Elementwise operators keep the storage order of their input, also after a Flatten.
+  // Elementwise operators keep the storage order of their input, even after a Flatten.
   MapForm map_of(NodeId id) {
     const MapForm plain = form_of(shapes_.output[id]);
     return std::visit(
@@ -96,7 +96,7 @@ class Chooser {
     return same ? first : plain_form(parameter);
   }
 
-  // The form that suits one of the nodes that read a weight.
+  // The form that suits one of the nodes that read the weight.
   [[nodiscard]] WeightForm form_for(const graph::ParameterInfo& parameter, const graph::TensorUse& use) const {
     const graph::Node& node = graph_.node(use.node);
     WeightForm form = plain_form(parameter);
@@ -104,7 +104,7 @@ class Chooser {
       if (pads(node, form.channels, type_)) form.stored_channels = kPaddedChannels;
       return form;
     }
-    // To a fully connected layer, its input's pixels are the taps of a filter.
+    // For a fully connected layer, the pixels of its input correspond to the taps of a filter.
     const MapForm& input = layout_.maps[node.data_inputs[0]];
     form.taps = input.h * input.w;
     form.channels = form.stored_channels = form.channels / form.taps;
@@ -118,7 +118,7 @@ class Chooser {
     return {type_, shape[0], channels, taps, channels};
   }
 
-  // Our own kernels can write with any pitch. cuDNN's engines first copy a slice to packed memory
+  // dtrain's own kernels can write with any pitch. cuDNN's engines first copy a slice to packed memory
   // (test/cuda/dnn/plans_sm90.txt), so tensors that they write or read are not made slices.
   void find_slices(NodeId concat) {
     int64_t channel = 0;
@@ -128,7 +128,7 @@ class Chooser {
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
                      [](const graph::Scale&) { return true; }, [](const graph::LocalResponseNorm&) { return true; },
                      [](const graph::SpatialTransformer&) { return true; },
-                     [](const graph::Dropout&) { return false; },  // inference has none
+                     [](const graph::Dropout&) { return false; },  // in inference there is none
                      [](const graph::Input&) { return false; }, [](const graph::Convolution&) { return false; },
                      [](const graph::FullyConnected&) { return false; }, [](const graph::Concat&) { return false; },
                      [](const graph::Flatten&) { return false; }, [](const graph::Identity&) { return false; },
@@ -143,7 +143,7 @@ class Chooser {
   const graph::Graph& graph_;
   const graph::Shapes& shapes_;
   Type type_;
-  std::vector<std::vector<NodeId>> readers_;  // by node
+  std::vector<std::vector<NodeId>> readers_;  // indexed by node
   Layout layout_;
 };
 

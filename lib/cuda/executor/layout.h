@@ -16,7 +16,7 @@ struct MapForm {
   friend bool operator==(const MapForm&, const MapForm&) = default;
 };
 
-// The form of a learned tensor that the network computes with; see WeightTensor in kernels/layout.h. A bias is one
+// The form of a learned tensor with which the network computes; see WeightTensor in kernels/layout.h. A bias is one
 // filter with one tap; gammas and betas keep their form. If several nodes read a tensor and would store it differently,
 // it is stored without padding and, for fully connected layers, in the order of the canonical tensor (one tap).
 struct WeightForm {
@@ -32,7 +32,7 @@ struct WeightForm {
   }
 };
 
-// Says that a node writes its output directly into that of a Concat, starting at this channel, so the Concat does
+// A node with a Slice writes its output directly into that of a Concat, starting at this channel, so the Concat does
 // nothing for it.
 struct Slice {
   graph::NodeId concat = 0;
@@ -40,12 +40,13 @@ struct Slice {
 };
 
 struct Layout {
-  std::vector<MapForm> maps;                 // by node
-  std::vector<WeightForm> weights;           // by parameter
-  std::vector<std::optional<Slice>> slices;  // by node
-  std::vector<char> wants_gradient;          // by node: it, or a node before it, has parameters
-  // By node: of the gradient by its output, only the sum over the images is needed, because it is a batch norm of the
-  // images that learns nothing but beta. The convolution after it then computes the gradient of one image, the sum.
+  std::vector<MapForm> maps;                 // indexed by node
+  std::vector<WeightForm> weights;           // indexed by parameter
+  std::vector<std::optional<Slice>> slices;  // indexed by node
+  std::vector<char> wants_gradient;          // indexed by node: whether it or a node before it has parameters
+  // Indexed by node: whether only the sum over the images is needed of the gradient with respect to its output. This is
+  // the case for a batch normalization of the images that learns only beta. The convolution after it then computes the
+  // gradient of a single image, the sum.
   std::vector<char> wants_sum;
 };
 

@@ -94,7 +94,7 @@ ValueId Lowering::statistic(NodeId id, size_t argument) {
 
 namespace {
 
-// The form in which a kernel produces a gradient: filters keep their own type, all others are float32.
+// The form in which a kernel produces a gradient: filters keep their own type, all other parameters are float32.
 WeightForm gradient_form(const graph::ParameterInfo& parameter, WeightForm form) {
   if (parameter.kind != ParameterKind::kWeight) form.type = Type::kFloat32;
   return form;
@@ -204,7 +204,7 @@ void Lowering::await_buckets(NodeId id) {
   for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
 }
 
-// After a node's backward, the gradients of all parameters from its first one on are complete.
+// After a node's backward steps, the gradients of all parameters from its first one on are complete.
 void Lowering::finish_buckets(NodeId id) {
   size_t first = shapes_.parameters.size();
   for (size_t p = shapes_.parameters.size(); p-- > 0;) {
@@ -224,7 +224,7 @@ struct Conversion {
   size_t parameter;
   WeightForm form;
   ValueId from;
-  ValueId to;  // kNoValue: the gradient itself
+  ValueId to;  // kNoValue: the gradient's own memory
 };
 
 Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>& conversions, const Addresses& at,
@@ -249,10 +249,10 @@ Call search_call(const DeviceParameters::Piece& piece, const float* limit, LossS
 
 }  // namespace
 
-// The first term is converted in place of the gradient, to which the others are added.
+// The first term is converted into the gradient's memory, and the other terms are added to it.
 void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
   std::vector<Conversion> conversions;
-  std::vector<std::vector<ValueId>> added(end - first);  // by parameter
+  std::vector<std::vector<ValueId>> added(end - first);  // indexed by parameter
   Uses uses;
   for (size_t p = first; p < end; p++) {
     const WeightForm form = gradient_form(shapes_.parameters[p], parameters_.form(p));

@@ -1,5 +1,6 @@
 // Lowers a graph to a program. Each operator's file emits the node's forward steps and returns a function that emits
-// its backward steps. Layouts, fusions and convolution plans were decided before (layout.h, fuse.h, convolutions.h).
+// its backward steps. Layouts, fusions and convolution plans have been decided before (layout.h, fuse.h,
+// convolutions.h).
 #pragma once
 
 #include <functional>
@@ -25,8 +26,8 @@ struct PassInput {
   const float* labels = nullptr;    // [n, number of labels]
   const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
-  LossScale* search = nullptr;      // where to note a gradient that is not finite; null: no search
-  // Absolute values from which on a gradient counts as not finite. Read when a search is queued.
+  LossScale* search = nullptr;      // where to record a gradient that is not finite; null: no search
+  // A gradient with an absolute value of at least this limit counts as not finite. Read when a search is queued.
   const float* search_limit = nullptr;
 };
 
@@ -50,9 +51,9 @@ struct StepRange {
 struct Lowered {
   Program program;
   std::vector<StepRange> forward, backward;  // each bucket once, in the order that exec/executor.h requires
-  std::vector<Map> outputs;                  // by node; absent if a fusion removed the output
-  std::vector<Map> gradients;                // by node; absent if no gradient flows
-  std::vector<ValueId> results;              // by head: floats, [n, outputs]
+  std::vector<Map> outputs;                  // indexed by node; absent if a fusion removed the output
+  std::vector<Map> gradients;                // indexed by node; absent if no gradient flows
+  std::vector<ValueId> results;              // indexed by head: floats, [n, outputs]
 };
 
 Lowered lower(const LowerRequest& request);
@@ -64,7 +65,7 @@ struct Norm {
   double epsilon = 0;
   Map x;
   ValueId gamma = kNoValue, beta = kNoValue, mean = kNoValue, inv_std = kNoValue, variance = kNoValue;
-  bool global = false;  // mean and inv_std are not the batch's
+  bool global = false;  // mean and inv_std are given, not computed from the batch
 };
 
 // The state of a lowering, used by the operators' files.
@@ -72,7 +73,7 @@ class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);
 
-  // Emits a node's backward steps. The gradients with respect to its output have been contributed before.
+  // Emits a node's backward steps. The gradients with respect to its output have already been contributed.
   using EmitBackward = std::function<void()>;
 
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }
@@ -87,15 +88,15 @@ class Lowering {
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
-  // The map that node `id` reads as its input i: input() as it is stored, plain_input() in the order of the node's own
-  // shape; packed() makes a map dense.
+  // The map that node `id` reads as its input i: input() is in its storage order, plain_input() in the order of the
+  // node's own shape; packed() makes a map dense.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   Map plain_input(graph::NodeId id, size_t i = 0);
-  // The first input as a fully connected layer reads it: as it is stored if the weight's form is made for that, else in
-  // the order of the node's own shape.
+  // The first input as a fully connected layer reads it: in its storage order if the weight's form is made for that,
+  // else in the order of the node's own shape.
   Map dense_input(graph::NodeId id);
   Map packed(graph::NodeId id, const Map& map);
-  // The map to which node `id` writes its output: a slice of a Concat's output, or memory of its own.
+  // The map to which node `id` writes its output: a slice of a Concat's output, or separate memory.
   Map make_output(graph::NodeId id);
   [[nodiscard]] bool writes_into(graph::NodeId id, graph::NodeId concat) const {
     return layout_.slices[id] && layout_.slices[id]->concat == concat;
@@ -103,15 +104,15 @@ class Lowering {
   [[nodiscard]] const Map& output(graph::NodeId id) const { return outputs_[id]; }
   void set_output(graph::NodeId id, const Map& map) { outputs_[id] = map; }
 
-  // The node's learned tensors and statistics on the device; kNoValue if it has no such argument.
+  // The node's learned tensors and statistics on the device. kNoValue if the node has no such argument.
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch norm
-  ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form that the network computes with
+  ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form with which the network computes
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient, or the node's term of it if other nodes read the tensor too:
-  // float32 or, for filters, in the stored form. finish_bucket converts it to the canonical gradient.
+  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor:
+  // float32 or, for filters, in the stored form. finish_bucket() converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
-  // Keeps a batch norm that the Add after it completes.
+  // Stores a batch normalization that the Add after it completes.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 
@@ -123,14 +124,14 @@ class Lowering {
   [[nodiscard]] bool wants_sum(graph::NodeId id) const { return layout_.wants_sum[id] != 0; }
   // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed.
   void contribute(graph::NodeId id, const Map& term);
-  // Removes and returns one of the terms added so far, for a kernel that adds it to the term it computes. Absent if
-  // there is none.
+  // Removes and returns one of the terms added so far, for a kernel that adds it to the term that it computes. Absent
+  // if there is none.
   Map take_term(graph::NodeId id);
   // The gradient with respect to the node's output: the sum of its terms. Absent if there are none.
   Map gradient(graph::NodeId id);
   // Emits y = `factor` times the sum of maps of one form, and then max(y, 0) if relu.
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
-  // Emits sum [channels] = the sum of the map's rows; floats.
+  // Emits that `sum` [channels], floats, becomes the sum of the map's rows.
   void emit_row_sum(graph::NodeId id, const Map& map, ValueId sum);
   // Emits that the value's bytes become 0.
   void emit_zeros(graph::NodeId id, ValueId value, size_t bytes);
@@ -159,18 +160,19 @@ class Lowering {
   PassInput input_;
   Fusions fusions_;
   Program program_;
-  std::vector<Map> outputs_;             // by node
-  std::vector<std::vector<Map>> terms_;  // by node
+  std::vector<Map> outputs_;             // indexed by node
+  std::vector<std::vector<Map>> terms_;  // indexed by node
   std::map<graph::NodeId, Norm> norms_;
-  // By parameter: the values that its gradient is converted from, which are several if several nodes read it, in the
-  // order of the backward pass. Empty if a kernel writes the canonical gradient itself.
+  // For each parameter, the values from which its gradient is converted, in the order of the backward pass. There are
+  // several if several nodes read the parameter. Empty if a kernel writes the canonical gradient itself.
   std::vector<std::vector<ValueId>> gradient_terms_;
-  std::vector<char> depends_on_training_;  // by node
+  std::vector<char> depends_on_training_;  // indexed by node
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;
 };
 
-// One function per kind of node: emits its forward steps, sets its output and returns its backward.
+// One function per kind of node: emits its forward steps, sets its output and returns the function that emits its
+// backward steps.
 Lowering::EmitBackward lower_input(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_convolution(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_fully_connected(Lowering& l, graph::NodeId id);

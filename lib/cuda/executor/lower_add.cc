@@ -7,7 +7,7 @@ using graph::NodeId;
 
 namespace {
 
-// All inputs in the form of the node's output.
+// Returns all inputs in the form of the node's output.
 std::vector<Map> inputs_as(Lowering& l, NodeId id, const Map& y) {
   std::vector<Map> inputs;
   for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) {
@@ -34,7 +34,7 @@ Map emit_relu_backward(Lowering& l, NodeId id, const Map& y, const Map& dy) {
   return dz;
 }
 
-// relu(norm + skip), computed in the norm's last pass over memory.
+// Computes relu(norm + skip) in the normalization's last pass over memory.
 Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
   const NodeId norm_id = l.fusions().norm_of[id];
   const size_t skip_index = l.input_node(id, 0) == norm_id ? 1 : 0;
@@ -54,8 +54,8 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
 
 }  // namespace
 
-// With a ReLU after it, both are computed in one pass. Backward, the ReLU's mask is applied once, and the result goes
-// to all inputs.
+// If a ReLU follows, both are computed in one pass. In the backward pass, the ReLU's mask is applied once, and the
+// result goes to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;

@@ -43,7 +43,8 @@ void emit_inverse(Lowering& l, const Norm& norm) {
   });
 }
 
-// In training, also emits the statistics. A norm behind which nothing is trained computes as in inference.
+// In training, also emits the statistics. A batch normalization that does not depend on training computes as in
+// inference.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
@@ -93,7 +94,7 @@ void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const
 
 void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradient) {
   const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
-  if (l.wants_sum(norm.id)) {  // gamma is fixed, and dy has one image
+  if (l.wants_sum(norm.id)) {  // gamma is fixed, and dy has a single image
     l.emit_row_sum(norm.id, gradient.dy, dbeta);
     return l.emit_zeros(norm.id, dgamma, static_cast<size_t>(norm.x.channels) * sizeof(float));
   }

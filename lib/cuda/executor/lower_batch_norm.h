@@ -1,4 +1,4 @@
-// A batch norm in parts, because an addition and a ReLU after it may be computed in its last pass over memory.
+// A batch normalization in parts, because an addition and a ReLU after it may be computed in its last pass over memory.
 #pragma once
 
 #include "cuda/executor/lower.h"

@@ -10,7 +10,7 @@ using graph::NodeId;
 
 namespace {
 
-// A fully connected layer is lowered by the same functions, which ask for the arguments of a convolution.
+// A fully connected layer is lowered by the same functions, which use the arguments of a convolution.
 static_assert(Convolution::kWeight == FullyConnected::kWeight && Convolution::kBias == FullyConnected::kBias);
 
 struct Layer {
@@ -20,7 +20,7 @@ struct Layer {
   ValueId w, bias;
 };
 
-// Emits one pass with the tensors that its plan has.
+// Emits one pass with the tensors that its plan uses.
 void emit(Lowering& l, NodeId id, const std::shared_ptr<const ConvolutionPlan>& plan, Uses uses, ValueId x, ValueId w,
           ValueId y, ValueId bias) {
   const ValueId workspace = l.program().scratch(plan->workspace_bytes());
@@ -53,7 +53,7 @@ Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
   return sum;
 }
 
-// dx has the form of the layer's input, and one image if only the sum over the images is wanted.
+// dx has the form of the layer's input. It has one image if only the sum over the images is needed.
 void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   Map dy = l.gradient(layer.id);
   if (!dy.exists()) return;
@@ -69,7 +69,7 @@ void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   l.contribute(input, dx);
 }
 
-// Returns x packed and with as many channels as the convolution reads; the additional ones are zero.
+// Returns x packed and with the number of channels that the convolution reads; additional channels are zero.
 Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
   Map wide = x;
   if (x.channels == channels) return l.packed(id, x);

@@ -26,8 +26,8 @@ void emit_keep(Lowering& l, NodeId id, const exec::DropRule& rule, const Map& x,
 
 }  // namespace
 
-// In the input's storage order: an element's number follows from its channel and position, as they do in a flattened
-// map.
+// The elements are in the input's storage order. An element's number follows from its channel and position, as in a
+// flattened map.
 Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
   if (!l.training()) return lower_flatten(l, id);
   const exec::DropRule rule = exec::drop_rule(l.node(id), op);

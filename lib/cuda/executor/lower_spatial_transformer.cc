@@ -8,7 +8,7 @@ using graph::NodeId;
 
 namespace {
 
-// The gradient by the map, in the network's type.
+// The gradient with respect to the map, converted to the network's type.
 Map converted(Lowering& l, NodeId id, ValueId floats, const Map& like) {
   Map dx = l.program().like(like);
   if (dx.type == Type::kFloat32) {

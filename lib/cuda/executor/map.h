@@ -1,4 +1,5 @@
-// A tensor of a program as the kernels see it (kernels/tensor.h): a batch of NHWC maps, or of vectors with h = w = 1.
+// A tensor of a program in the form of the kernels (kernels/tensor.h): a batch of NHWC maps, or of vectors with h = w =
+// 1.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ void CudaExecutor::stage(const exec::Batch& batch) {
   if (!training()) {
     follow(compute_.get(), batch_.get());  // the last pass must end before its batch is overwritten
     stage_batch(batch);
-    batch_memory_->await();  // the caller's memory is its own again when forward returns
+    batch_memory_->await();  // once forward() returns, the caller may change its memory
     return;
   }
   if (!is_copied_ || !same_memory(batch, announced_)) copy_ahead(batch);
@@ -40,7 +40,7 @@ void CudaExecutor::announce(const exec::Batch& batch) {
   is_copied_ = false;
 }
 
-// May run during a pass, because that pass has taken its own batch.
+// May run during a pass, because that pass has already taken its own batch.
 void CudaExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
   stage_batch(batch);
@@ -131,7 +131,7 @@ Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queu
   return {};
 }
 
-// Nothing may be updated before all gradients have been searched, so the store's work is queued after the whole pass.
+// No weight may be updated before all gradients have been searched, so the store's work is queued after the whole pass.
 Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
   const cudaStream_t stream = store_->get();
   follow(compute_.get(), stream);
@@ -157,7 +157,7 @@ Result<> CudaExecutor::announce_all(const exec::GradientReady& ready) {
   return {};
 }
 
-// Runs the staged forward pass on its own, because the caller wants results or statistics before backward or without
+// Runs the staged forward pass on its own, because the caller wants results or statistics before backward() or without
 // it.
 void CudaExecutor::run_staged() {
   is_staged_ = false;
@@ -194,8 +194,8 @@ Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
   return finish_step();
 }
 
-// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all from none.
-// The others may not trace this step, so with a group the graph is timed as a whole.
+// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all without
+// graphs. The other devices may not be tracing this step, so with a group the graph is timed as a whole.
 Result<> CudaExecutor::queue_step(const exec::GradientReady& ready) {
   if (spans_.is_on() && !store_->is_watched()) {
     forward_on_device(&CudaExecutor::queue_recorded);
@@ -222,8 +222,7 @@ bool CudaExecutor::left_out_update() {
   return on_device() && training() && loss_scale_->nonfinite_sums();
 }
 
-// Waits until all work that uses the tensors is done. After that they can be copied, and the wait for a copy cannot
-// hang.
+// Waits until all work that uses the tensors is done. Then they can be copied, and the wait for a copy cannot hang.
 Result<> CudaExecutor::settle() {
   DT_CUDA(cudaSetDevice(device_));
   if (is_staged_) run_staged();

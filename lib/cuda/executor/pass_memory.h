@@ -1,4 +1,4 @@
-// The device memory for what the caller passes in for a pass: the batch and the loss scale.
+// The device memory for what the caller passes to a pass: the batch and the loss scale.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace dtrain::cuda {
 
-// An input of a batch, either as floats or as pixels with their normalization; see kernels/input.h. Pointers of the
-// other kind are null.
+// An input of a batch, either as floats or as pixels with their normalization; see kernels/input.h. The pointers of the
+// other form are null.
 struct DeviceInput {
   const float* floats = nullptr;
   const uint8_t *pixels = nullptr, *mirrored = nullptr;
@@ -25,8 +25,8 @@ struct DeviceInput {
 // it is copied within the device to where the program reads it, which takes a thousandth of a step.
 class BatchMemory {
  public:
-  // For the batch size and the inputs of the options, whose normalizations are on the device when this returns, and
-  // this number of labels for each example. with_keys: the batches have keys.
+  // Allocates memory for the batch size and the inputs of the options, and for `labels` labels per example. The inputs'
+  // normalizations are on the device when the constructor returns. with_keys: whether the batches have keys.
   BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys);
 
   // Queues the copies of a batch that fits the options. Labels may be missing. With Options::same_batch only the first
@@ -38,7 +38,7 @@ class BatchMemory {
   void await() const;
 
   [[nodiscard]] std::vector<DeviceInput> inputs() const;
-  // [n, labels]
+  // Returns [n, labels].
   [[nodiscard]] const float* labels() const { return static_cast<const float*>(current_.labels.at(0)); }
   [[nodiscard]] const uint64_t* keys() const;  // null without keys
   [[nodiscard]] size_t bytes() const;
@@ -61,13 +61,13 @@ class BatchMemory {
   bool same_batch_, is_there_ = false;
   Place current_;                    // the batch that the program reads
   Place next_;                       // the staging buffer, used with `ahead`
-  std::vector<InputTables> tables_;  // by input
+  std::vector<InputTables> tables_;  // indexed by input
   CudaEvent copied_;
 };
 
 // Two LossScale structs of kernels/update.h: one for the gradients of this device's passes, with the scale that the
-// host requests, and one for the sums that a store makes of them, whose scale is 1. Used by one thread. A requested
-// scale takes effect with the next upload.
+// host requests, and one for the sums that a store computes from them, whose scale is 1. Used by one thread. A
+// requested scale takes effect with the next upload.
 class LossScaleMemory {
  public:
   LossScaleMemory();
@@ -82,7 +82,7 @@ class LossScaleMemory {
   // complete.
   void upload(cudaStream_t stream);
   void download(cudaStream_t stream);
-  // If the device adjusts the scale itself: whether the request differs from what the last download brought.
+  // If the device adjusts the scale itself: whether the request differs from the result of the last download.
   [[nodiscard]] bool differs() const {
     return wished().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
   }

@@ -1,6 +1,6 @@
-// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and only
-// read after that. Its place in device memory is decided after lowering (exec/memory_plan.h); then every step becomes a
-// call with all its pointers.
+// The form into which a graph is lowered: a flat list of steps over values. A value is first written by the steps that
+// define it and then only read. Its place in device memory is decided after lowering (exec/memory_plan.h); then every
+// step becomes a call with all its pointers.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace dtrain::cuda {
 struct Value {
   size_t bytes = 0;
   void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
-  std::optional<ValueId> alias_of{};  // this value is part of that one's memory, starting at `offset` bytes
+  std::optional<ValueId> alias_of{};  // this value is a part of that one's memory, starting at `offset` bytes
   size_t offset = 0;
   bool scratch = false;  // used during one step only
 };
@@ -55,18 +55,18 @@ struct Step {
 
 class Program {
  public:
-  static constexpr size_t kAlignment = 256;  // of every value that is not an alias
+  static constexpr size_t kAlignment = 256;  // alignment of every value that is not an alias
 
   ValueId bytes(size_t count) { return add(Value{.bytes = count}); }
   ValueId floats(int64_t count) { return bytes(static_cast<size_t>(count) * sizeof(float)); }
-  // For workspaces of kernels and plans. Steps run one after another, so all of them share one block of memory.
+  // For workspaces of kernels and plans. Steps run one after another, so they all share one block of memory.
   ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
   ValueId fixed(void* memory, size_t bytes) { return add(Value{.bytes = bytes, .fixed = memory}); }
 
-  // A map with memory of its own, dense unless there are zeros.
+  // A map with separate memory, dense unless there are zeros.
   Map map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros = 0);
   Map like(const Map& map) { return this->map(map.type, map.n, map.h, map.w, map.channels); }
-  // The channels [begin, begin + count) of a dense map, sharing its memory.
+  // The channels [begin, begin + count) of a dense map, whose memory they share.
   Map slice(const Map& whole, int64_t begin, int64_t count);
 
   void step(graph::NodeId node, Uses uses, std::function<Call(const Addresses&)> bind);
@@ -79,17 +79,17 @@ class Program {
     });
   }
 
-  // The caller reads the value after the last step, so its memory is not reused.
+  // Marks a value that the caller reads after the last step, so that its memory is not reused.
   void keep(ValueId value) { kept_.push_back(value); }
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] size_t scratch_bytes() const;
-  // Bytes of the values that a step reads and writes, without scratch.
+  // The size of the values that a step reads and writes, without scratch.
   [[nodiscard]] int64_t bytes_of(const Step& step) const;
   // share: see exec/memory_plan.h.
   [[nodiscard]] exec::MemoryPlan plan_memory(bool share) const;
-  // Computes the address of each value. The arena must have the plan's size, `scratch` scratch_bytes(); both must be
-  // aligned to kAlignment.
+  // Computes the address of each value. `arena` must have the plan's size, and `scratch` must have scratch_bytes().
+  // Both must be aligned to kAlignment.
   [[nodiscard]] Addresses addresses(const exec::MemoryPlan& plan, void* arena, void* scratch) const;
 
  private:

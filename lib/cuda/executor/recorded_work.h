@@ -1,5 +1,5 @@
-// Work that is queued repeatedly. The first time it is queued as it is; then it is captured as a CUDA graph and
-// replayed, which costs the host one call instead of hundreds.
+// Work that is queued repeatedly. The first time, it is queued directly. The second time, it is captured as a CUDA
+// graph, which is then replayed. That costs the host one call instead of hundreds.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,15 +19,16 @@ enum class QueueMode {
 
 class RecordedWork {
  public:
-  // The second run captures. The first does not, because libraries may still load their kernels and connect in it.
+  // The second run captures the work. The first does not, because libraries may still load their kernels and open
+  // connections in it.
   [[nodiscard]] QueueMode next() const {
     if (graph_.get() != nullptr) return QueueMode::kReplay;
     return has_run_ ? QueueMode::kCapture : QueueMode::kQueue;
   }
 
-  // work(mode) -> Result<> does what its mode says, in `stream` and in streams that it joins with `stream` by events at
-  // both ends. Its Error is returned, and then nothing runs. Throws DeviceError, with the failed call, if the work
-  // cannot be captured.
+  // work(mode) -> Result<> does what its mode requires, in `stream` and in streams that it joins with `stream` by
+  // events at both ends. If it returns an Error, nothing runs, and this function returns the Error. Throws DeviceError,
+  // with the failed call, if the work cannot be captured.
   template <class Work>
   Result<> run(cudaStream_t stream, const Work& work) {
     const QueueMode mode = next();

@@ -1,4 +1,4 @@
-// CudaExecutor::time_calls: a step of individual calls, with an event between each two of them.
+// CudaExecutor::time_calls: a step as individual calls, with an event between every two of them.
 #include "cuda/executor/timing.h"
 
 #include <cuda_runtime_api.h>
@@ -45,7 +45,7 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
                                                         int steps) {
   DT_CHECK(training() && on_device() && steps > 0, "only a step on the device can be timed");
   Marks marks;
-  std::vector<std::vector<float>> times;  // by call, by step
+  std::vector<std::vector<float>> times;  // indexed by call, then step
   for (int step = 0; step < steps; step++) {
     DT_TRY_VOID(forward(batch, exec::no_wait));
     is_staged_ = false;

@@ -8,12 +8,12 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Mean and sum of squared deviations of `count` numbers in each of N channels.
+// Mean and sum of squared deviations of `count` values in each of N channels.
 template <int N>
 struct Moments {
   float count = 0, mean[N] = {}, squares[N] = {};
 
-  // Merges the moments of `more` further numbers.
+  // Merges the moments of `more` additional values.
   __device__ __forceinline__ void merge(float more, const float (&their_mean)[N], const float (&their_squares)[N]) {
     const float all = count + more, weight = more / all, both = count * weight;
 #pragma unroll
@@ -26,7 +26,7 @@ struct Moments {
   }
 };
 
-// How many rows' moments are computed in registers before a merge, so that the rows share the merge's division.
+// The number of rows whose moments are computed in registers before a merge, so that they share the merge's division.
 constexpr int kRowsTogether = 4;
 
 template <int R, class T, int N>
@@ -45,7 +45,7 @@ __device__ __forceinline__ void absorb(const Rows<T>& x, int64_t row, int64_t st
   m.merge(R, mean, squares);
 }
 
-// partials [chunk][mean, squares][channel]
+// `partials`: [chunk][mean, squares][channel].
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     statistics_kernel(Rows<T> x, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
     const int64_t left = a.rows - chunk * a.rows_each;
     return static_cast<float>(left < a.rows_each ? left : a.rows_each);
   };
-  // Sums of the differences from the first chunk's mean, which is near the mean of all, so that one pass is enough.
+  // Sums the differences from the first chunk's mean, which is close to the overall mean, so that one pass is enough.
   const float near = active ? partial(0) : 0;
   const auto [differences, squares_near] = sum_chunks(a.chunks, active, [&](int64_t chunk) {
     const float difference = partial(chunk * 2) - near, weighted = rows_of_chunk(chunk) * difference;
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
   const float difference = differences / m, mean = near + difference;
   const float squares = squares_near - differences * difference;
   if (!active || threadIdx.y != 0) return;
-  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding alone makes it negative; NaN stays NaN
+  const float variance = squares < 0 ? 0.0f : squares / m;  // only rounding can make it negative; a NaN stays a NaN
   a.mean[channel] = mean;
   a.inv_std[channel] = 1 / sqrtf(variance + a.epsilon);
   a.moving_mean[channel] = a.keep * a.moving_mean[channel] + a.take * mean;

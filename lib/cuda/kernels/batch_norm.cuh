@@ -1,17 +1,17 @@
-// What the forward and the backward pass of batch norm share.
+// The common parts of the forward and the backward pass of batch normalization.
 #pragma once
 
 #include "cuda/kernels/reduction.cuh"
 
 namespace dtrain::cuda {
 
-// A thread's parameters of its channels: y = (x - mean) * scale + beta.
+// The parameters of a thread's channels: y = (x - mean) * scale + beta.
 template <int N>
 struct Affine {
   float mean[N], scale[N], beta[N];
 };
 
-// One function for both passes, so that the backward pass computes exactly the sign that the forward pass stored.
+// Both passes use this function, so that the backward pass computes exactly the sign that the forward pass stored.
 template <int N>
 __device__ __forceinline__ void normalize(const Affine<N>& affine, float (&x)[N]) {
 #pragma unroll

@@ -1,6 +1,6 @@
-// Batch norm over NHWC maps, forward and backward, fused with the addition of a shortcut and the ReLU after it.
-// kernels/tensor.h has the conventions of all kernels; graph::BatchNorm has the formulas (docs/arithmetic.md,
-// "Operators"). Statistics are per channel, m = rows; the variance is the biased one.
+// Batch normalization over NHWC maps, forward and backward, fused with the addition of a shortcut and the ReLU after
+// it. kernels/tensor.h has the conventions of all kernels; graph::BatchNorm has the formulas (docs/arithmetic.md,
+// "Operators"). Statistics are per channel, with m = rows; the variance is the biased one.
 //
 // gamma may be null: it then counts as 1, and its gradient is written as 0 (fix_gamma).
 #pragma once
@@ -9,15 +9,15 @@
 
 namespace dtrain::cuda {
 
-// Bytes that the operations here need as `workspace`. Operations in one stream may share it.
+// The size of the `workspace` that the operations here need. Operations in one stream may share it.
 int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
 
 // Computes mean and inv_std = 1 / sqrt(variance + epsilon) of a batch. The moving statistics become momentum * old + (1
 // - momentum) * the batch's. All are [channels]. Two launches, one pass over x.
-// Sums of squares are not used, because they cancel if |mean| is far above the deviation. Instead every thread computes
-// mean and squared deviations of 4 rows in registers and merges them by Chan's formula, and so do the blocks. The
-// second launch sums their differences from the first partial result. Source: Chan, Golub, LeVeque, "Updating formulae
-// and a pairwise algorithm for computing sample variances", 1979.
+// Sums of squares are not used, because they cancel if |mean| is far larger than the deviation. Instead every thread
+// computes mean and squared deviations of 4 rows in registers and merges them by Chan's formula. The blocks do the
+// same. The second launch sums their differences from the first partial result. Source: Chan, Golub, LeVeque, "Updating
+// formulae and a pairwise algorithm for computing sample variances", 1979.
 // Bytes: rows * channels * bytes_of(type), and the partial results twice.
 struct BatchNormStatistics {
   Type type = Type::kFloat32;
@@ -41,8 +41,8 @@ struct BatchNormInverse {
 };
 void batch_norm_inverse(const BatchNormInverse& inverse, cudaStream_t stream);
 
-// y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. For inference, give `variance`
-// (the moving one) and epsilon in place of inv_std.
+// y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. In inference, pass `variance`
+// (the moving one) and epsilon instead of inv_std.
 //   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
 // Bytes: (2 or, with skip, 3) * rows * channels * bytes_of(type).
 struct BatchNormApply {

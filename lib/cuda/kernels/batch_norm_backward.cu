@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// How it is known where the ReLU passes the gradient.
+// How the kernel knows where the ReLU passes the gradient.
 enum class Mask { kNone, kByOutput, kByInput };
 
 template <class T>
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kerne
 
 struct FinishBackward {
   int64_t channels, chunks;
-  float rows;  // the divisor of the sums that are subtracted; infinite if none are
+  float rows;  // the divisor of the sums that are subtracted; infinite if none are subtracted
   const float *partials, *inv_std;
   bool fixed_gamma;
   float *dgamma, *dbeta, *sums;
@@ -139,7 +139,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_apply_kern
   }
 }
 
-// The sums are after the partial results, at an offset that does not depend on how many partial results are used.
+// The sums are stored after the partial results, at an offset that does not depend on how many partial results are
+// used.
 float* sums_of(void* workspace, Type type, int64_t rows, int64_t channels) {
   return static_cast<float*>(workspace) + partials_bytes(type, rows, channels, 2) / int64_t{sizeof(float)};
 }

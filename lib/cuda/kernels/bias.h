@@ -1,4 +1,4 @@
-// The bias of a layer, its gradient, and the sum of images. kernels/tensor.h has the conventions of all kernels.
+// The bias of a layer, its gradient, and the sum over images. kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tensor.h"

@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// As in base/random.h and exec/dropout.h.
+// The same as in base/random.h and exec/dropout.h.
 __device__ __forceinline__ uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   }
 }
 
-// Converts 4 numbers at a time, which is 16 bytes of float32, the wider type, and the last ones singly.
+// Converts 4 values at a time, which is 16 bytes of float32, the wider type, and the last ones one by one.
 template <class From, class To>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     convert_kernel(const From* from, To* to, int64_t count, bool wide) {

@@ -11,7 +11,7 @@ namespace dtrain::cuda {
 constexpr int kSourcesMax = 8;
 
 // y = factor * (source 0 + source 1 + ... in their order), then max(y, 0) if relu. With one source it is a copy, which
-// with pitches is part of Concat or its backward. With y among the sources it accumulates a gradient.
+// with pitches is part of Concat or its backward pass. With y among the sources it accumulates a gradient.
 //   sources, y [rows, channels]    1 to kSourcesMax sources
 // Bytes: (sources + 1) * rows * channels * bytes_of(type).
 struct Sum {
@@ -38,8 +38,8 @@ struct Activate {
 };
 void activate(const Activate& activate, cudaStream_t stream);
 
-// dx = add + dy * slope; the slope in terms of y: relu [y > 0], tanh 1 - y^2, sigmoid y (1 - y), softrelu 1 - e^-y,
-// softsign (1 - |y|)^2.
+// dx = add + dy * slope. The slope as a function of y: relu [y > 0], tanh 1 - y^2, sigmoid y (1 - y), softrelu 1 -
+// e^-y, softsign (1 - |y|)^2.
 //   y, dy, dx, add [rows, channels]; add may be null, and may be dx
 // Bytes: (3 or, with add, 4) * rows * channels * bytes_of(type).
 struct ActivateBackward {

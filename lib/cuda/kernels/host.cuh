@@ -29,9 +29,9 @@ constexpr int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Enough blocks to keep current devices busy (132 multiprocessors, 8 blocks of 256 threads each) and still give each
-// thread several rows, so that it loads its channels' parameters once for all of them. This is a constant instead of a
-// device property because it decides how sums are split.
+// Enough blocks to keep current devices busy (132 multiprocessors, 8 blocks of 256 threads each) while each thread
+// still gets several rows, so that it loads its channels' parameters once for all of them. This is a constant instead
+// of a device property because it determines how sums are split.
 constexpr int64_t kGridBlocks = 1056;
 constexpr int64_t kGridYMax = 65535;
 
@@ -59,7 +59,7 @@ Launch launch_of(const char* name, const Table<Tensor>& table, cudaStream_t stre
           .stream = stream};
 }
 
-// Decides whether 16 bytes can be moved at a time. Data that is absent (null) has no say.
+// Decides whether 16 bytes can be moved at a time. Absent (null) data does not matter for this.
 class Width {
  public:
   Width(Type type, int64_t channels)
@@ -106,11 +106,11 @@ struct Grid {
 };
 
 // With fewer rows, a thread takes longer to load its channels' parameters than to move its rows (twice as long for the
-// small maps of a ResNet on an H100), and partial results of sums would be too large compared to the rows.
+// small maps of a ResNet on an H100), and partial results of sums would be too large compared with the rows.
 constexpr int64_t kRowsOfThreadMin = 8;
 
 // Threads along x process the groups of a row; threads along y and blocks along grid.y process rows, with a grid
-// stride. Few rows are spread over many blocks all the same.
+// stride. Even a small number of rows is spread over many blocks.
 inline Grid row_grid(int64_t rows, int64_t groups) {
   const int64_t tiles = divide_up(groups, kBlockThreads), x = divide_up(groups, tiles), y = kBlockThreads / x;
   const int64_t most = std::max<int64_t>(kGridBlocks * 4 / tiles, 1),

@@ -6,9 +6,9 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A thread makes one pixel: it reads 3 bytes and writes 8 or 16 bytes at once. Neighboring threads read neighboring
+// A thread produces one pixel: it reads 3 bytes and writes 8 or 16 bytes at once. Neighboring threads read neighboring
 // bytes, so the single bytes that a warp reads come from the same cache lines. Pixel indices have 32 bits because
-// 64-bit divisions cost more than the loads.
+// 64-bit divisions take longer than the loads.
 struct ImageArguments {
   unsigned pixels, h, w;
   int channels;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) image_kernel(const 
   }
 }
 
-// Threads read a plane side by side along the pixels; each thread writes all channels of its pixel.
+// Neighboring threads read neighboring pixels of a plane; each thread writes all channels of its pixel.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     planar_kernel(const float* x, T* out, unsigned pixels, unsigned plane, int channels, int stored) {
@@ -80,7 +80,7 @@ void with_stored(int64_t stored, F&& f) {
 }
 
 unsigned checked_pixels(int64_t n, int64_t h, int64_t w, const void* out) {
-  // Half of the range of 32 bits, because the grid-stride loop may step beyond the last pixel.
+  // Half of the 32-bit range, because the grid-stride loop may go beyond the last pixel.
   DT_KERNEL_CHECK(n * h * w > 0 && n * h * w < INT32_MAX, "0 < n*h*w < 2^31");
   DT_KERNEL_CHECK(is_aligned(out), "the network's input is aligned to 16 bytes");
   return static_cast<unsigned>(n * h * w);

@@ -7,7 +7,7 @@ namespace dtrain::cuda {
 namespace {
 
 // Transposes matrices [rows, columns] to [columns, rows] by tiles in shared memory, so that both sides are accessed
-// along their own rows. The tile has one additional column so that the elements of a column are in different banks.
+// along their own rows. The tile has an additional column so that the elements of a column are in different banks.
 constexpr int kTile = 32, kTileRows = 8;
 
 template <class From, class To>
@@ -15,8 +15,8 @@ struct TransposeArguments {
   const From* from;
   To* to;
   int64_t count, rows, columns;
-  int64_t from_pitch, to_pitch;    // of a row
-  int64_t from_stride, to_stride;  // of a matrix
+  int64_t from_pitch, to_pitch;    // distance between rows
+  int64_t from_stride, to_stride;  // distance between matrices
 };
 
 template <class From, class To>

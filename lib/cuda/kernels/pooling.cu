@@ -7,7 +7,7 @@ namespace dtrain::cuda {
 namespace {
 
 // Divides numbers below 2^31 by a divisor that the host knows, with a multiplication and a shift. A plain division by a
-// variable takes some twenty instructions, and the backward pass needs six for each pixel.
+// variable takes about twenty instructions, and the backward pass needs six for each pixel.
 // Source: Granlund, Montgomery, "Division by invariant integers using multiplication", 1994.
 class Divisor {
  public:
@@ -40,7 +40,7 @@ struct Pixel {
   int64_t image;
   int row, column;
 };
-// The place of a pixel of the output, whose sizes are those of the divisors.
+// Computes the position of a pixel of the output, whose sizes are the divisors.
 struct Places {
   Divisor rows, columns;
   __device__ __forceinline__ Pixel at(unsigned index) const {
@@ -50,7 +50,7 @@ struct Places {
   }
 };
 
-// The real cells of window (i, j): ranges of rows and columns of x.
+// The cells of window (i, j) that lie on the map: ranges of rows and columns of x.
 struct Cells {
   int top, left;  // the window's corner, possibly in the padding
   int h_begin, h_end, w_begin, w_end;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void store_indices(const Index (&index)[N], Index* to
 template <class T, class Index>
 struct Arguments {
   Windows windows;
-  Places places;  // of the output's pixels
+  Places places;  // positions of the output's pixels
   int64_t pixels, groups, channels;
   Rows<T> in, add;  // in: x, or dy
   RowsOut<T> out;   // y, or dx
@@ -153,11 +153,11 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Ar
 struct Visit {
   Pixel cell;
   int i, j;                 // the window
-  int64_t window, channel;  // its pixel in y
+  int64_t window, channel;  // index of the window's pixel in y
 };
 // Backward: computes dx as the sum over the windows that contain the cell. share(visit, d) reduces the dy in d to the
-// cell's share of it. On an H100 the arithmetic limits it: to begin the loads of all windows of a cell before the sum
-// made it slower.
+// cell's share of it. On an H100 the arithmetic is the bottleneck: starting the loads of all windows of a cell before
+// the sum made it slower.
 template <class T, class Index, int N, class Share>
 __device__ __forceinline__ void sum_over_windows(const Arguments<T, Index>& a, const Share& share) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
@@ -257,13 +257,13 @@ Windows windows_of(const PoolingShape& s, Divide divide) {
           Divisor(s.stride_w)};
 }
 
-// The parameters that forward and backward of both kinds of pooling share.
+// The parameters that the forward and backward passes of both kinds of pooling share.
 struct Operation {
   const char* name;
   Type type;
   const PoolingShape& shape;
   Divide divide;
-  int64_t pixels, rows, columns;  // of the output: in all, and the sizes of a map
+  int64_t pixels, rows, columns;  // size of the output: all pixels, and rows and columns of a map
   int64_t bytes;
   In in, add;
   Out out;

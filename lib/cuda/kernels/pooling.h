@@ -7,18 +7,18 @@
 namespace dtrain::cuda {
 
 // Maps x [n, h, w, channels] and y [n, p, q, channels]; window (i, j) begins at row i * stride_h - pad_h. The rounding
-// mode is expressed by p and q: windows may extend beyond the map, but must begin inside it and contain a real cell.
-// Global pooling is a kernel of h x w. n*h*w and n*p*q must be below 2^31.
+// mode is expressed by p and q: windows may extend beyond the map, but must begin inside it and contain a cell of the
+// map. Global pooling is a kernel of h x w. n*h*w and n*p*q must be below 2^31.
 struct PoolingShape {
   int64_t n = 0, h = 0, w = 0, channels = 0, p = 0, q = 0;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
 };
 
-// Bytes of the index of a maximum: its position in the window, counted row by row from the window's corner, which may
-// be in the padding. 1 for windows of at most 256 cells, otherwise 4.
+// The size of the index of a maximum, which is its position in the window, counted row by row from the window's corner
+// (possibly in the padding): 1 byte for windows of at most 256 cells, otherwise 4.
 int64_t max_pooling_index_bytes(const PoolingShape& shape);
 
-// y = the maximum of each window's real cells. where [n, p, q, channels], dense, receives the index of the first
+// y = the maximum of each window's cells on the map. where [n, p, q, channels], dense, receives the index of the first
 // maximum in row-major order, for the backward pass; null in inference.
 // Bytes: (x + y) * bytes_of(type) + y * index bytes, where x and y are element counts.
 struct MaxPooling {
@@ -30,9 +30,9 @@ struct MaxPooling {
 };
 void max_pooling(const MaxPooling& pooling, cudaStream_t stream);
 
-// dx = add + the sum of dy over the windows whose maximum the cell was. Every element of dx collects from the windows
-// that contain it, in row-major order, so no atomics are needed. Reading `where` costs less than recomputing the maxima
-// from x. add may be null, and may be dx.
+// dx = add + the sum of dy over the windows of which the cell was the maximum. Every element of dx is computed from the
+// windows that contain it, in row-major order, so no atomics are needed. Reading `where` costs less than recomputing
+// the maxima from x. add may be null, and may be dx.
 // Bytes: (x, or 2 x with add, + y) * bytes_of(type) + y * index bytes.
 struct MaxPoolingBackward {
   Type type = Type::kFloat32;
@@ -43,10 +43,10 @@ struct MaxPoolingBackward {
 };
 void max_pooling_backward(const MaxPoolingBackward& backward, cudaStream_t stream);
 
-// The divisor of the sum of a window's real cells.
+// The divisor of the sum over a window's cells on the map.
 enum class Divide { kByPadded, kByKernel, kByReal, kNot };  // graph::Pooling::Divisor; kNot: a sum
 
-// y = the sum of each window's real cells, row by row, / its divisor.   Bytes: (x + y) * bytes_of(type).
+// y = the sum of each window's cells on the map, row by row, / its divisor.   Bytes: (x + y) * bytes_of(type).
 struct AveragePooling {
   Type type = Type::kFloat32;
   PoolingShape shape = {};

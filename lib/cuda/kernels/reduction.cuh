@@ -1,4 +1,4 @@
-// Sums over the rows of a map, per channel, shared by batch norm and the bias gradient.
+// Sums over the rows of a map for each channel, used by batch normalization and the bias gradient.
 //
 // Two launches, without atomics. First the rows are split into chunks. A block sums one chunk for up to 32 groups of
 // channels: each thread sums its rows in registers, then the threads of a channel are combined as a tree in shared
@@ -16,7 +16,7 @@ struct Chunks {
   int64_t count, rows_each;  // the last chunk may have fewer
 };
 
-// An H100 takes these in two full turns of three blocks for each multiprocessor. More blocks would be no faster, and
+// An H100 runs these in two full turns of three blocks per multiprocessor. More blocks would not be faster, and would
 // give the second kernel more partial results to sum.
 constexpr int64_t kReductionBlocks = 792;
 constexpr int64_t kTileGroups = 32;  // 512 contiguous bytes of a row
@@ -32,7 +32,7 @@ inline Chunks chunks_of(int64_t rows, int64_t groups) {
           .rows_each = each};
 }
 
-// Enough for `quantities` partial results per channel, with either width.
+// The size of `quantities` partial results per channel, sufficient for both widths.
 inline int64_t partials_bytes(Type type, int64_t rows, int64_t channels, int64_t quantities) {
   const int64_t narrow = chunks_of(rows, channels).count;
   const int64_t wide = chunks_of(rows, divide_up(channels * bytes_of(type), 16)).count;
@@ -54,8 +54,8 @@ struct RowsOfThread {
 };
 
 // Combines the values of all block rows into block row 0, by calling merge(from) on threads of block rows 0 .. n-1.
-// `from` is the thread, counted through the block, whose value is to be merged into the caller's. All threads of the
-// block must call this.
+// `from` is the index within the block of the thread whose value is merged into the caller's. All threads of the block
+// must call this.
 template <class Merge>
 __device__ __forceinline__ void merge_block_rows(Merge&& merge) {
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -84,14 +84,14 @@ struct Pair {
   }
 };
 
-// Returns the sum of term(chunk), floats or Pairs, over all chunks, the same value in all threads of a channel. All
-// threads of the block must call this, once; those that have a channel are `active`.
+// Returns the sum of term(chunk), floats or Pairs, over all chunks. All threads of a channel get the same value. All
+// threads of the block must call this exactly once; those that have a channel are `active`.
 template <class Term>
 __device__ auto sum_chunks(int64_t count, bool active, Term&& term) {
   using Sum = decltype(term(int64_t{0}));
   __shared__ Sum memory[kFinalChannels * kFinalThreads];
   const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;
-  // Several sums, because a single one would wait for each of its loads.
+  // Several sums, because a single one would have to wait for each of its loads.
   constexpr int kSums = 4;
   Sum sums[kSums] = {};
   const int64_t end = active ? count : 0;

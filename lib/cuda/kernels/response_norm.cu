@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A thread computes one element. It reads the channels around, which its neighbors read too, from the cache.
+// A thread computes one element. It reads the surrounding channels, which its neighbors also read, from the cache.
 struct Around {
   int64_t begin, end;
 };

@@ -5,7 +5,7 @@
 
 namespace dtrain::cuda {
 
-// What both passes have in common; see graph::LocalResponseNorm.
+// The common parameters of both passes; see graph::LocalResponseNorm.
 struct ResponseNormShape {
   int64_t rows = 0, channels = 0;
   int64_t size = 1;      // odd
@@ -13,7 +13,7 @@ struct ResponseNormShape {
   float beta = 0, k = 1;
 };
 
-// y = x d^-beta, d = k + alpha / size * (the sum of x^2 over the channels around). Sums are in the order of the
+// y = x d^-beta, d = k + alpha / size * (the sum of x^2 over the surrounding channels). Sums are in the order of the
 // channels.
 //   x, y [rows, channels]    d [rows, channels], dense, float32; may be null
 // Bytes: rows * channels * (2 * bytes_of(type) + 4, or without d 2 * bytes_of(type)).
@@ -26,7 +26,7 @@ struct ResponseNorm {
 };
 void response_norm(const ResponseNorm& norm, cudaStream_t stream);
 
-// dx = dy d^-beta - 2 beta alpha / size * x * (the sum of dy x d^(-beta - 1) over the channels around).
+// dx = dy d^-beta - 2 beta alpha / size * x * (the sum of dy x d^(-beta - 1) over the surrounding channels).
 //   x, dy, dx [rows, channels]    d: as the forward pass wrote it
 // Bytes: rows * channels * (3 * bytes_of(type) + 4).
 struct ResponseNormBackward {

@@ -6,10 +6,10 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr int kNumbers = 6;  // of a transformation
+constexpr int kNumbers = 6;  // parameters of a transformation
 constexpr int kThreads = 128;
 
-// As in exec/sampling.h, with the operations in the same order.
+// The same as in exec/sampling.h, with the operations in the same order.
 struct Place {
   int64_t cell;
   float beyond;
@@ -25,8 +25,8 @@ __device__ __forceinline__ Place sampled_place(const float* t, float a, float b,
   return {cell, position - static_cast<float>(cell)};
 }
 
-// The four cells around a place, in the order of the sums: upper left, upper right, lower left, lower right. `row` is
-// the cell's row of the tensor, or negative outside of the map.
+// The four cells around a sampled position, in the order of the sums: upper left, upper right, lower left, lower right.
+// `row` is the cell's row of the tensor, or negative outside the map.
 struct Corners {
   int64_t row[4];
   float weight[4], by_row[4], by_column[4];
@@ -59,7 +59,7 @@ struct SampleArguments {
   RowsOut<T> y;
 };
 
-// A thread computes a channel of an output.
+// Each thread computes one channel of one output.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) sample_kernel(const SampleArguments<T> a) {
   const int64_t channel = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, outputs = a.shape.p * a.shape.q;
@@ -84,8 +84,8 @@ struct BackwardArguments {
   float* dx;
 };
 
-// A block computes an image's transformation. Each thread adds up some of the outputs, and then the threads' sums are
-// added in their order.
+// Each block computes the gradient of one image's transformation. Each thread sums over some of the outputs, then the
+// threads' sums are added in order.
 template <class T>
 __global__ void __launch_bounds__(kThreads) transformation_kernel(const BackwardArguments<T> a) {
   __shared__ float parts[kNumbers][kThreads];
@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(kThreads) transformation_kernel(const Backward
   }
 }
 
-// A thread computes a channel of an image alone, because places add to the same cells. Networks sample their images,
-// whose gradient nobody needs, so that this kernel hardly runs.
+// Each thread computes one channel of one image, because several positions add to the same cell. Networks usually
+// sample their input images, whose gradient is not needed, so this kernel hardly runs.
 template <class T>
 __global__ void __launch_bounds__(kThreads) map_kernel(const BackwardArguments<T> a) {
   const SamplingShape& s = a.shape;

@@ -1,15 +1,15 @@
-// Sampling maps at transformed places. kernels/tensor.h has the conventions of all kernels.
+// Sampling of maps at transformed positions. kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tensor.h"
 
 namespace dtrain::cuda {
 
-// The places are those of exec/sampling.h, which this directory does not include.
+// The positions are those of exec/sampling.h, which this directory does not include.
 struct SamplingShape {
   int64_t n = 0, channels = 0;
-  int64_t h = 0, w = 0;  // of the maps that are sampled
-  int64_t p = 0, q = 0;  // of the results, at least 2 each
+  int64_t h = 0, w = 0;  // size of the maps that are sampled
+  int64_t p = 0, q = 0;  // size of the results, at least 2 each
 };
 
 // y: each image of x sampled by its transformation.
@@ -23,8 +23,8 @@ struct Sample {
 };
 void sample(const Sample& sample, cudaStream_t stream);
 
-// The gradients by the transformations, and by x if dx is not null.
-//   dy [n*p*q, channels]    dt [n, 6]    dx [n*h*w, channels], dense, float32, since many places add to a cell
+// The gradients with respect to the transformations, and with respect to x if dx is not null.
+//   dy [n*p*q, channels]    dt [n, 6]    dx [n*h*w, channels], dense, float32, because many positions add to a cell
 // Bytes: n * channels * (h*w + p*q) * bytes_of(type), and 4 * n * h * w * channels for dx.
 struct SampleBackward {
   Type type = Type::kFloat32;

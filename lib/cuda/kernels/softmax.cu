@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 128, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr unsigned kAllLanes = 0xffffffff;
 
-// Combines x over all threads of the block, always in the same order; all threads get the result. `memory` is shared
+// Combines x over all threads of the block, always in the same order. All threads get the result. `memory` is shared
 // memory that may be reused afterwards.
 template <class Combine>
 __device__ float over_block(float x, float (&memory)[kWarps], Combine&& combine) {

@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 //   x [rows, classes], dense    p [rows, classes], dense, float32
 // Bytes: rows * classes * (bytes_of(type) + 4).
 struct Softmax {
-  Type type = Type::kFloat32;  // of x
+  Type type = Type::kFloat32;  // type of x
   int64_t rows = 0, classes = 0;
   const void* x = nullptr;
   float* p = nullptr;
@@ -17,12 +17,13 @@ struct Softmax {
 void softmax(const Softmax& softmax, cudaStream_t stream);
 
 // dx = (p - [label]) * loss_scale. With smoothing a: dx[label] = (p - 1 + a) * loss_scale, and for the other classes (p
-// - a / (classes - 1)) * loss_scale. All of it is multiplied by `factor`.
-//   p [rows, classes], float32    labels: whole numbers below classes (checked on the host), that of row i at i *
-//   label_stride loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
+// - a / (classes - 1)) * loss_scale. The result is multiplied by `factor`.
+//   p [rows, classes], float32    dx [rows, classes]
+//   labels: integers below `classes` (checked on the host); that of row i is at i * label_stride
+//   loss_scale: one float in device memory; null means 1
 // Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
 struct SoftmaxBackward {
-  Type type = Type::kFloat32;  // of dx
+  Type type = Type::kFloat32;  // type of dx
   int64_t rows = 0, classes = 0;
   double smooth_alpha = 0;
   float factor = 1;

@@ -1,6 +1,6 @@
-// Processing many tensors in one launch: a table of the tensors and a list of chunks, with one block per chunk. Both
-// are made once on the host, with the addresses that the memory plan assigns, and stay in device memory. A network has
-// hundreds of tensors, most of them small, so a launch for each would cost more than the work.
+// Processes many tensors in one launch, with a table of the tensors and a list of chunks; there is one block per chunk.
+// Both are made once on the host, with the addresses that the memory plan assigns, and stay in device memory. A network
+// has hundreds of tensors, most of them small, so a launch for each would cost more than the work.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Chunk {
 };
 constexpr int64_t kChunkElements = 16384;
 
-// All chunks of tensors with these element counts, `elements` in each chunk but the last of a tensor.
+// All chunks of tensors with these element counts. Each chunk has `elements` elements, except the last one of a tensor.
 inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts, int64_t elements = kChunkElements) {
   std::vector<Chunk> chunks;
   for (size_t tensor = 0; tensor < counts.size(); tensor++) {

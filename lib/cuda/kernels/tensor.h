@@ -30,7 +30,7 @@
 
 namespace dtrain::cuda {
 
-// Rows to read, and rows to write. pitch 0: the number of channels of the operation (dense).
+// Rows to read, and rows to write. A pitch of 0 means the number of channels of the operation (dense).
 struct In {
   const void* data = nullptr;
   int64_t pitch = 0;

@@ -13,7 +13,7 @@ __device__ __forceinline__ bool aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-// Visits a chunk's elements: if `wide`, calls visit.operator()<4>(at) for each four elements from `at` on, and
+// Visits a chunk's elements. If `wide`, calls visit.operator()<4>(at) for every four elements beginning at `at`, and
 // visit.operator()<1>(at) for the remaining ones.
 template <class Visit>
 __device__ __forceinline__ void for_each_of(const Chunk& chunk, int64_t count, bool wide, Visit&& visit) {
@@ -43,13 +43,14 @@ constexpr bool kTakesMomentum =
 template <Rule rule>
 constexpr bool kHasState = rule != Rule::kSgld;
 
-// The slots of a rule; 1 that is not used if it has none. Those with momentum have none if it is 0.
+// The number of slots of a rule, at least 1, which is unused if the rule has none. Rules with momentum have no slot if
+// the momentum is 0.
 template <Rule rule>
 constexpr int kSlots = kTakesMomentum<rule> || !kHasState<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
                        : rule == Rule::kOldRmsprop || rule == Rule::kCenteredRmsprop                                ? 3
                                                                                                                     : 2;
 
-// g is scaled and cut.
+// g is already scaled and clipped.
 template <Rule rule>
 __device__ __forceinline__ void step_with_momentum(const optim::Scalars& s, float g, float& w, float& v) {
   if constexpr (rule == Rule::kSgd) optim::formula::sgd(s, g, w, v);
@@ -58,7 +59,7 @@ __device__ __forceinline__ void step_with_momentum(const optim::Scalars& s, floa
   if constexpr (rule == Rule::kSignum) optim::formula::signum(s, g, w, v);
 }
 
-// The step of element k, which is at `position` in its array. g is scaled.
+// The step of element k, which is at `position` in its array. g is already scaled.
 template <Rule rule, int N>
 __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w, float (&v)[kSlots<rule>][N], int k,
                                      uint64_t position) {
@@ -86,7 +87,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
   if constexpr (rule == Rule::kFtrl) ftrl(s, g, w, v[0][k], v[1][k]);
 }
 
-// A tensor that does not learn stays as it is, and ftrl divides by the rate.
+// A tensor that does not learn must not change; ftrl would even divide by its rate of 0.
 template <Rule rule>
 __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
   return !kTakesMomentum<rule> && rule != Rule::kDcasgd && rule != Rule::kLbsgd &&

@@ -15,43 +15,44 @@
 
 namespace dtrain::cuda {
 
-// A learned tensor. All pointers have `count` elements in the same order, which may be any (KRSC, canonical). weight is
-// the float32 master copy; copy, if not null, is the copy that the network computes with and is written together with
-// it. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
+// A learned tensor. All pointers have `count` elements in the same order, which may be any (KRSC, canonical). `weight`
+// is the float32 master copy. `copy`, if not null, is the copy with which the network computes; both are written
+// together. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
 struct UpdateTensor {
   float* weight = nullptr;
-  float* state[optim::kSlotsMax] = {};  // the slots of the rule; null from its last one on
+  float* state[optim::kSlotsMax] = {};  // the slots of the rule; the remaining pointers are null
   const void* gradient = nullptr;
   void* copy = nullptr;
   int64_t count = 0;
-  double learning_rate = 1;  // multiplies that of the step
+  double learning_rate = 1;  // multiplies the rate of the step
   double weight_decay = 0;   // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
   uint64_t array = 0, begin = 0;  // which elements of the network they are (optim::ArrayPart), for rules with noise
   bool adapts = true;             // whether norms change its rate, for rules that use them
 };
 
-// In device memory, written before each step.
+// The scalars of a step, in device memory, written before each step.
 struct StepScalars {
-  double learning_rate = 0;           // of the schedule
-  optim::Correction correction = {};  // of the learning rate, for rules that count updates
-  double gradient_scale = 1;          // UpdateStep's in optim: 1 / samples, times the scheme's weight
-  double momentum_factor = 1;         // of the momentum, for rules that correct it
-  uint64_t noise = 0;                 // of the update, for rules with noise
-  bool applies = true;                // false: the gradient is only added to a sum, for rules with one
+  double learning_rate = 0;           // the schedule's rate
+  optim::Correction correction = {};  // correction of the learning rate, for rules that count updates
+  // UpdateStep's scale in optim: 1 / samples, times the weight that the scheme gives the update.
+  double gradient_scale = 1;
+  double momentum_factor = 1;  // factor of the momentum, for rules that correct it
+  uint64_t noise = 0;          // noise key of the update, for rules with noise
+  bool applies = true;         // false: the gradient is only added to a sum, for rules with one
 };
 
-// In device memory: the factor by which gradients in memory are larger than those of the loss. Scales are powers of
+// The factor by which the gradients in memory are larger than those of the loss; in device memory. Scales are powers of
 // two, so that dividing by them is exact. Initialize `scale` and `inverse` together, and the rest with 0.
 struct LossScale {
   float scale = 1, inverse = 1;
   uint32_t nonfinite = 0;   // 1: a gradient of this step is not finite, so the update is skipped
-  uint32_t good_steps = 0;  // since the scale last changed
-  uint64_t skipped = 0;     // count of skipped steps since the start
+  uint32_t good_steps = 0;  // number of good steps since the scale last changed
+  uint64_t skipped = 0;     // number of skipped steps since the start
 };
 
-// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does, with gradient * loss_scale.inverse as
-// the gradient. Nothing is written if loss_scale.nonfinite is set.
+// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does. The gradient is multiplied by
+// loss_scale.inverse. Nothing is written if loss_scale.nonfinite is set.
 enum class Rule {
   kSgd,
   kNag,
@@ -73,12 +74,12 @@ enum class Rule {
 struct Update {
   Rule rule = Rule::kSgd;
   Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes
-  // The rule's clip and parameters. The others depend on the tensor and the step.
+  // The rule's clip and parameters. The other scalars depend on the tensor and the step.
   optim::Scalars scalars = {};
   double momentum = 0;
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // null: the scale is 1, and the update is never skipped
-  const double* norm_rates = nullptr;     // find_norm_rates; null: the rule uses no norms
+  const double* norm_rates = nullptr;     // result of find_norm_rates; null: the rule uses no norms
 };
 void update(const Update& update, cudaStream_t stream);
 
@@ -111,10 +112,10 @@ struct Restore {
 };
 void restore_if_nonfinite(const Restore& restore, cudaStream_t stream);
 
-// Ends a step. A step with a nonfinite gradient counts as skipped. After it, a dynamic scale is halved (not below 1);
-// after `growth_steps` good steps in a row it is doubled, up to scale_max. A scale that is not dynamic does not change.
-// nonfinite becomes 0. Runs in one thread. Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740,
-// and the automatic form in Apex.
+// Ends a step. A step with a nonfinite gradient counts as skipped. After such a step, a dynamic scale is halved (not
+// below 1); after `growth_steps` good steps in a row it is doubled, up to scale_max. A scale that is not dynamic does
+// not change. nonfinite becomes 0. Runs in one thread. Source: Micikevicius et al., "Mixed precision training",
+// arXiv:1710.03740, and the automatic form in Apex.
 struct LossScaleRule {
   bool dynamic = true;
   uint32_t growth_steps = 2000;

@@ -9,7 +9,7 @@
 
 namespace dtrain::cuda {
 
-// "CUDNN_STATUS_BAD_PARAM: the reason that cuDNN gives". The reason is the last one in the calling thread.
+// For example "CUDNN_STATUS_BAD_PARAM: the reason that cuDNN gives". The reason is the last one in the calling thread.
 std::string cudnn_reason(cudnnStatus_t status);
 
 [[noreturn]] void throw_cudnn_error(const char* file, int line, const char* call, cudnnStatus_t status);

@@ -1,5 +1,5 @@
-// Errors of a broken device, driver or library: thrown by DT_CUDA, DT_CUDNN and DT_NCCL with the call's text. The
-// executor or group that threw one must not be used any more.
+// Errors of a broken device, driver or library, thrown by DT_CUDA, DT_CUDNN and DT_NCCL with the call's text. The
+// executor or group that threw one must not be used anymore.
 #pragma once
 
 #include "base/error.h"

@@ -30,20 +30,20 @@ size_t DeviceSpans::begin(Track track, cudaStream_t stream, const char* name, co
   return used_++;
 }
 
-// A destructor calls it, which must not throw: a span whose end cannot be recorded is left out, and the next call of
-// the executor reports a device that is broken.
+// Called by a destructor, which must not throw. So a span whose end cannot be recorded is dropped, and the next call of
+// the executor reports a broken device.
 void DeviceSpans::end(size_t index, cudaStream_t stream) noexcept {
   const MutexLock lock(mutex_);
   open_[index].is_lost = cudaEventRecord(open_[index].end.get(), stream) != cudaSuccess;
 }
 
-// The device's clock has no relation to the host's, so an event is needed whose time the host knows: one that the host
-// waits for here, where the device has nothing left to do. The wait takes some microseconds, by which the spans may be
-// shown too late, but never before the host queued them, and never after this function.
+// The device's clock has no relation to the host's, so an event is needed whose time the host knows. The host waits for
+// such an event here, where the device has nothing left to do. The wait takes some microseconds, by which the spans may
+// be shown too late. They are never shown before the host queued them, and never after this function.
 void DeviceSpans::collect(cudaStream_t stream) {
   const MutexLock lock(mutex_);
   if (used_ == 0) return;
-  size_t left = 0;  // the next batch may still be on its way
+  size_t left = 0;  // the next batch may still be in flight
   for (size_t i = 0; i < used_; i++) {
     if (open_[i].is_lost || is_over(open_[i])) continue;
     std::swap(open_[left++], open_[i]);

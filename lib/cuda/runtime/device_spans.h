@@ -1,10 +1,10 @@
-// What a device does, from when to when, on the process's timeline (telemetry/timeline.h).
+// The work of a device over time, on the process's timeline (telemetry/timeline.h).
 //
 // A span is two events in a stream. collect() asks the device when it reached them and places them on the host's clock.
-// The streams of a device are tracks of their own, because their work overlaps: "GPU 0", "GPU 0: batches", and so on.
+// Each stream of a device is a separate track, because their work overlaps: "GPU 0", "GPU 0: batches", and so on.
 //
-// The events are not part of a CUDA graph. A graph that has them would be another one than that of a training without a
-// trace, and one that contains sums over several devices cannot be exchanged on one device alone. So while is_on(), the
+// The events are not part of a CUDA graph. A graph with events would differ from that of a training without a trace,
+// and a graph that contains sums over several devices cannot be exchanged on one device alone. So while is_on(), the
 // executor queues the calls of its graphs one by one, and times a graph as a whole where it cannot do that.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace dtrain::cuda {
 // Threads may record spans at the same time; one thread calls the rest.
 class DeviceSpans {
  public:
-  // The operators, the copies of the batches, other copies, and a store's sums and updates.
+  // Computation, the copies of the batches, other copies, and a store's sums and updates.
   enum class Track : uint8_t { kCompute, kBatches, kCopies, kStore };
 
   // `timeline` may be null: nothing is recorded then.
@@ -34,12 +34,13 @@ class DeviceSpans {
   // A name for spans that lives as long as the timeline.
   [[nodiscard]] const char* keep(const std::string& name) { return timeline_ == nullptr ? "" : timeline_->keep(name); }
 
-  // Before a step: whether spans are recorded from now on follows from the timeline, at the cost of one relaxed load.
+  // To be called before a step: decides from the timeline whether spans are recorded from now on. Costs one relaxed
+  // load.
   void begin_step() { on_.store(timeline_ != nullptr && timeline_->is_on(), std::memory_order_relaxed); }
   [[nodiscard]] bool is_on() const { return on_.load(std::memory_order_relaxed); }
 
-  // Adds the spans that have ended to the timeline. Called when the host has waited for the work queued in `stream`.
-  // While nothing was recorded it does nothing.
+  // Adds the spans that have ended to the timeline. To be called when the host has waited for the work queued in
+  // `stream`. Does nothing if nothing was recorded.
   void collect(cudaStream_t stream) DT_EXCLUDES(mutex_);
 
   // While it exists, nothing is recorded.
@@ -55,8 +56,9 @@ class DeviceSpans {
     bool was_on_;
   };
 
-  // Records what is queued in the stream from its construction to its destruction. `spans` may be null. `name` lives as
-  // long as the timeline, `category` is static text. `bytes` are shown with the span unless they are 0.
+  // Records the work that is queued in the stream between its construction and its destruction. `spans` may be null.
+  // `name` must live as long as the timeline; `category` is static text. `bytes` are shown with the span unless they
+  // are 0.
   class Span {
    public:
     Span(DeviceSpans* spans, Track track, cudaStream_t stream, const char* name, const char* category = "device",
@@ -94,7 +96,8 @@ class DeviceSpans {
   std::atomic<bool> on_ = false;
   CudaEvent anchor_;
   Mutex mutex_;
-  std::vector<Open> open_ DT_GUARDED_BY(mutex_);  // the first used_ are in use; the others keep their events
+  // The first used_ entries are in use; the others keep their events for reuse.
+  std::vector<Open> open_ DT_GUARDED_BY(mutex_);
   size_t used_ DT_GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,7 +1,7 @@
-// The single way to launch our own kernels.
+// The only way to launch dtrain's own kernels.
 //
 // launch_kernel can be replaced at link time. runtime/launch.cc runs the kernel on the device; another definition can
-// record launches or run the kernel on the host (test/cuda/emulator does both). For this a Launch has the name and the
+// record launches or run the kernel on the host (test/cuda/emulator does both). For these a Launch has the name and the
 // bytes, which CUDA does not need.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Dim {
 };
 
 struct Launch {
-  const char* name = "";  // of the operation, not of the template
+  const char* name = "";  // name of the operation, not of the template
   Dim grid, block;
   int64_t bytes = 0;  // device memory read and written, each byte counted once, as documented for the operation
   cudaStream_t stream = nullptr;

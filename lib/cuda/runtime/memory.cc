@@ -8,7 +8,7 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
   DT_CUDA(cudaMalloc(&raw, bytes));
   memory_ = Handle<void*, cudaFree>(raw);
   DT_CUDA(cudaMemset(raw, 0, bytes));
-  // Our streams do not wait for the default stream, in which the memory was cleared.
+  // dtrain's streams do not wait for the default stream, in which the memory was cleared.
   DT_CUDA(cudaDeviceSynchronize());
 }
 

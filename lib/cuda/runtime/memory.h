@@ -12,7 +12,7 @@
 
 namespace dtrain::cuda {
 
-// `bytes` of memory on the current device, zero at first, aligned to 256 bytes. Its addresses must not be dereferenced
+// `bytes` of memory on the current device, initially zero, aligned to 256 bytes. Its addresses must not be dereferenced
 // on the host. DeviceError if there is not enough memory.
 class DeviceMemory {
  public:

@@ -10,7 +10,7 @@ bool mentions(std::string_view reason, std::string_view what) {
   return reason.find(what) != std::string_view::npos;
 }
 
-// The most frequent cause of a result, with causes that the user can fix first.
+// The most frequent cause of a result. Causes that the user can fix come first.
 std::string_view likely_cause(ncclResult_t result, std::string_view reason) {
   if (mentions(reason, "Duplicate GPU")) return "two ranks were given the same GPU: NCCL wants one for each (--gpus)";
   if (mentions(reason, "insufficient") && mentions(reason, "driver")) return "the driver is older than CUDA's library";

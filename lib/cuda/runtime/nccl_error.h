@@ -12,8 +12,8 @@
 
 namespace dtrain::cuda {
 
-// "NCCL: remote process exited or ...: NCCL's own reason (likely: ...)". `reason`: the text of ncclGetLastError, or
-// empty.
+// The text "NCCL: remote process exited or ...: NCCL's own reason (likely: ...)". `reason`: the text of
+// ncclGetLastError, or empty.
 std::string nccl_error_text(ncclResult_t result, std::string_view reason);
 
 [[noreturn]] void throw_nccl_error(const char* file, int line, const char* call, ncclResult_t result);

@@ -1,7 +1,7 @@
 // The stream of a device in which a store works. The executor, the group and the optimizer of a device share it.
 //
 // A step may be one CUDA graph. The store's calls are still made in every step, because they count steps and stage
-// values that change, but work that the graph contains is not queued in addition.
+// values that change, but work that the graph contains is not queued again.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ class StoreStream {
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
 
-  // Whether to queue work. false: a graph that is about to run already contains it.
+  // Whether to queue work. If not, a graph that is about to run already contains it.
   [[nodiscard]] bool takes_work() const { return !replays_; }
   // While it exists, a graph with the store's work is about to run.
   class Replay {
@@ -36,9 +36,9 @@ class StoreStream {
     StoreStream& stream_;
   };
 
-  // Graphs that contain work of a group or an optimizer must be destroyed before these are, because NCCL keeps what a
-  // graph uses until the graph is gone. The owner of such graphs sets how to drop them. drop_graphs must not be called
-  // during a step.
+  // Graphs that contain work of a group or an optimizer must be destroyed before the group or optimizer, because NCCL
+  // keeps what a graph uses until the graph is gone. The owner of such graphs sets a function that drops them.
+  // drop_graphs() must not be called during a step.
   void set_drop_graphs(std::function<void()> drop) { drop_graphs_ = std::move(drop); }
   void drop_graphs() const {
     if (drop_graphs_) drop_graphs_();
@@ -48,12 +48,12 @@ class StoreStream {
   // with the time waited so far, and its Error ends the wait. In that case `watch` must make the device's work end.
   using Watch = std::function<Result<>(std::chrono::steady_clock::duration waited)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
-  // Whether its work may wait for other devices.
+  // Whether the stream's work may wait for other devices.
   [[nodiscard]] bool is_watched() const { return watch_ != nullptr; }
   // Returns when the event has occurred.
   Result<> wait(cudaEvent_t event) const;
 
-  // Where its work is recorded. Null: nowhere.
+  // Where the stream's work is recorded; null: it is not recorded.
   void record_on(DeviceSpans* spans) { spans_ = spans; }
   [[nodiscard]] DeviceSpans* spans() const { return spans_; }
 
