@@ -13,9 +13,9 @@
 
 namespace dtrain::comm {
 
-// Takes this rank's bytes and returns the bytes of all ranks, by rank, including its own. Returns within a bounded
-// time. How the bytes travel is up to the caller: between processes the scheduler relays them, between threads of one
-// process a Board does. The result is validated like everything that comes from peers.
+// Takes this rank's bytes and returns the bytes of all ranks, indexed by rank, including its own. Returns within a
+// bounded time. The caller decides how the bytes travel: between processes the scheduler relays them, between threads
+// of one process a Board does. The result is validated like everything that comes from peers.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 // The processes whose devices form a group. Default: this process alone.
@@ -34,7 +34,7 @@ class Board {
   Exchange of(uint32_t rank) {
     return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
   }
-  // Code::kStartup: not all ranks arrived within the limit.
+  // Code::kStartup if not all ranks arrived within the limit.
   Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     given_[rank] = std::move(mine);
@@ -51,7 +51,7 @@ class Board {
   const std::chrono::seconds limit_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // by rank
+  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // indexed by rank
   size_t came_ DT_GUARDED_BY(mutex_) = 0;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
-// Elements per message of a sum, 2 MiB, and how many segments are in flight while the first of them is added up.
+// Elements per message of a sum (2 MiB), and the number of segments in flight while the first of them is summed.
 // Summing 100 MB on two busy cores takes 47 ms with 2 ranks and 123 ms with 4; gloo's ring takes 53 ms and 134 ms. Two
 // segments of 1 MiB, as in that ring, take twice as long, because a rank that has to wait for a core is too late to
 // keep the connection busy.
@@ -76,8 +76,8 @@ class GlooGroup final : public Collective {
   uint64_t operations_ = 0;
   size_t segment_ = 0;                // elements per segment
   Buffer<float> received_;            // kDepth segments per rank
-  Buffer<float> sum_;                 // sum of the own part, if it must not be written into the array
-  std::vector<const float*> inputs_;  // by rank
+  Buffer<float> sum_;                 // sum of this rank's own part, if it must not be written into the array
+  std::vector<const float*> inputs_;  // indexed by rank
 };
 
 // The channel numbers distinguish the operation from all others. They also include its kind, length and root, so a peer
@@ -92,7 +92,7 @@ Result<GlooGroup::Channels> GlooGroup::begin(std::string_view operation, size_t 
   return Channels{{operation, number}, {operation, number | kSecond}};
 }
 
-// Sums the own part, segment by segment, into `sum`, which has the part's length and may overlap `values`.
+// Sums this rank's own part, segment by segment, into `sum`, which has the part's length and may overlap `values`.
 Result<> GlooGroup::sum_own_part(Channel channel, std::span<float> values, std::span<float> sum) {
   if (size_ == 1) return {};
   const size_t longest = part(values.size(), 0).count;
@@ -138,8 +138,8 @@ void GlooGroup::add_step(std::span<float> values, size_t step, std::span<float> 
   ordered_sum(inputs_, {&to, 1}, 0, segment.count);
 }
 
-// The second half of an operation: each rank's part goes to all others, except `has_all`, which has them already. The
-// receives are posted before the first half: then a rank that leaves in between is noticed, and its messages can be
+// The second half of an operation: each rank's part goes to all others, except `has_all`, which already has them. The
+// receives are posted before the first half. So a rank that leaves in between is noticed, and its messages can be
 // stored on arrival without a round trip. That is safe although the first half still sends the old contents: a rank
 // sends its part only after it has received all of it from here.
 Result<std::unique_ptr<Links::Round>> GlooGroup::expect_parts(Channel channel, std::span<float> values,
@@ -194,8 +194,8 @@ Result<> GlooGroup::reduce(std::span<float> values, uint32_t root) {
   return part_of_root->finish();
 }
 
-// Each rank gets its part from the root, then all share their parts, so the root need not send the whole array to every
-// rank.
+// Each rank gets its part from the root, then all ranks share their parts, so the root need not send the whole array to
+// every rank.
 Result<> GlooGroup::broadcast(std::span<float> values, uint32_t root) {
   DT_TRY(const Channels channels, begin("broadcast", values.size(), root));
   DT_TRY(const std::unique_ptr<Round> parts, expect_parts(channels.second, values, root));

@@ -5,10 +5,10 @@
 // one or two exchanges in which every rank sends a part to every other. That is the same traffic as in a ring, in 2
 // steps instead of 2 (size - 1).
 //
-// Sums are taken over ranks 0, 1, ... size-1, from left to right, as in shared_memory.h. The result is the same to the
-// bit for all operations. The values are float32 in native byte order.
+// Sums are taken over ranks 0, 1, ... size-1, from left to right, as in shared_memory.h. The result is the same for all
+// operations, bit for bit. The values are float32 in native byte order.
 //
-// Memory: up to 8 MiB per rank, allocated by the first sums, and what gloo allocates per message. It runs two
+// Memory: up to 8 MiB per rank, allocated by the first sums, and what gloo allocates per message. The group runs two
 // additional threads.
 //
 // After any of these errors the group is unusable, and its connections are closed so that all other ranks learn of it:
@@ -39,8 +39,8 @@ namespace dtrain::comm {
 struct GlooOptions {
   uint32_t rank = 0;
   uint32_t size = 1;
-  std::string listen_ip = "127.0.0.1";  // this host's address as seen by the other ranks; an IP address, not a name
-  double connect_limit_s = 300;         // time limit for each other rank to connect
+  std::string listen_ip = "127.0.0.1";  // this host's address, as the other ranks see it; an IP address, not a name
+  double connect_limit_s = 300;         // time limit for the connection to each other rank
   double wait_limit_s = 300;            // time limit for each message from another rank
 };
 

@@ -1,4 +1,4 @@
-// One message over a connection of gloo. This header includes gloo: only links.cc and link_watch.cc may include it.
+// One message over a gloo connection. This header includes gloo: only links.cc and link_watch.cc may include it.
 #pragma once
 
 #include <gloo/transport/unbound_buffer.h>
@@ -15,7 +15,7 @@ namespace dtrain::comm {
 
 using GlooBuffer = gloo::transport::UnboundBuffer;
 
-// The text of an exception of gloo without the position in gloo's source code, which it begins with:
+// The text of a gloo exception without the position in gloo's source code with which it begins:
 // "[../gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:4711".
 std::string reason(const std::exception& e);
 
@@ -26,7 +26,7 @@ struct Message {
   std::unique_ptr<GlooBuffer> buffer;
   bool is_done = false;
 
-  // Returns false if woken by abort. Throws what gloo throws; after a timeout gloo has closed all connections.
+  // Returns false if it was woken by abort. Throws gloo's exceptions; after a timeout gloo has closed all connections.
   [[nodiscard]] bool wait(std::chrono::milliseconds limit) const {
     return is_send ? buffer->waitSend(limit) : buffer->waitRecv(limit);
   }

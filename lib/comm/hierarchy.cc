@@ -9,7 +9,7 @@
 namespace dtrain::comm {
 namespace {
 
-// What the ends of one process share.
+// The state that the ends of one process share.
 struct Process {
   std::unique_ptr<Collective> group;  // used only by the first device's thread, except for cancel
   Buffer<float> scratch;              // allocated by the first device; the others use it between two barriers
@@ -37,7 +37,7 @@ class HierarchyEnd final : public Collective {
   [[nodiscard]] bool is_in_process(uint32_t rank) const { return rank / devices_->size() == process_->group->rank(); }
   [[nodiscard]] size_t padded(size_t elements) const { return part_of(elements, 0, size()).count * size(); }
 
-  // Returns the outcome of a step; passes an Error on to all other ends.
+  // Returns the outcome of a step, and passes an Error on to all other ends.
   Result<> all_hear(Result<> outcome);
   Result<> barrier() { return devices_->broadcast({}, 0); }
   Result<> make_scratch(size_t elements);
@@ -53,7 +53,8 @@ Result<> HierarchyEnd::all_hear(Result<> outcome) {
   return outcome;
 }
 
-// Padded, so that the parts of a process's devices together are exactly that process's part in the group of processes.
+// The scratch is padded, so that the parts of a process's devices together are exactly that process's part in the group
+// of processes.
 Result<> HierarchyEnd::make_scratch(size_t elements) {
   if (is_first() && process_->scratch.size() < padded(elements)) process_->scratch = Buffer<float>(padded(elements));
   DT_TRY_VOID(barrier());

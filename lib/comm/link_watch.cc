@@ -63,7 +63,7 @@ void LinkWatch::post(uint32_t peer) {
   }
 }
 
-// Sleeps until the first connection ends, then polls all connections, since others are ending too or soon will.
+// Sleeps until the first connection ends, then polls all connections, because others are ending too or soon will.
 void LinkWatch::watch() {
   try {
     any_->waitRecv(kForever);

@@ -1,4 +1,4 @@
-// Detects at once that the connection to a peer has ended.
+// Detects immediately that the connection to a peer has ended.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Context;
 
 namespace dtrain::comm {
 
-// Watches the connections of `rank` in a thread of its own. The context must outlive it.
+// Watches the connections of `rank` in a separate thread. The context must outlive it.
 //
 // It posts receives, from every rank, for a message that never comes. gloo notifies their buffers when the connection
 // ends, whatever else is in flight. They are posted only once: anything sent later could reach a peer that is done and
@@ -27,7 +27,7 @@ namespace dtrain::comm {
 // would be lost.
 class LinkWatch {
  public:
-  // Both are called by the watcher's thread, and `lost` by the constructor too.
+  // The watcher's thread calls both functions. The constructor may also call `lost`.
   struct Callbacks {
     std::function<void(uint32_t peer, const std::string& why)> lost;  // may be called repeatedly for a peer
     std::function<void(Error)> failed;                                // the watcher itself has failed
@@ -45,7 +45,7 @@ class LinkWatch {
   const Callbacks callbacks_;
   std::byte nothing_{};
   std::unique_ptr<GlooBuffer> any_;                     // notified when any connection ends
-  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // by rank: notified when that rank's connection ends
+  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // indexed by rank: notified when that rank's connection ends
 
   Mutex mutex_;
   bool stop_ DT_GUARDED_BY(mutex_) = false;

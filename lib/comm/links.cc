@@ -83,8 +83,8 @@ class GlooLinks final : public Links {
 
   Mutex mutex_;
   const Message* waits_for_ DT_GUARDED_BY(mutex_) = nullptr;  // the message that the caller's thread waits for
-  std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // by rank
-  std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // in the order in which they were lost
+  std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // indexed by rank
+  std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // lost ranks, in the order in which they were lost
   std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first of them was lost
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 
@@ -196,7 +196,7 @@ Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& i
   return secrets;
 }
 
-// Exchanges secrets with every peer: only the process that took part in the exchange as that rank knows the right one.
+// Exchanges secrets with every peer. Only the process that took part in the exchange as that rank knows the right one.
 Result<> GlooLinks::greet(const std::vector<Secret>& secrets) {
   std::vector<Secret> received(size_);
   const std::unique_ptr<Round> greetings = round(kGreeting);
@@ -242,7 +242,8 @@ Result<> GlooLinks::finish(Message& message, Channel channel) {
   return {};
 }
 
-// A thread that waits for one rank is woken when another is lost, because the first may itself depend on the lost one.
+// A thread that waits for one rank is woken when another rank is lost, because the first may itself depend on the lost
+// one.
 GlooLinks::End GlooLinks::wait(Message& message) {
   while (!message.is_done && may_wait(message)) {
     const Clock::time_point begin = Clock::now();
@@ -265,8 +266,8 @@ GlooLinks::End GlooLinks::wait(Message& message) {
   return message.is_done ? End::kDone : End::kOther;
 }
 
-// False after an error, if a lost rank has not sent or taken all that it should have, or if the search for such
-// messages finds that this one is done.
+// Returns false after an error, if a lost rank has not sent or received everything it should have, or if the search for
+// such messages finds that this message is done.
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {
@@ -282,7 +283,7 @@ bool GlooLinks::may_wait(const Message& message) {
   }
 }
 
-// Whether a lost rank still owes a message or has not taken one.
+// Whether a lost rank still owes a message or has not received one.
 bool GlooLinks::lost_rank_owes_message() {
   std::vector<bool> is_lost;
   {
@@ -297,7 +298,7 @@ bool GlooLinks::lost_rank_owes_message() {
   return misses;
 }
 
-// The ranks that are late with messages of this message's round. Messages of later rounds are not due yet.
+// The ranks whose messages in the round of `message` are late. Messages of later rounds are not due yet.
 std::vector<uint32_t> GlooLinks::late_ranks(const Message& message) const {
   std::vector<uint32_t> late = {message.peer};
   for (const Message* open : open_) {
@@ -310,7 +311,7 @@ std::vector<uint32_t> GlooLinks::late_ranks(const Message& message) const {
   return late;
 }
 
-// Ends the group unless it has ended already, and returns its error.
+// Ends the group unless it has ended already. Returns its error.
 Result<> GlooLinks::end_group(bool is_late, const Message& message, Channel channel) {
   const std::vector<uint32_t> late = is_late ? late_ranks(message) : std::vector<uint32_t>();
   {

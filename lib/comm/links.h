@@ -1,6 +1,5 @@
 // Messages between the processes of a group. links.cc implements the contract of gloo.h for errors, time limits and
-// cancel. This interface is free of gloo: only links.cc and the files that it is made of (gloo_message, link_watch)
-// include gloo.
+// cancel. This interface does not depend on gloo: only links.cc and its parts (gloo_message, link_watch) include gloo.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ class Links {
   static constexpr uint64_t kFirstChannel = 2;
 
   // Messages that are in flight together. Their bytes belong to the round until finish() returns or the round is
-  // destroyed; both wait until they are no longer read or written.
+  // destroyed. Both wait until the bytes are no longer read or written.
   class Round {
    public:
     virtual ~Round() = default;
@@ -39,11 +38,11 @@ class Links {
     // Waits until all messages are sent and received. An error is the group's, so every later call returns it.
     virtual Result<> finish() = 0;
   };
-  virtual std::unique_ptr<Round> round(Channel channel) = 0;  // the links must outlive it
+  virtual std::unique_ptr<Round> round(Channel channel) = 0;  // must not outlive the links
 
   // The error that made the group unusable, if there was one.
   virtual Result<> check() = 0;
-  virtual void cancel(Error error) = 0;  // from any thread
+  virtual void cancel(Error error) = 0;  // any thread may call it
 };
 
 }  // namespace dtrain::comm

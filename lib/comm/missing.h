@@ -1,4 +1,4 @@
-// How the errors of this directory name ranks.
+// How the errors in this directory name ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace dtrain::comm {
 
-// "device 2 has", "devices 1, 2 have". At least one rank.
+// For example "device 2 has" or "devices 1, 2 have". Requires at least one rank.
 std::string ranks_have(std::string_view noun, std::span<const uint32_t> ranks);
-// Code::kPeerLost, "device 2 has not reached all_reduce within 300 s".
+// Code::kPeerLost with a message such as "device 2 has not reached all_reduce within 300 s".
 Error timeout_error(std::string_view noun, std::span<const uint32_t> ranks, std::string_view operation, double limit_s);
 
 }  // namespace dtrain::comm

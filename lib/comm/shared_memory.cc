@@ -23,7 +23,7 @@ std::string_view name_of(Operation operation) {
   return kNames[static_cast<size_t>(operation)];
 }
 
-// The operation that a rank has arrived for.
+// The operation for which a rank has arrived.
 struct Call {
   Operation operation = Operation::kAllReduce;
   std::span<float> values = {};
@@ -49,8 +49,8 @@ void copy(const float* from, float* to, Part part) {
   std::memcpy(to + part.begin, from + part.begin, part.count * sizeof(float));
 }
 
-// What the ends share. An operation has three phases: all ranks arrive (with a time limit), all work without the lock,
-// all are done. No rank returns in between, whatever happens, because others work on its array.
+// The state that the ends share. An operation has three phases: all ranks arrive (with a time limit), all work without
+// the lock, all are done. No rank returns in between, even after an error, because others are working on its array.
 class Group {
  public:
   Group(uint32_t size, double wait_limit_s)
@@ -77,9 +77,9 @@ class Group {
   }
 
  private:
-  using Arrays = std::span<float* const>;  // by rank
+  using Arrays = std::span<float* const>;  // indexed by rank
 
-  // Returns arrays_, which nobody writes to until all ranks are done.
+  // Returns arrays_, which does not change until all ranks are done.
   Result<Arrays> come(uint32_t rank, const Call& call) DT_EXCLUDES(mutex_);
   void begin() DT_REQUIRES(mutex_);
   void give_up(Operation operation) DT_REQUIRES(mutex_);
@@ -95,13 +95,14 @@ class Group {
   const double wait_limit_s_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // by rank
-  std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // by rank
-  std::vector<bool> arrived_ DT_GUARDED_BY(mutex_);   // by rank: arrived at the operation that has not begun yet
-  std::vector<bool> left_ DT_GUARDED_BY(mutex_);      // by rank
+  std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // indexed by rank
+  std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // indexed by rank
+  // Indexed by rank: whether it has arrived at the operation that has not begun yet.
+  std::vector<bool> arrived_ DT_GUARDED_BY(mutex_);
+  std::vector<bool> left_ DT_GUARDED_BY(mutex_);      // indexed by rank
   uint32_t arrived_count_ DT_GUARDED_BY(mutex_) = 0;  // number of ranks set in arrived_
-  uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // ranks that have arrived and are not done
-  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // operations at which all ranks have arrived
+  uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // number of ranks that have arrived and are not done
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // number of operations at which all ranks have arrived
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // set: the group is unusable
   bool is_bug_ DT_GUARDED_BY(mutex_) = false;         // error_ is due to a bug
 };
@@ -125,7 +126,7 @@ Result<Group::Arrays> Group::come(uint32_t rank, const Call& call) {
   return Arrays(arrays_);
 }
 
-// All have arrived: begins the operation, unless their calls differ.
+// All ranks have arrived: begins the operation, unless their calls differ.
 void Group::begin() {
   const Call& first = calls_.front();
   for (uint32_t rank = 0; rank < size(); rank++) {
@@ -187,7 +188,7 @@ void Group::work(uint32_t rank, const Call& call, Arrays arrays) const {
   }
 }
 
-// Without a time limit, because a rank that works waits for nothing.
+// Has no time limit, because a working rank waits for nothing.
 Result<> Group::finish() {
   const MutexLock lock(mutex_);
   if (--working_ == 0) {

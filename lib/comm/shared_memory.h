@@ -6,7 +6,8 @@
 // copies and allocates no memory.
 //
 // Threads: each end is used by one thread at a time, except for cancel. Either all of these threads call
-// flush_denormals or none does, since any rank may compute any part of a sum. Waiting ranks sleep instead of spinning.
+// flush_denormals() or none does, because any rank may compute any part of a sum. Waiting ranks sleep instead of
+// spinning.
 //
 // After any of these errors the group is unusable for all ranks:
 // - Code::kPeerLost names the ranks that did not arrive at an operation within the time limit, or whose end was

@@ -1,6 +1,5 @@
-// A batch of examples on the host, as it is passed from the loader to the executors: what the network's inputs read,
-// and the labels with which its losses compare. Image classification is the case of one input, the images, and one
-// label.
+// A batch of examples on the host, as the loader passes it to the executors: the content of the network's inputs, and
+// the labels with which its losses compare. In image classification there is one input, the images, and one label.
 #pragma once
 
 #include <array>
@@ -14,14 +13,14 @@
 
 namespace dtrain {
 
-// How the examples of a batch look for one input of the network.
+// The form of a batch's examples for one input of the network.
 struct InputForm {
   Shape shape;  // [c, h, w] or [c]
   // How uint8 pixels become floats. Null if batches already hold floats.
   std::shared_ptr<const Normalisation> normalisation = nullptr;
 };
 
-// A view that borrows its memory; n is the number of examples.
+// A view that borrows its memory. n is the number of examples.
 struct Batch {
   // Holds either floats or pixels (tensor/pixels.h); the spans of the other form are empty.
   struct Input {
@@ -32,13 +31,13 @@ struct Batch {
   static constexpr size_t kInputsMax = 4;
 
   std::array<Input, kInputsMax> inputs = {};  // in the order of the network's inputs (graph::Shapes::inputs)
-  // [n, number of labels], row-major: class numbers, in the order of the network's labels (graph::Shapes::labels).
+  // [n, number of labels], row-major: class indices, in the order of the network's labels (graph::Shapes::labels).
   std::span<const float> labels = {};
-  // [n], for training: a random number for each example, different in every epoch, from which a network's own random
-  // floats are made. May be absent if it draws none.
+  // [n], for training: a random number for each example, different in every epoch. The network's own random numbers are
+  // derived from it. May be absent if the network draws none.
   std::span<const uint64_t> keys = {};
 
-  // A batch of one input, of floats.
+  // A batch with one input, given as floats.
   static Batch of(std::span<const float> floats, std::span<const float> labels = {},
                   std::span<const uint64_t> keys = {}) {
     return {.inputs = {Input{.floats = floats}}, .labels = labels, .keys = keys};

@@ -1,4 +1,4 @@
-// Buckets are intervals of the parameters in canonical order, given by the index at which each begins
+// Buckets are intervals of the parameters in canonical order, given by the index of each bucket's first parameter
 // (exec/executor.h).
 #pragma once
 

@@ -12,8 +12,8 @@
 
 namespace dtrain {
 
-// A fixed number of T, initially zero, aligned to a cache line and an AVX-512 register. Large buffers are in huge pages
-// if the kernel provides them, because a pass over 100 MB in small pages waits longer for the TLB than for the memory.
+// A fixed number of T, initially zero, aligned to a cache line and an AVX-512 register. Large buffers use huge pages if
+// the kernel provides them, because a pass over 100 MB in small pages waits longer for the TLB than for the memory.
 // Movable, not copyable.
 template <class T>
 class Buffer {

@@ -24,7 +24,7 @@ constexpr TypeInfo kTypes[] = {{"float32", 4}, {"float64", 8}, {"float16", 2}, {
                                {"int8", 1},    {"int64", 8},   {"bool", 1},    {"int16", 2}, {"uint16", 2},
                                {"uint32", 4},  {"uint64", 8},  {"bfloat16", 2}};
 
-// Describes what the bytes are instead of an NDArray file, and why they may have been taken for one.
+// Describes what kind of file the bytes are, if not an NDArray file, and why they may have been mistaken for one.
 std::string other_kind(std::string_view bytes) {
   const std::string_view kind = file_kind(bytes.substr(0, 512));
   if (kind != "a pickled Python object") return std::string(kind);
@@ -34,8 +34,8 @@ std::string other_kind(std::string_view bytes) {
       kind);
 }
 
-// Whether the number of bytes might overflow, whatever the type and the order in which the extents are multiplied. An
-// extent of 0 or -1 (unknown) does not make up for the others.
+// Whether the number of bytes might overflow, for any type and any order in which the extents are multiplied. An extent
+// of 0 or -1 (unknown) does not compensate for the others.
 bool is_too_large(const Shape& shape) {
   int64_t bytes = 8;
   return std::ranges::any_of(
@@ -103,7 +103,7 @@ class Reader {
     if (version != kV1) {
       DT_TRY(array.layout, layout());
     }
-    Shape stored;  // of a sparse array's values
+    Shape stored;  // shape of a sparse array's values
     if (array.layout != StoredLayout::kDense) {
       DT_TRY(stored, shape<int64_t>(0));
     }
@@ -115,7 +115,7 @@ class Reader {
     return skip_sparse(std::move(array), stored);
   }
 
-  // Version 0 has no magic: the first word is the number of dimensions, and each has 32 bits.
+  // Version 0 has no magic number: the first word is the number of dimensions, each of which has 32 bits.
   Result<StoredEntry> legacy_array(uint32_t dimensions) {
     if (dimensions > kDimensionsMax) {
       return fail(Code::kData, "its first word, {:#x}, is neither a version nor a number of dimensions", dimensions);
@@ -126,7 +126,8 @@ class Reader {
     return filled(std::move(array));
   }
 
-  // Version 3: no dimensions mean a scalar; a dimension or a number of them that is -1 is unknown, an empty array.
+  // Version 3: an array without dimensions is a scalar. If a dimension or the number of dimensions is -1, it is
+  // unknown, and the array is empty.
   Result<StoredEntry> numpy_array(int32_t dimensions) {
     StoredEntry array;
     if (dimensions == -1) return array;
@@ -171,7 +172,7 @@ class Reader {
     return static_cast<StoredType>(number);
   }
 
-  // Device, type and elements.
+  // Reads the device, the type and the elements.
   Result<StoredEntry> filled(StoredEntry array) {
     DT_TRY_VOID(take(8));  // the device that the array was on
     DT_TRY(array.type, type());
@@ -179,7 +180,7 @@ class Reader {
     return array;
   }
 
-  // Device, type, the types and shapes of the indices, then values and indices.
+  // Reads the device, the type, and the types and shapes of the indices, then skips the values and indices.
   Result<StoredEntry> skip_sparse(StoredEntry array, const Shape& stored) {
     DT_TRY_VOID(take(8));
     DT_TRY(array.type, type());

@@ -1,4 +1,4 @@
-// Finds the arrays of an NDArray list file of any version (MXNet up to 1.9). docs/formats.md, "NDArray files".
+// Finds the arrays of an NDArray list file of any version (MXNet up to 1.9). See docs/formats.md, "NDArray files".
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace dtrain {
 inline constexpr uint64_t kNdarrayListMagic = 0x112;      // the first word of a file
 inline constexpr uint32_t kNdarrayVersion2 = 0xF993fac9;  // the first word of an array of version 2
 
-// The numbers of the types in the file.
+// The types by their numbers in the file.
 enum class StoredType : int32_t {
   kFloat32,
   kFloat64,
@@ -31,7 +31,7 @@ enum class StoredType : int32_t {
   kBfloat16,
 };
 
-// For a sparse array, what it is instead of the type.
+// The layout of an array. A sparse array's layout is reported instead of its type.
 enum class StoredLayout : int32_t { kDense, kRowSparse, kCsr };
 
 // One array. A shape without dimensions is MXNet's empty array, which has no bytes; a scalar (version 3) has the shape
@@ -41,15 +41,15 @@ struct StoredEntry {
   Shape shape;
   StoredType type = StoredType::kFloat32;
   StoredLayout layout = StoredLayout::kDense;
-  std::string_view bytes;  // a part of the file
+  std::string_view bytes;  // a part of the file's bytes
 
-  // "float16", or for a sparse array "row_sparse".
+  // The name of the type, such as "float16", or for a sparse array of the layout, such as "row_sparse".
   [[nodiscard]] std::string_view type_name() const;
 };
 
-// `bytes` may be anything: never reads past its end, and allocates no memory because the file claims a size. Files with
-// more than 2^18 arrays or names of more than 4,096 bytes are refused. Code::kData, with the array's number and the
-// reason.
+// `bytes` may be anything: the function never reads past its end, and never allocates memory according to a size that
+// the file claims. Files with more than 2^18 arrays or names of more than 4,096 bytes are refused. Code::kData, with
+// the array's number and the reason.
 Result<std::vector<StoredEntry>> find_stored_arrays(std::string_view bytes);
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-// What precedes the values of a float32 array: little-endian, row-major. The values follow at once.
+// The bytes that precede the values of a float32 array: little-endian, row-major. The values follow immediately.
 std::string npy_header(const Shape& shape);
 
 // The bytes of the values.

@@ -1,4 +1,4 @@
-// Memory for the learned tensors of a network: one block for each kind, every tensor aligned to a cache line.
+// Memory for the learned tensors of a network: one block for each kind, with every tensor aligned to a cache line.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,10 @@ struct TensorName {
 // Allocates `count` floats, aligned to a cache line and with undefined contents. The memory is freed with its last
 // owner.
 using FloatAllocator = std::function<std::shared_ptr<float>(size_t count)>;
-// Allocates on the heap, see tensor/buffer.h.
+// Allocates on the heap; see tensor/buffer.h.
 std::shared_ptr<float> allocate_floats(size_t count);
 
-// Initially all zero. Views stay valid when the object is moved.
+// All values are initially zero. Views stay valid when the object is moved.
 class ParameterMemory {
  public:
   ParameterMemory() = default;
@@ -43,7 +43,7 @@ class ParameterMemory {
   ParameterView view_;
 };
 
-// The view without its gradients, as an executor for inference shows it.
+// The view without its gradients, as an executor for inference exposes it.
 ParameterView without_gradients(ParameterView view);
 
 }  // namespace dtrain

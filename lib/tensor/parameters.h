@@ -11,9 +11,9 @@
 
 namespace dtrain {
 
-// Access to device memory that the host cannot reach. Spans of it may be passed around but not dereferenced by the
-// host. A copy runs after all work that was queued on that memory before, and is complete when the call returns. Not
-// thread-safe. Errors: those of the queued work (Code::kPeerLost).
+// Access to device memory that the host cannot access directly. Spans of it may be passed around, but the host must not
+// dereference them. A copy runs after all work that was queued on that memory before, and is complete when the call
+// returns. Not thread-safe. Errors are those of the queued work (Code::kPeerLost).
 class DeviceArrays {
  public:
   virtual ~DeviceArrays() = default;
@@ -25,11 +25,11 @@ class DeviceArrays {
 // How the values of a parameter are initialized. See docs/arithmetic.md, "Initializers"; implemented in
 // optim/initializer.h.
 struct InitializerSpec {
-  // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0.
-  // kOrthogonal: `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more
-  // rows. kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the
-  // identity. The weights are 0, and the bias is 1, 0, 0, 0, 1, 0. kBilinear: the filter of an enlargement, for weights
-  // of four dimensions.
+  // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0. kOrthogonal:
+  // `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more rows.
+  // kIdentityTransformation: for the layer whose outputs a SpatialTransformer reads, so that it begins as the identity.
+  // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0. kBilinear: a filter that enlarges images, for weights of four
+  // dimensions.
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
@@ -38,7 +38,7 @@ struct InitializerSpec {
   double magnitude = 3;  // xavier: magnitude; uniform, orthogonal: scale; normal: sigma; constant, diagonal: the value
 };
 
-// What a tensor is to the layer that it belongs to. Optimizers and initializers go by this, never by a name.
+// The role of a tensor in its layer. Optimizers and initializers use this, never a name.
 //   kWeight  decays           initially by the job's initializer
 //   kBias    does not decay   initially 0
 //   kGamma   decays           initially 1
@@ -66,21 +66,21 @@ struct ParameterView {
   std::vector<ParameterSpan> parameters;  // in canonical order; the index is the parameter's key
   std::vector<ParameterSpan> statistics;  // moving means and variances, in canonical order
 
-  // Each kind as one block, for work on many arrays at once. The block holds the arrays in order; the gaps between them
+  // Each kind as one block, for work on many arrays at once. The block holds the arrays in order. The gaps between them
   // are zero and have no meaning. A parameter's weight and gradient are at the same offset. Empty if the arrays are not
   // in one block.
   std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
 
-  // Owner of these arrays; nullptr: they are in host memory and may be read and written directly.
+  // The device that owns these arrays; null if they are in host memory and may be read and written directly.
   DeviceArrays* device = nullptr;
   std::span<float> number = {};  // device scratch float, used to all-reduce the sample count
 };
 
-// Copy between a view's memory and the host's, like DeviceArrays. `device` is the view's.
+// Copy between a view's memory and the host's, like DeviceArrays. `device` is that of the view.
 Result<> read_array(DeviceArrays* device, std::span<const float> from, std::span<float> on_host);
 Result<> write_array(DeviceArrays* device, std::span<const float> on_host, std::span<float> to);
 // Copy all weights and statistics from one view of a network to another. Both must have their arrays in blocks. If the
-// device view is in host memory, both views are the same, and nothing is done.
+// device view is in host memory, both views are the same, and nothing is copied.
 Result<> copy_to_device(const ParameterView& host, const ParameterView& device);
 Result<> copy_to_host(const ParameterView& device, const ParameterView& host);
 

@@ -33,8 +33,9 @@ void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, c
   }
 }
 
-// The loops below need no table, so that the compiler can use vectors. They give the same bits as the table. Pixels
-// that are not mirrored need no rows: all of an image, or several rows of it, are as good as one long row.
+// The loops below use no table, so that the compiler can vectorize them. They give the same bits as the table. Pixels
+// that are not mirrored need not be processed by rows: a whole image, or several rows of it, can be treated as one long
+// row.
 struct Planes {
   float *red, *green, *blue;
 };
@@ -64,7 +65,7 @@ DT_MULTI_ISA void reverse_rows(float* floats, int64_t rows, int64_t width) {
   }
 }
 
-// The byte of a pixel that becomes channel k: blue, green, red become red, green, blue; alpha stays last.
+// The index of the byte of a pixel that becomes channel k: blue, green, red become red, green, blue; alpha stays last.
 int source_channel(int k, int channels) {
   return channels >= 3 && k < 3 ? 2 - k : k;
 }

@@ -1,5 +1,5 @@
 // Images as bytes, and their conversion to the floats that a network reads. This is the host's implementation; devices
-// have their own, with results that are the same to the bit.
+// have their own, whose results are the same bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Normalisation {
   [[nodiscard]] const Shape& image() const { return image_; }
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
   [[nodiscard]] const std::vector<float>& factor() const { return factor_; }
-  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // nullptr if there is none
+  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // null if there is none
 
   // Converts row y of an image, [w, c]. `floats` are those of the whole image.
   void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> floats) const;
@@ -34,9 +34,9 @@ class Normalisation {
   void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> floats) const;
 
  private:
-  // 1 or 3 channels without a mean image: the same two floats for all pixels of a channel.
+  // Whether there are 1 or 3 channels and no mean image, so that the same two floats apply to all pixels of a channel.
   [[nodiscard]] bool is_plain() const { return mean_image_ == nullptr && image_[0] != 4; }
-  // If is_plain(): converts `count` pixels that are not mirrored, which begin at pixel `first` of the image.
+  // If is_plain(): converts `count` pixels that are not mirrored, beginning at pixel `first` of the image.
   void apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* floats) const;
   template <int Channels>
   void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* floats) const;
@@ -44,7 +44,7 @@ class Normalisation {
   Shape image_;
   std::vector<float> mean_, factor_;
   std::shared_ptr<const std::vector<float>> mean_image_;
-  std::vector<float> table_;  // by channel and pixel value; used without mean_image
+  std::vector<float> table_;  // indexed by channel and pixel value; used without mean_image
 };
 
 }  // namespace dtrain
