@@ -16,7 +16,7 @@ namespace dtrain::kvstore {
 struct UpdateRule {
   optim::OptimizerSpec optimizer = {};
   optim::ScheduleSpec schedule = {};
-  uint64_t samples_per_epoch = 1;  // of all workers together
+  uint64_t samples_per_epoch = 1;  // samples of all workers together
 };
 
 // The weight of an update as a function of its staleness Y, which is at least 1. See docs/protocol.md, "Schemes".

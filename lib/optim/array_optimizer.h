@@ -16,7 +16,7 @@ namespace dtrain::optim {
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
-  std::span<const float> gradient;  // of the same size as the weight
+  std::span<const float> gradient;  // has the same size as the weight
   ArrayPart part = {};              // which elements of the network these are
 };
 

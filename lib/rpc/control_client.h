@@ -22,7 +22,7 @@ namespace dtrain::rpc {
 struct ControlOptions {
   net::Endpoint scheduler;
   Security security;
-  Incarnation incarnation = 0;  // of this process, from make_incarnation()
+  Incarnation incarnation = 0;  // identifies this process; from make_incarnation()
   std::chrono::milliseconds start_timeout{300'000};
   std::chrono::milliseconds heartbeat_interval{2'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};

@@ -43,7 +43,7 @@ class ClassTally {
   size_t labels_, label_;  // number of labels of an example, and the index of the first result's label
   Shape image_;
   telemetry::ClassCounts counts_;
-  std::vector<Candidate> worst_;  // by falling loss, at most telemetry::kWorstImages
+  std::vector<Candidate> worst_;  // sorted by falling loss; at most telemetry::kWorstImages
 };
 
 // Writes how a worker's share of the validation images was classified into its run directory, for `dtrain report`

@@ -5,7 +5,7 @@
 namespace dtrain::exec::cpu {
 
 struct Peak {
-  double flops_per_s = 0;  // of a float32 product of large matrices, by oneDNN
+  double flops_per_s = 0;  // in a float32 product of large matrices, by oneDNN
   double bytes_per_s = 0;  // read and written, in a sum of two arrays larger than the caches into a third
 };
 

@@ -81,7 +81,7 @@ struct ShardCounts {
   std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
   // Time from a round's first gradient to its update, in the reporting slice.
   telemetry::Histogram::State round_s = {};
-  std::vector<Lateness> lateness = {};  // of the reporting slice, indexed by worker
+  std::vector<Lateness> lateness = {};  // in the reporting slice, indexed by worker
 };
 
 class ShardSlice;
