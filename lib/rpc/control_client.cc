@@ -21,8 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryFirst{100};
 constexpr milliseconds kRetryLast{1'000};
-constexpr milliseconds kStartSlack{
-    10'000};  // lets the scheduler's own limit pass first, because its error names the missing processes
+// Lets the scheduler's own limit pass first, because its error names the missing processes.
+constexpr milliseconds kStartSlack{10'000};
 constexpr milliseconds kGoodbye{2'000};  // limit on repeating the goodbye once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
 constexpr auto kNever = Clock::time_point::max();
@@ -270,8 +270,8 @@ class GrpcControlClient final : public ControlClient {
     const auto give_up = Clock::now() + options_.start_timeout;
     DT_TRY(const bool is_found, find_scheduler(give_up));
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
-      context.set_wait_for_ready(
-          is_found);  // if not found, fail at once, because only a failed call gets gRPC's reason
+      // If the scheduler was not found, the call must fail at once: only a failed call gets gRPC's reason.
+      context.set_wait_for_ready(is_found);
       return stub_->Join(&context, request, &reply);
     };
     auto reply = repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, give_up, call);

@@ -109,8 +109,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     listener_.shutdown(std::chrono::system_clock::now());
     end_streams();
     listener_.server.reset();
-    (void)outstanding_->wait_none(waits_, "the workers",
-                                  kDataShutdown);  // no result to check: answers own their memory
+    // The result does not matter, because answers own their memory.
+    (void)outstanding_->wait_none(waits_, "the workers", kDataShutdown);
   }
 
   void cut(uint32_t worker) override {

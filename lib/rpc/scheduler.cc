@@ -242,8 +242,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
-    if (up.has_trace_now())
-      (void)trace_now(up.trace_now().steps());  // each process of the job may send this, so a refusal is ignored
+    // Every process of the job may send this, so a refusal is ignored.
+    if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());
     if (!up.has_heartbeat()) return;
     const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
