@@ -23,8 +23,8 @@ class Invitation {
   // The bytes that `rank` passes to the exchange. `addresses`: one for each other rank, in order of ranks.
   static std::string serialize(uint32_t rank, uint32_t size, const Secret& secret,
                                std::span<const std::vector<char>> addresses);
-  // `rank`: the peer that passed the bytes. All addresses have the length `address_bytes`, because all processes use
-  // the same build of gloo. Code::kStartup if the bytes are not an invitation of this rank.
+  // `rank`: the peer that passed the bytes. All addresses have the length `address_bytes` if all processes use the
+  // same build of gloo. Code::kStartup if the bytes are not an invitation of this rank.
   static Result<Invitation> parse(std::string_view bytes, uint32_t rank, uint32_t size, size_t address_bytes);
 
   [[nodiscard]] const Secret& secret() const { return secret_; }

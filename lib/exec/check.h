@@ -21,7 +21,7 @@ struct Comparison {
   std::string what;      // "output", "gradient by its output", "gradient of conv0_weight", "conv0_moving_mean"
   double error = 0;      // normalized (rounding.h); infinite if the tested executor does not expose the tensor
   double tolerance = 0;  // the largest error that rounding explains
-  [[nodiscard]] bool agrees() const { return error <= tolerance; }  // false for a NaN
+  [[nodiscard]] bool agrees() const { return error <= tolerance; }  // false if the error is a NaN
   [[nodiscard]] std::string text() const;
 };
 

@@ -60,7 +60,7 @@ struct Options {
   // (--synthetic-on gpu). Keys still differ.
   bool same_batch = false;
   bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
-  telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: nowhere
+  telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: not recorded
 };
 
 // Not thread-safe. dtrain's own code allocates nothing after compile(). After a DeviceError the executor is unusable,

@@ -17,7 +17,7 @@
 
 namespace dtrain::kvstore {
 
-// What a checkpoint needs besides the weights: the optimizer state, taken at one consistent version.
+// What a checkpoint needs in addition to the weights: the optimizer state, taken at one consistent version.
 struct TrainingState {
   std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
   uint64_t samples = 0;    // samples applied since the start of the job: the position in the learning-rate schedule

@@ -32,9 +32,10 @@ class ControlLine {
 
   void request_stop();
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
+  // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
-  // Sets what the next heartbeats report.
+  // Returns a heartbeat with the current state of the process.
   [[nodiscard]] proto::Heartbeat heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
   // Whether the scheduler has announced that the job has failed or is done, and will soon end.

@@ -10,7 +10,7 @@
 namespace dtrain::rpc {
 
 proto::Failure to_failure(const Error& error);
-// A code that dtrain does not have becomes kInternal.
+// An unknown code becomes kInternal.
 Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);

@@ -38,7 +38,7 @@ struct DataLimit {
   // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no image was timed.
   job::DataStage stage = job::DataStage::kNone;
   double stage_share = 0;                 // share of the decoders' time
-  images::Stages stages = {};             // as in DataUse
+  images::Stages stages = {};             // see DataUse
   std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
   double cores_busy = 0;                  // share of the cores' time, 0 to 1
 };

@@ -22,8 +22,8 @@ DT_MULTI_ISA uint32_t any_from(const float* values, size_t n, int32_t exponent) 
   return found;
 }
 
-// Whether all absolute values are below `limit`, a power of 2 or infinity. A NaN has the exponent of infinity, so it is
-// below nothing.
+// Whether all absolute values are below `limit`, a power of 2 or infinity. False if there is a NaN, because it has the
+// exponent of infinity.
 bool all_below(std::span<const float> values, float limit) {
   return any_from(values.data(), values.size(), std::bit_cast<int32_t>(limit)) == 0;
 }

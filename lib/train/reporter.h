@@ -61,7 +61,7 @@ class Reporter {
   void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
   // Adds the time since `begin`, which belongs to training but not to a single step.
   void time_wait(SteadyTime begin);
-  // Counts the time since `begin` that no step has used as time of this phase.
+  // Adds the time since `begin`, without that of steps, to the time of this phase.
   void time_phase(Phase phase, SteadyTime begin) {
     phases_.spent(phase, begin);
     speedometer_.leave_out(std::chrono::steady_clock::now() - begin);

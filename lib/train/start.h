@@ -27,15 +27,15 @@ struct StartFrom {
 struct StartSpec {
   std::optional<StartFrom> from;
   std::string pretrained;            // without `from`: the .params file of a model with another last layer; empty: none
-  std::string pretrained_note = {};  // as in TrainSpec
+  std::string pretrained_note = {};  // see TrainSpec
   InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
   std::string job_hash, job_text;                      // the JobSpec of this run
   std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule::steps_until
   uint64_t samples_per_epoch = 0;                      // samples of all workers together
-  bool ends_after_fixed_steps =
-      true;  // EpochRule::ends_after_fixed_steps: each worker makes exactly steps_until(n) steps in n epochs
+  // EpochRule::ends_after_fixed_steps: whether each worker makes exactly steps_until(n) steps in n epochs.
+  bool ends_after_fixed_steps = true;
 };
 
 struct Start {
@@ -43,7 +43,7 @@ struct Start {
   kvstore::TrainingState state;
   std::vector<std::vector<double>> metric_sums;  // indexed by rank; may be shorter than the number of workers
   std::vector<LossScale::State> loss_scales;     // indexed by rank; may be shorter than the number of workers
-  std::vector<uint64_t> worker_steps;            // as in CheckpointHeader
+  std::vector<uint64_t> worker_steps;            // see CheckpointHeader
   std::optional<BestAccuracy> best = {};
   std::vector<int64_t> kept_epochs = {};  // with --resume only: a run must not remove another run's checkpoints
 };

@@ -51,8 +51,8 @@ struct TrainSpec {
   int64_t eval_batches_interval = 0;  // steps between validations within an epoch; 0: validate only at its end
 
   Decoders decoders = {};  // initial decoders of the training data
-  std::optional<ThreadTuner::Options> tune_decoders =
-      std::nullopt;     // --data-nthreads auto; nullopt: their number stays
+  // Set by --data-nthreads auto. Nullopt: the number of decode threads does not change.
+  std::optional<ThreadTuner::Options> tune_decoders = std::nullopt;
   int64_t monitor = 0;  // on rank 0, prints the norms of all tensors every `monitor` steps; 0: never
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;

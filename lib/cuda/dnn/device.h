@@ -23,7 +23,7 @@ class Device {
 
   // Whether the device is present. Engines without precompiled code need its driver to become plans.
   [[nodiscard]] bool is_here() const { return handle_ != nullptr; }
-  // cuDNN's description of the device, whichever way the object was made.
+  // cuDNN's description of the device, for both kinds of devices.
   [[nodiscard]] const std::string& json() const { return json_; }
   // "NVIDIA H200, sm_90, 132 SMs, driver 13.0, cuDNN 9.19.0". Devices with the same text get the same plans.
   [[nodiscard]] const std::string& identity() const { return identity_; }

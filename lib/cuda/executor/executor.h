@@ -37,8 +37,8 @@ namespace dtrain::cuda {
 
 class CudaExecutor final : public exec::Executor {
  public:
-  // Compiles for device `device`, which must also be the runner's. Fails as the runner does; throws DeviceError, for
-  // example if there is not enough memory.
+  // Compiles for device `device`, which must also be the runner's. Errors are those of the runner. Throws DeviceError,
+  // for example if there is not enough memory.
   static Result<std::unique_ptr<CudaExecutor>> compile(const graph::Graph& graph, const exec::Options& options,
                                                        Executor* weights_of, int device,
                                                        std::shared_ptr<ConvolutionRunner> runner);
@@ -70,7 +70,7 @@ class CudaExecutor final : public exec::Executor {
   // finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
   // With parameters_on_device, in training: runs `steps` steps on the batch call by call, without CUDA graphs, and
-  // returns the calls in their order with their times. Fails as backward does.
+  // returns the calls in their order with their times. Errors: see backward().
   Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
   // Implements DeviceModule::sum_gradients for this rank of the group. The group works in store_stream().
   void sum_gradients_over(std::unique_ptr<comm::Collective> group);

@@ -105,7 +105,7 @@ class Lowering {
   void set_output(graph::NodeId id, const Map& map) { outputs_[id] = map; }
 
   // The node's learned tensors and statistics on the device. kNoValue if the node has no such argument.
-  ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch norm
+  ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch normalization
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form with which the network computes
   ValueId statistic(graph::NodeId id, size_t argument);
   // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor:

@@ -50,7 +50,7 @@ struct DeviceStoreOptions {
   bool samples_differ = true;
   // With kServers: the devices have already summed their gradients, and the first device holds the sum.
   bool gradients_are_summed = false;
-  telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: nowhere
+  telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: not recorded
 };
 
 class DeviceStore final : public Store, private OwnCounters {

@@ -35,7 +35,7 @@ struct DistStoreOptions {
   UpdateRule rule = {};                    // same as the servers'
   bool sums_only = false;  // same as the servers' (ShardOptions): this worker updates its weights, by `rule`
   int update_threads = 1;  // with sums_only: threads for an update, including the caller's
-  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
+  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: not recorded
   Log log = Log::silent();                  // names slices that were damaged in transit
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;

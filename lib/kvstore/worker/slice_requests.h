@@ -59,7 +59,7 @@ struct SliceRequestsOptions {
   uint64_t incarnation = 0;
   std::vector<Slice> placement = {};
   size_t groups = 1;                        // number of groups of requests, numbered from 0
-  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: nowhere
+  telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: not recorded
   Log log = Log::silent();                  // names slices that were damaged in transit
 };
 

@@ -49,7 +49,7 @@ struct Connection {
 // What a worker has once the job has started.
 struct JoinedJob {
   rpc::JoinReply reply;
-  job::JobSpec spec;  // complete
+  job::JobSpec spec;  // the complete JobSpec
   job::JobPlan plan;
   data::DataSets data;
 };

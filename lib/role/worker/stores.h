@@ -33,12 +33,12 @@ Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, co
 
 struct StoreSetup {
   const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
-  const job::JobSpec& spec;  // complete
+  const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const std::vector<size_t>& bucket_begin;
   job::Coordinator& coordinator;            // coordinator of all workers
   Waits& waits;                             // must outlive the store
-  telemetry::Timeline* timeline = nullptr;  // as in DeviceStoreOptions
+  telemetry::Timeline* timeline = nullptr;  // see DeviceStoreOptions
 };
 
 // Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store

@@ -31,7 +31,7 @@ namespace dtrain::role {
 
 struct TrainingSetup {
   const Process& process;    // the part `job` of its flags is that of the spec
-  const job::JobSpec& spec;  // complete
+  const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
   const data::DataSets& data;

@@ -23,7 +23,7 @@ namespace dtrain::role {
 // All members except `rank` and `keeps_weights` refer to objects that must outlive the call.
 struct TrainingInput {
   const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
-  const job::JobSpec& spec;  // complete
+  const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
   const data::DataSets& data;
@@ -31,7 +31,7 @@ struct TrainingInput {
   const std::string& run_dir;
   const std::optional<Resumed>& resumed;
   uint32_t rank = 0;
-  bool keeps_weights = true;  // as in TrainingSetup
+  bool keeps_weights = true;  // see TrainingSetup
 };
 
 struct TrainingOptions {

@@ -51,7 +51,7 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& se
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<MessageLog> messages;    // with --verbose 2
+  std::unique_ptr<MessageLog> messages;    // set with --verbose 2
   telemetry::Registry::Handle requests;    // sets the metrics of the store's requests and messages
   std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
 };
