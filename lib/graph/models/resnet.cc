@@ -152,7 +152,7 @@ class Residual {
 struct V2 {
   Stated stated;
   std::string_view projection_stated;
-  bool identity;         // whether an Identity node precedes the first other node
+  bool identity;         // whether an Identity node follows the input
   double unit_momentum;  // momentum of the batch normalizations in the units
 };
 
