@@ -47,7 +47,7 @@ TEST_CASE("the documented configuration makes a job of two nodes with all of the
   const std::vector<std::string> node = {"mxnet.rank=1", "mxnet.rendezvous=eth1:10.0.0.1:29500"};
   CHECK(flags_of(node) ==
         "--network resnet-v1.5-50 --num-classes 1000 --image-shape 3,224,224 --batch-size 1024 --kv-store "
-        "dist_device_sync --dtype float16 --gpus 0,1,2,3,4,5,6,7 --mom 0 --wd 0 --lr 0.01 --num-epochs 1 "
+        "dist_device_sync --dtype float16 --gpus 0,1,2,3,4,5,6,7 --mom 0 --wd 0 --lr 1e-6 --num-epochs 1 "
         "--save-period 0 --time-batches-after 100 --benchmark 1 --num-batches 500 -n 2 -s 2 -i eth1");
   const DlbsBenchmark benchmark = must(benchmark_with({}));
   CHECK(benchmark.rank == 0);
