@@ -32,8 +32,11 @@ TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
         fmt::format("trace 1, of the steps {} to {}, is not finished yet", first, first + 2));
   tracing.hear(fast, 60, 1, start + 21s);
   CHECK(tracing.traced() == 0);
+  CHECK_FALSE(tracing.take_news());
   tracing.hear(slow, 60, 1, start + 21s);
   CHECK(tracing.traced() == 1);
+  CHECK(tracing.take_news());
+  CHECK_FALSE(tracing.take_news());
   REQUIRE(tracing.request(0, start + 22s).has_value());
   CHECK(tracing.trace()->number == 2);
   CHECK(tracing.trace()->steps == telemetry::Tracer::kUsualSteps);

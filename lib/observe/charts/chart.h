@@ -61,7 +61,7 @@ struct BarChart {
   std::vector<Bar> bars = {};
 };
 
-// One sentence for people who cannot see the drawing: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
+// One sentence for people who cannot see the chart: "Line chart of loss over step, 2 series. a: 12 points, from 2.3
 // to 0.1, last 0.12. ..." At most eight series are described.
 std::string description_of(const Chart& chart);
 std::string description_of(const BarChart& chart);

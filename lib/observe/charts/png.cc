@@ -18,7 +18,7 @@ cairo_status_t append_png(void* closure, const unsigned char* data, unsigned int
 }
 
 tl::unexpected<Error> cannot_draw(cairo_status_t status) {
-  return fail(Code::kData, "the drawing cannot be drawn: {}", cairo_status_to_string(status));
+  return fail(Code::kData, "the chart cannot be drawn: {}", cairo_status_to_string(status));
 }
 
 // Cairo accepts only UTF-8 without zero bytes.
@@ -133,7 +133,7 @@ Result<std::string> CairoCanvas::finish() {
 Result<std::unique_ptr<PngCanvas>> make_cairo_canvas(double width, double height, double scale) {
   if (width * scale > kSideMax || height * scale > kSideMax) {
     return fail(Code::kUsage,
-                "a drawing of {:.0f} x {:.0f} pixels is too large for PNG: plot fewer metrics, or write an SVG file",
+                "a chart of {:.0f} x {:.0f} pixels is too large for PNG: plot fewer metrics, or write an SVG file",
                 width * scale, height * scale);
   }
   auto canvas = std::make_unique<CairoCanvas>(static_cast<int>(std::ceil(width * scale)),

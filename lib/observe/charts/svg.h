@@ -23,7 +23,7 @@ class SvgCanvas final : public Canvas {
 
   struct Frame {
     double width = 0, height = 0;
-    std::string title, description;  // for people who cannot see the drawing
+    std::string title, description;  // for people who cannot see the chart
     bool has_style = true;           // true: a separate file; false: part of a page with page_style()
   };
   // The whole drawing.
