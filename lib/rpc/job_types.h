@@ -59,7 +59,7 @@ struct JoinReply {
 // The content of a heartbeat.
 struct Pulse {
   job::WorkerProgress progress;
-  std::string wait;  // name of the oldest open wait; empty if none
+  std::string wait = {};  // name of the oldest open wait; empty if none
   double wait_s = 0;
   telemetry::Snapshot metrics = {};  // metrics of the process
 };

@@ -1,17 +1,15 @@
 #include "rpc/pulse_board.h"
 
-#include "rpc/scheduler_messages.h"
+#include <utility>
 
 namespace dtrain::rpc {
 
-bool PulseBoard::hear(const Member& member, Incarnation incarnation, const std::string& host,
-                      const proto::Heartbeat& beat, Clock::time_point now) {
-  MemberPulse heard{.member = member, .host = host, .pulse = to_pulse(beat), .heard = now};
+bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) {
   const MutexLock lock(mutex_);
-  Entry& entry = entries_[member];
-  if (entry.incarnation == incarnation && beat.sent_us() < entry.sent_us) return false;
+  Entry& entry = entries_[heard.member];
+  if (entry.incarnation == incarnation && sent_us < entry.sent_us) return false;
   heard.is_lost = entry.incarnation == incarnation && entry.pulse.is_lost;
-  entry = {incarnation, beat.sent_us(), std::move(heard)};
+  entry = {incarnation, sent_us, std::move(heard)};
   return true;
 }
 

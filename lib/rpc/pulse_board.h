@@ -1,26 +1,21 @@
 // What every process of the job last reported about itself, as the scheduler's report reads it.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "rpc/scheduler.h"
-#include "scheduler.pb.h"
 
 namespace dtrain::rpc {
 
 // May be used by several threads.
 class PulseBoard {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  // Records a heartbeat of the process `incarnation`, which is `member` and runs on `host`, and returns true. Returns
+  // Records a heartbeat of the process `incarnation`, sent at `sent_us` of its own clock, and returns true. Returns
   // false if a newer heartbeat has overtaken it: a process sends its last one by a call of its own.
-  bool hear(const Member& member, Incarnation incarnation, const std::string& host, const proto::Heartbeat& beat,
-            Clock::time_point now) DT_EXCLUDES(mutex_);
+  bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
   // No further heartbeat of this process is expected.
   void mark_lost(const Member& member) DT_EXCLUDES(mutex_);
   // The pulses of all processes that have reported, in the order of Member.
@@ -29,7 +24,7 @@ class PulseBoard {
  private:
   struct Entry {
     Incarnation incarnation = 0;
-    int64_t sent_us = 0;  // when the process sent it, by its own clock
+    int64_t sent_us = 0;
     MemberPulse pulse;
   };
 

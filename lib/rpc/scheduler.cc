@@ -254,7 +254,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
   // Stores what a process reports about itself. The goodbye is a separate call, so it may overtake a heartbeat.
   void note(Incarnation incarnation, const proto::Heartbeat& beat) {
     const auto member = machine_.member(incarnation);
-    if (!member || !complete_ || !pulses_.hear(*member, incarnation, host_of(*member), beat, Clock::now())) return;
+    if (!member || !complete_) return;
+    MemberPulse heard{.member = *member, .host = host_of(*member), .pulse = to_pulse(beat), .heard = Clock::now()};
+    if (!pulses_.hear(incarnation, beat.sent_us(), std::move(heard))) return;
     if (member->role == Role::kWorker) tracing_.hear(*member, beat.step(), beat.traced(), Clock::now());
   }
 
