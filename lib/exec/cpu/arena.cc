@@ -43,4 +43,10 @@ Arena::~Arena() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
 }
 
+void require_address_space(size_t bytes) {
+  void* const mapping = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) throw std::bad_alloc();
+  munmap(mapping, bytes);
+}
+
 }  // namespace dtrain::exec::cpu

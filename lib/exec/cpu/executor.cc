@@ -4,11 +4,19 @@
 #include <string_view>
 
 #include "exec/contract.h"
+#include "exec/cpu/arena.h"
 #include "exec/cpu/parallel.h"
 
 namespace dtrain::exec {
 
 namespace cpu {
+
+namespace {
+
+// oneDNN crashes if an allocation of a step fails. Those of the tested networks stay far below this.
+constexpr size_t kStepBytes = size_t{256} << 20;
+
+}  // namespace
 
 CpuExecutor::CpuExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes)
     : graph_(graph), options_(options), shapes_(std::move(shapes)) {}
@@ -50,6 +58,7 @@ void CpuExecutor::build() {
   results_ = std::move(lowered.results);
   runner_ = std::make_unique<Runner>(lowered.program, !options_.keep_all);
   runner_->record_on(options_.timeline, graph_);
+  require_address_space(kStepBytes);
 }
 
 Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {

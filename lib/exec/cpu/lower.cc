@@ -1,6 +1,7 @@
 #include "exec/cpu/lower.h"
 
 #include "base/overloaded.h"
+#include "exec/cpu/kernels/dense.h"
 #include "exec/cpu/layout.h"
 #include "exec/cpu/lower_sums.h"
 #include "graph/flow.h"
@@ -106,6 +107,7 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
 }
 
 Lowered Lowering::finish() && {
+  if (uses_openblas_) reserve_product_memory();
   std::vector<ValueId> gradients(outputs_.size(), kNoValue);
   for (NodeId id = 0; id < gradients.size(); id++) {
     if (terms_[id].size() == 1) gradients[id] = terms_[id][0];

@@ -71,6 +71,9 @@ class Lowering {
   // read the tensor.
   ValueId gradient_of_weight(graph::NodeId id, size_t argument, const Dims& dims);
 
+  // A step uses OpenBLAS; see reserve_product_memory().
+  void set_uses_openblas() { uses_openblas_ = true; }
+
   // Whether any step needs the gradient with respect to the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
   // See graph::depends_on_training.
@@ -106,6 +109,7 @@ class Lowering {
   std::vector<char> depends_on_training_;    // indexed by node
   // For each parameter, what the nodes' backward steps have written, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
+  bool uses_openblas_ = false;
 };
 
 // One function per kind of node: emits its forward steps, sets its output and returns the function that emits its

@@ -132,7 +132,7 @@ void emit_backward_data(Lowering& l, const DenseLayer& layer, const Forward& for
 }  // namespace onednn
 
 Lowering::EmitBackward lower_small(Lowering& l, const DenseLayer& layer) {
-  reserve_product_memory();
+  l.set_uses_openblas();
   l.set_output(layer.id, blas::emit_forward(l, layer));
   return [&l, layer] {
     const ValueId dy = l.gradient(layer.id, y_md(layer.shape));

@@ -18,7 +18,6 @@ namespace dtrain::exec::cpu {
 // and to leave them there; a step then takes three to five times as long as its share of the processor allows. A
 // smaller team shares the host with other threads, so its threads are placed by the kernel. The same applies if the
 // user has bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
-// bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
 class Team {
  public:
   explicit Team(int threads);

@@ -1,15 +1,17 @@
 #include "exec/cpu/kernels/dense.h"
 
 #include <cblas.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "base/simd.h"
+#include "exec/cpu/arena.h"
 #include "exec/cpu/parallel.h"
 
 namespace dtrain::exec::cpu {
@@ -49,17 +51,26 @@ void softmax_row(const float* x, int64_t n, float* p) {
 
 void reserve_product_memory() {
   constexpr size_t kBufferBytes = size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3 on x86-64
-  const size_t bytes = kBufferBytes * static_cast<size_t>(omp_get_max_threads());
-  void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  ::munmap(room, bytes);
+  constexpr int kSize = 128;                          // so that a product takes long compared with the start of one
+  constexpr int kProducts = 4;
+  const int threads = omp_get_max_threads();
+  const std::vector<float> zeros(kSize * kSize);
+  // A thread's stack and its first allocation also take address space, so they must come before the check.
+  std::vector<std::unique_ptr<float[]>> results(static_cast<size_t>(threads));
+#pragma omp parallel
+  results[static_cast<size_t>(omp_get_thread_num())].reset(new (std::nothrow) float[kSize * kSize]);
+  if (std::find(results.begin(), results.end(), nullptr) != results.end()) throw std::bad_alloc();
+  require_address_space(kBufferBytes * static_cast<size_t>(threads));
+  // A thread that begins after another one has ended takes its buffer, so no thread ends before all have begun.
+  std::atomic<int> begun{0};
 #pragma omp parallel
   {
-    constexpr int kSize = 64;
-    const std::array<float, kSize * kSize> zeros{};
-    std::array<float, kSize * kSize> product{};
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, zeros.data(), kSize, zeros.data(),
-                kSize, 0.0f, product.data(), kSize);
+    float* const result = results[static_cast<size_t>(omp_get_thread_num())].get();
+    begun++;
+    for (int left = kProducts; left > 0; left -= begun == omp_get_num_threads() ? 1 : 0) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, zeros.data(), kSize,
+                  zeros.data(), kSize, 0.0f, result, kSize);
+    }
   }
 }
 
