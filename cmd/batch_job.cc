@@ -60,13 +60,14 @@ Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flag
 
 Result<int> print_files(const Call& call, const job::Flags& flags) {
   const std::vector<std::string_view> named = job::split_list(flags.launch.launcher_argument);
-  std::vector<std::string> asked(named.begin(), named.end());
-  if (named.empty()) asked = cluster::file_systems();
+  std::vector<std::string_view> asked = named;
+  if (named.empty()) asked.assign(job::kBatchSystems.begin(), job::kBatchSystems.end());
   DT_TRY(const cluster::UserCommand command, command_of(call, flags));
   std::string text;
-  for (const std::string& system : asked) {
+  for (const std::string_view system : asked) {
     const Result<std::string> file = cluster::batch_file(system, command);
-    if (!file && !named.empty()) return tl::unexpected(Error(file.error()).with("printing the file for " + system));
+    if (!file && !named.empty())
+      return tl::unexpected(Error(file.error()).with(fmt::format("printing the file for {}", system)));
     if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);
     if (!file) show_note(fmt::format("no file for {}: {}", system, file.error().message));
     text += file ? *file : fmt::format("(none: {})\n", file.error().message);

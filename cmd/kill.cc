@@ -89,7 +89,7 @@ Outcome report(const job::SshAddress& host, const proc::Finished& answer) {
     for (const std::string& line : answer.errors) fmt::print(stderr, "{}\n", line);
     return {true, job::kExitInternal};
   }
-  fmt::print(stderr, "error [start-up] {}\n", launch::complaint(host, answer));
+  fmt::print(stderr, "error [start-up] {}\n", launch::failure_of(host, answer));
   return {false, job::kExitStartup};
 }
 

@@ -44,7 +44,7 @@ Result<int> ps(const Call& call) {
     const proc::Finished& answer = asked.answers[i];
     for (launch::RecordedProcess& process : launch::parse_plain(answer.output)) processes.push_back(std::move(process));
     if (answer.ended_with(job::kExitOk)) continue;
-    fmt::print(stderr, "error [start-up] {}\n", launch::complaint(asked.hosts[i], answer));
+    fmt::print(stderr, "error [start-up] {}\n", launch::failure_of(asked.hosts[i], answer));
     code = job::kExitStartup;
   }
   sort_and_merge(processes);

@@ -26,7 +26,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::string_view kBehindNode = "] ";  // in "Node[0] text"
+constexpr std::string_view kAfterNode = "] ";  // in "Node[0] text"
 
 // Writes to stderr and keeps the live line below all other lines.
 class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
@@ -54,7 +54,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
   }
   void to_people(const spdlog::details::log_msg& message) DT_REQUIRES(mutex_) {
     const std::string_view line(message.payload.data(), message.payload.size());
-    const std::string_view text = line.substr(line.find(kBehindNode) + kBehindNode.size());
+    const std::string_view text = line.substr(line.find(kAfterNode) + kAfterNode.size());
     const std::optional<Fit> fit = message.level == spdlog::level::info ? shown_(text) : Fit::kWords;
     if (fit) console_.line(text, *fit);
   }
@@ -181,7 +181,7 @@ void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
   if (level == Level::kError) sinks_->errors++;
-  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}{}{}{}", node_, kBehindNode, word_before(level, line),
+  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}{}{}{}", node_, kAfterNode, word_before(level, line),
                       printable(line, kRecordBytesMax, "\t"));
 }
 

@@ -12,7 +12,7 @@ Result<std::vector<std::string>> ask(const Question& question) {
     return fail(Code::kStartup, "{}; {}", finished.error().message, question.missing);
   if (!finished) return tl::unexpected(std::move(finished.error()));
   if (!finished->ended_with(0))
-    return fail(Code::kStartup, "{}", proc::complaint_of(question.program.arguments, *finished));
+    return fail(Code::kStartup, "{}", proc::failure_of(question.program.arguments, *finished));
   return std::move(finished->output);
 }
 

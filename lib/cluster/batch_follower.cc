@@ -190,7 +190,7 @@ void Follower::stop(const char* signal) {
 void Follower::on_submitted(const proc::Finished& finished) {
   const Result<std::string> job = finished.ended_with(0)
                                       ? system_.job_of(finished.output)
-                                      : fail(Code::kStartup, "{}", proc::complaint_of(command_, finished));
+                                      : fail(Code::kStartup, "{}", proc::failure_of(command_, finished));
   if (!job) {
     const std::string& words = job.error().message;
     return on_not_submitted(job.error(), finished.over.has_value() || words.find("timed out") != std::string::npos);
@@ -300,7 +300,7 @@ void Follower::on_told(Errand errand, const proc::Finished& finished) {
   if (errand == Errand::kCancel) wants_cancel_ = false;
   const bool done = finished.ended_with(0);
   if (errand == Errand::kCancel) cancelled_ = done;
-  if (!done) say(proc::complaint_of(command_, finished));
+  if (!done) say(proc::failure_of(command_, finished));
   asks_after_ = limits_.ask_first;
   // A cancellation that failed is tried again after the next answer.
   if (done) {

@@ -19,7 +19,6 @@ namespace dtrain::cluster {
 
 namespace {
 
-using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 std::string absolute_in(const std::string& directory, const std::string& path) {
@@ -107,12 +106,7 @@ Result<Submission> sge_submission(const UserCommand& command, const std::string&
 
 }  // namespace
 
-const std::vector<std::string>& file_systems() {
-  static const Words all = {"slurm", "sge", "yarn", "kubernetes"};
-  return all;
-}
-
-Result<std::string> batch_file(const std::string& system, const UserCommand& command) {
+Result<std::string> batch_file(std::string_view system, const UserCommand& command) {
   if (system == "slurm") return slurm_file(command);
   if (system == "sge") return sge_file(command);
   if (system == "yarn") return yarn_file(command);

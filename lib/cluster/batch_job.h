@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/error.h"
 #include "cluster/batch_request.h"
@@ -13,10 +13,8 @@
 
 namespace dtrain::cluster {
 
-// The systems that batch_file() knows.
-const std::vector<std::string>& file_systems();
-// The file with which the system runs the job.
-Result<std::string> batch_file(const std::string& system, const UserCommand& command);
+// The file with which one of job::kBatchSystems runs the job.
+Result<std::string> batch_file(std::string_view system, const UserCommand& command);
 
 // `suffix`: distinguishes the names of two jobs without --jobname.
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix);

@@ -48,7 +48,7 @@ Result<std::string> SgeBatch::job_of(const Words& lines) const {
 }
 
 Result<BatchState> SgeBatch::state_of(const std::string& job, const proc::Finished& answer) const {
-  if (!answer.ended_with(0)) return fail(Code::kUnavailable, "{}", proc::complaint_of({"qstat"}, answer));
+  if (!answer.ended_with(0)) return fail(Code::kUnavailable, "{}", proc::failure_of({"qstat"}, answer));
   const std::optional<SgeState> state = parse_qstat(answer.output, job);
   if (!state) return fail(Code::kNotFound, "qstat does not list job {}", job);
   return cluster::state_of(*state, job);

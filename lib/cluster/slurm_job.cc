@@ -159,7 +159,7 @@ std::optional<std::string> SlurmBatch::job_in(const Words& lines) const {
 Result<BatchState> SlurmBatch::state_of(const std::string& job, const proc::Finished& answer) const {
   const std::string words = proc::first_words(answer.errors);
   if (words.find("Invalid job id") != std::string::npos) return fail(Code::kNotFound, "{}", words);
-  if (!answer.ended_with(0)) return fail(Code::kUnavailable, "{}", proc::complaint_of(question(job), answer));
+  if (!answer.ended_with(0)) return fail(Code::kUnavailable, "{}", proc::failure_of(question(job), answer));
   DT_TRY(const SlurmJob state, parse_slurm_job(answer.output.empty() ? "" : answer.output.front()));
   return cluster::state_of(state, asked_);
 }

@@ -66,7 +66,7 @@ if [ "$code" -eq {stopped} ] && [ -n "$limit" ] && [ -z "$cancelled" ]; then
   if ! has_checkpoint "$state"; then
     echo "dtrain: the job is not queued again, because it has written no checkpoint in the time that it had" >&2
   elif scontrol requeue "$SLURM_JOB_ID"; then
-    echo "dtrain: the job is queued again, and goes on from its checkpoint" >&2
+    echo "dtrain: the job is queued again, and will continue from its checkpoint" >&2
     exit "$code"
   fi
 fi

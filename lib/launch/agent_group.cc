@@ -14,6 +14,7 @@
 #include "job/process/token.h"
 #include "launch/message.h"
 #include "net/connecting.h"
+#include "proc/run.h"
 
 namespace dtrain::launch {
 namespace {
@@ -289,8 +290,7 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
 void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
   runs_ = false;
   has_news_ = true;
-  const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
-                                              : fmt::format("ended with code {}", WEXITSTATUS(status));
+  const std::string how = proc::how_it_ended(status);
   if (status == 0 && options_.only_announces) return;
   if (status != 0 && !gone_by_) events.emplace_back(HostMessage{fmt::format("{} {}", options_.tool, how)});
   for (const auto& contact : contacts_) {

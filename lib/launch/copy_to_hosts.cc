@@ -1,7 +1,5 @@
 #include "launch/copy_to_hosts.h"
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -82,10 +80,8 @@ struct Target {
 };
 
 // The reason why a copy failed: what it printed, or otherwise how it ended.
-std::string complaint(const proc::Finished& copy) {
-  if (!copy.errors.empty()) return proc::first_words(copy.errors);
-  if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
-  return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
+std::string reason_of(const proc::Finished& copy) {
+  return copy.errors.empty() ? "it " + proc::how_it_ended(copy.status) : proc::first_words(copy.errors);
 }
 
 class Copier {
@@ -227,7 +223,7 @@ class Copier {
     DT_TRY(std::vector<proc::Finished> ended, run_commands(commands, {.goes_on = goes_on, .takes_line = takes_line}));
     if (!failed) return ended;
     return fail(Code::kStartup, "--sync-dst-dir: {}",
-                fmt::format(fmt::runtime(step.failure), targets[*failed].host->name, complaint(ended[*failed])));
+                fmt::format(fmt::runtime(step.failure), targets[*failed].host->name, reason_of(ended[*failed])));
   }
 
   // The commands are recorded as processes of the job, so that `dtrain kill` ends them too.

@@ -17,6 +17,7 @@
 #include "launch/message.h"
 #include "proc/lines.h"
 #include "proc/process_group.h"
+#include "proc/run.h"
 
 namespace dtrain::launch {
 namespace {
@@ -155,8 +156,8 @@ Result<int> run_in_background(Console& console, const std::function<Result<int>(
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  return fail(Code::kInternal, "the launcher's process {} was killed by signal {} ({}); its job is being stopped",
-              child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fail(Code::kInternal, "the launcher's process {} {}; its job is being stopped", child,
+              proc::how_it_ended(status));
 }
 
 }  // namespace dtrain::launch

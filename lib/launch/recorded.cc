@@ -202,14 +202,14 @@ Result<std::vector<proc::Finished>> ask_hosts(const std::vector<job::SshAddress>
   return proc::run_all(programs, {.at_once = programs.size(), .limit = limit}, signals);
 }
 
-std::string complaint(const job::SshAddress& host, const proc::Finished& answer) {
+std::string failure_of(const job::SshAddress& host, const proc::Finished& answer) {
   const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
   if (answer.over) return fmt::format("{} did not answer in time{}", host_name(host), words);
   if (answer.ended_with(kNoExecutable)) {
     return fmt::format("{} does not have this executable{}; if the job was copied there, give its --sync-dst-dir",
                        host_name(host), words);
   }
-  return fmt::format("{} cannot be asked by ssh{}", host_name(host), words);
+  return fmt::format("ssh to {} failed{}", host_name(host), words);
 }
 
 }  // namespace dtrain::launch

@@ -49,6 +49,6 @@ std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines);
 Result<std::vector<proc::Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
                                               const std::vector<std::string>& arguments, std::chrono::seconds limit);
 // Explains why a host gave no answer.
-std::string complaint(const job::SshAddress& host, const proc::Finished& answer);
+std::string failure_of(const job::SshAddress& host, const proc::Finished& answer);
 
 }  // namespace dtrain::launch

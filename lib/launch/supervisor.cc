@@ -248,7 +248,7 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   const Result<> kept = member.log.append(line);
   if (kept || has_lost_lines_) return;
   has_lost_lines_ = true;  // said once, because a full disk affects the logs of all processes
-  say(fmt::format("{}; the job goes on, but logs of other hosts may lack lines", kept.error().message));
+  say(fmt::format("{}; the job continues, but logs of other hosts may lack lines", kept.error().message));
 }
 
 // True if the line was meant for the launcher.

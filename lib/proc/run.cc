@@ -116,16 +116,19 @@ bool Finished::ended_with(int code) const {
   return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == code;
 }
 
-std::string complaint_of(const std::vector<std::string>& arguments, const Finished& finished) {
+std::string how_it_ended(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("ended with code {}", WEXITSTATUS(status));
+  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+std::string failure_of(const std::vector<std::string>& arguments, const Finished& finished) {
   const std::string line = shell_line(arguments);
   const std::string words = finished.errors.empty() ? "" : ": " + first_words(finished.errors);
   if (finished.over) {
     return fmt::format("'{}' did not end within {} s{}", line,
                        std::chrono::ceil<std::chrono::seconds>(*finished.over).count(), words);
   }
-  if (WIFSIGNALED(finished.status))
-    return fmt::format("'{}' was killed by signal {}{}", line, WTERMSIG(finished.status), words);
-  return fmt::format("'{}' ended with code {}{}", line, WEXITSTATUS(finished.status), words);
+  return fmt::format("'{}' {}{}", line, how_it_ended(finished.status), words);
 }
 
 Result<std::vector<Finished>> run_all(const std::vector<Program>& programs, const RunAllOptions& options,
@@ -142,7 +145,7 @@ Result<Finished> run(const Program& program, SignalQueue& signals, std::chrono::
 Result<std::vector<std::string>> output_of(const Program& program, SignalQueue& signals,
                                            std::chrono::milliseconds limit) {
   DT_TRY(Finished finished, run(program, signals, limit));
-  if (!finished.ended_with(0)) return fail(Code::kStartup, "{}", complaint_of(program.arguments, finished));
+  if (!finished.ended_with(0)) return fail(Code::kStartup, "{}", failure_of(program.arguments, finished));
   return std::move(finished.output);
 }
 

@@ -26,8 +26,11 @@ struct Finished {
   void add(const OutputLine& line) { (line.is_stdout ? output : errors).push_back(line.text); }
 };
 
+// "ended with code 7" or "was killed by signal 9 (Killed)". `status` is as wait() returns it.
+std::string how_it_ended(int status);
+
 // Why a run failed: "'sbatch job' ended with code 1: sbatch: error: ...".
-std::string complaint_of(const std::vector<std::string>& arguments, const Finished& finished);
+std::string failure_of(const std::vector<std::string>& arguments, const Finished& finished);
 
 struct RunAllOptions {
   ChildrenOptions children = {};
@@ -48,7 +51,7 @@ Result<std::vector<Finished>> run_all(const std::vector<Program>& programs, cons
 // The same for one program.
 Result<Finished> run(const Program& program, SignalQueue& signals, std::chrono::milliseconds limit = {});
 
-// The lines of stdout of a program that must succeed. Code::kStartup, with the complaint, if it does not exit with 0.
+// The lines of stdout of a program that must succeed. Code::kStartup, with failure_of(), if it does not exit with 0.
 Result<std::vector<std::string>> output_of(const Program& program, SignalQueue& signals,
                                            std::chrono::milliseconds limit = {});
 

@@ -292,7 +292,7 @@ Result<> Reporter::end_validation() {
   return report_validation();
 }
 
-void Reporter::tell_epoch(const std::optional<BestAccuracy>& best) const {
+void Reporter::log_epoch(const std::optional<BestAccuracy>& best) const {
   const int64_t epoch = parts_.clock.position().epoch;
   job::EpochSummary end{
       .epoch = epoch + 1,

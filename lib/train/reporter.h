@@ -78,7 +78,7 @@ class Reporter {
   Result<> end_validation();
   // To be called when the epoch, its validation and its checkpoint are over. `best`: the best accuracy of the run, if
   // it is recorded.
-  void tell_epoch(const std::optional<BestAccuracy>& best) const;
+  void log_epoch(const std::optional<BestAccuracy>& best) const;
   // The same as end_validation() for a validation within the epoch.
   Result<> end_validation_within_epoch();
   // All workers call it when the last epoch has ended. Writes the times of the batches, if they were requested.

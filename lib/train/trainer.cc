@@ -316,7 +316,7 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(reporter_.end_epoch());
   DT_TRY_VOID(share_weights(), "ending epoch {}", epoch + 1);
   DT_TRY_VOID(save_and_evaluate());
-  reporter_.tell_epoch(saver_.best());
+  reporter_.log_epoch(saver_.best());
   if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
   clock_.epoch_done();
   return {};

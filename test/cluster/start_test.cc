@@ -76,7 +76,7 @@ TEST_CASE("processes read role, scheduler and counts from DMLC variables", "[sta
   }
 }
 
-TEST_CASE("a process with a wrong token is refused and the job goes on", "[start]") {
+TEST_CASE("a process with a wrong token is refused and the job continues", "[start]") {
   LoopbackJob job({.workers = 2, .servers = 1, .flags = short_training(), .start_all = false});
   const Ended end = refused(job.start("worker", 1, {}, "ffffffffffffffffffffffffffffffff"));
   INFO(end.output);

@@ -267,8 +267,8 @@ Result<> add_process(const job::Flags& flags, Products& to) {
 void add_launch(const job::Flags& flags, const job::Environment& environment, Products& to) {
   const cmd::Call call{{}, environment, nullptr};
   const cluster::UserCommand command = *cmd::command_of(call, flags);
-  for (const std::string& system : cluster::file_systems()) {
-    dump(to, "file." + system, cluster::batch_file(system, command));
+  for (const std::string_view system : job::kBatchSystems) {
+    dump(to, fmt::format("file.{}", system), cluster::batch_file(system, command));
   }
   if (flags.launch.launcher == "print" || flags.launch.launcher == "kubernetes") return;  // these start nothing here
   std::vector<std::string> missing;

@@ -78,7 +78,7 @@ std::vector<std::string> program(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("im2rec that is killed goes on when it is started again, and gives the bytes of one run", "[cmd]") {
+TEST_CASE("im2rec that is killed continues when it is started again, and gives the bytes of one run", "[cmd]") {
   const test::TempDir dir;
   write_large_files(dir);
   REQUIRE(in_directory(dir, kPacking).code == 0);
@@ -103,7 +103,7 @@ TEST_CASE("im2rec that is killed goes on when it is started again, and gives the
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path("out")), {}) == 2);
 }
 
-TEST_CASE("im2rec that is asked to end keeps what it has, ends with code 75 and goes on later", "[cmd]") {
+TEST_CASE("im2rec that is asked to end keeps what it has, ends with code 75 and continues later", "[cmd]") {
   const test::TempDir dir;
   write_large_files(dir);
   for (const int signal : {SIGTERM, SIGINT}) {

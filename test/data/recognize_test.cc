@@ -97,7 +97,7 @@ TEST_CASE("labels with a gap do not tell the number of classes", "[data]") {
   CHECK(!must(survey_records({dir.path("b.rec")})).classes());
 }
 
-TEST_CASE("a survey goes on behind broken records, and reports images of several sizes", "[data]") {
+TEST_CASE("a survey continues after broken records, and reports images of several sizes", "[data]") {
   const test::TempDir dir;
   std::vector<uint8_t> file;
   for (int i = 0; i < 3; i++) {

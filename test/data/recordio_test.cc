@@ -187,7 +187,7 @@ TEST_CASE("a record file with any bit flipped is read or refused, and the scan r
   CHECK(last_lost == 63 + 1);
 }
 
-TEST_CASE("a scan names the broken place and goes on at the next record", "[data]") {
+TEST_CASE("a scan names the broken place and continues at the next record", "[data]") {
   const test::TempDir dir;
   SmallFile small;
   small.bytes[static_cast<size_t>(small.offsets[1])] ^= 0xff;

@@ -72,7 +72,7 @@ void append_bytes(const std::string& path, const std::string& more) {
 
 }  // namespace
 
-TEST_CASE("a run goes on after any number of items, and gives the files of one run", "[data]") {
+TEST_CASE("a run continues after any number of items, and gives the files of one run", "[data]") {
   const PackedFiles expected = files_of_one_run();
   CHECK(std::string(expected.index.begin(), expected.index.end()).starts_with("100\t0\n101\t20\n103\t40\n"));
   for (int items = 0; items <= kItems; items++) {
@@ -91,7 +91,7 @@ TEST_CASE("a run goes on after any number of items, and gives the files of one r
   }
 }
 
-TEST_CASE("whichever call fails, the next run goes on and gives the files of one run", "[data]") {
+TEST_CASE("whichever call fails, the next run continues and gives the files of one run", "[data]") {
   const PackedFiles expected = files_of_one_run();
   int calls = 0;
   {

@@ -6,7 +6,7 @@
 namespace dtrain::job {
 
 std::vector<std::string> differing_keys(std::string_view, std::string_view) {
-  DT_CHECK(false, "gpu-check goes on from no checkpoint");
+  DT_CHECK(false, "gpu-check resumes from no checkpoint");
   return {};
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("output of hosts that lack the run directory is written to it by the l
   CHECK_FALSE(std::filesystem::exists(dir.path("run/server-0.log")));
 }
 
-TEST_CASE("a log that cannot be written is said once, and the job goes on", "[launch][remote]") {
+TEST_CASE("a log that cannot be written is said once, and the job continues", "[launch][remote]") {
   const TempDir dir;
   std::filesystem::create_directories(dir.path("there"));
   std::filesystem::create_directories(dir.path("run"));
@@ -145,7 +145,7 @@ TEST_CASE("a log that cannot be written is said once, and the job goes on", "[la
   const std::string& output = launcher.output();
   INFO(output);
   const std::string said = "cannot write 'run/worker-";
-  CHECK(contains(output, "No space left on device; the job goes on, but logs of other hosts may lack lines"));
+  CHECK(contains(output, "No space left on device; the job continues, but logs of other hosts may lack lines"));
   CHECK(output.find(said) == output.rfind(said));
   CHECK(contains(output, "[worker 1 b] line 9"));
 }

@@ -259,7 +259,8 @@ TEST_CASE("a report of an unfinished, nearly empty run says what is missing", "[
   must(make_directories(dir.path("new")));
   must(write_file_atomic(dir.path("new/jobspec"), "network = <b>lenet</b>\n"));
   const std::string html = report_page(must(read_runs({dir.path("new")})), "dtrain");
-  CHECK_THAT(html, Contains("The runs have no values to draw.") && Contains("the run goes on, or it was killed") &&
+  CHECK_THAT(html, Contains("The runs have no values to draw.") &&
+                       Contains("the run has not ended, or it was killed") &&
                        Contains("metrics.jsonl: the file is missing") && Contains("&lt;b&gt;lenet"));
   CHECK_THAT(html, !Contains("<b>lenet"));
 }

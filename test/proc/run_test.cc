@@ -48,7 +48,7 @@ TEST_CASE("a program that fails, is killed or takes too long is complained of by
   };
   CHECK(message("echo no such queue >&2; exit 4", {}) ==
         "'sh -c 'echo no such queue >&2; exit 4'' ended with code 4: no such queue");
-  CHECK(message("kill -9 $$", {}) == "'sh -c 'kill -9 $$'' was killed by signal 9");
+  CHECK(message("kill -9 $$", {}) == "'sh -c 'kill -9 $$'' was killed by signal 9 (Killed)");
   CHECK(message("exec sleep 1000", std::chrono::milliseconds(10)) ==
         "'sh -c 'exec sleep 1000'' did not end within 1 s");
   const Result<Words> missing = output_of({.arguments = {"no-such-tool"}}, signals);
@@ -105,6 +105,6 @@ TEST_CASE("a run that nobody waits for is ended at its time limit", "[proc]") {
   Run slow = must(Run::start({.arguments = {"sleep", "1000"}}, std::chrono::milliseconds(20)));
   const Finished over = finish(slow, signals);
   CHECK(over.over == std::chrono::milliseconds(20));
-  CHECK(complaint_of({"sleep", "1000"}, over) == "'sleep 1000' did not end within 1 s");
+  CHECK(failure_of({"sleep", "1000"}, over) == "'sleep 1000' did not end within 1 s");
   CHECK(Run::start({.arguments = {"no-such-tool"}}, std::chrono::minutes(1)).error().code == Code::kStartup);
 }

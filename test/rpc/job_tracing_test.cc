@@ -63,7 +63,7 @@ TEST_CASE("a trace is of the next steps of each group of workers that wait for e
 }
 
 // Its last steps were fast, but it has validated since: its count of steps has not changed for a minute.
-TEST_CASE("a trace begins soon after a worker goes on with its steps", "[trace]") {
+TEST_CASE("a trace begins soon after a worker continues its steps", "[trace]") {
   const JobTracing::Clock::time_point start;
   JobTracing tracing(1, nullptr, Log::silent());
   const Member worker{Role::kWorker, 0};

@@ -47,7 +47,7 @@ TEST_CASE("every process gets the same table, its own rank and the complete job"
   }
 }
 
-TEST_CASE("a caller with another token or build or without a token is refused, and the job goes on", "[rpc]") {
+TEST_CASE("a caller with another token or build or without a token is refused, and the job continues", "[rpc]") {
   Job job(settings(1, 0));
   Process intruder(job.scheduler->port(), Role::kWorker, {.token = "secre!", .build_id = "build-1", .tls = {}});
   Process stranger(job.scheduler->port(), Role::kWorker, {.token = "", .build_id = "build-1", .tls = {}});

@@ -86,7 +86,7 @@ TEST_CASE("explicit ranks are kept and the others fill the gaps in order of arri
   CHECK(all<Admit>(c.say(6, Join{.incarnation = 5, .job_text = ""})).size() == 1);
 }
 
-TEST_CASE("a join that does not fit is refused with the cause, and the job goes on", "[sync][membership]") {
+TEST_CASE("a join that does not fit is refused with the cause, and the job continues", "[sync][membership]") {
   Settings with_text = settings(2, 1);
   with_text.job_text = "lr = 0.1\n";
   Conversation c(with_text);

@@ -126,7 +126,7 @@ LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * s
   DT_CUDA(cudaStreamSynchronize(stream.get()));
 }
 
-LossScale LossScaleMemory::wished() const {
+LossScale LossScaleMemory::requested() const {
   return {.scale = static_cast<float>(scale_),
           .inverse = static_cast<float>(1 / scale_),
           .good_steps = good_steps_,
@@ -143,7 +143,7 @@ void LossScaleMemory::clear_sums(cudaStream_t stream) {
 }
 
 void LossScaleMemory::upload(cudaStream_t stream) {
-  host()[0] = wished();
+  host()[0] = requested();
   DT_CUDA(cudaMemcpyAsync(device(), &host()[0], sizeof(LossScale), cudaMemcpyHostToDevice, stream));
 }
 

@@ -84,7 +84,7 @@ class LossScaleMemory {
   void download(cudaStream_t stream);
   // If the device adjusts the scale itself: whether the request differs from the result of the last download.
   [[nodiscard]] bool differs() const {
-    return wished().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
+    return requested().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
   }
   // mark_sums queues a copy of the gradients' nonfinite flag to that of the sums; clear_sums queues its reset.
   void mark_sums(cudaStream_t stream);
@@ -95,7 +95,7 @@ class LossScaleMemory {
   [[nodiscard]] bool nonfinite_sums() const { return host()[2].nonfinite != 0; }
 
  private:
-  [[nodiscard]] LossScale wished() const;
+  [[nodiscard]] LossScale requested() const;
   [[nodiscard]] LossScale* host() const { return static_cast<LossScale*>(host_.data()); }
 
   double scale_ = 1;

@@ -1,9 +1,14 @@
 // The types of flags whose value is one of a few words. value.h has the words.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace dtrain::job {
+
+// The batch systems whose files --launcher print=SYSTEM prints.
+inline constexpr std::array<std::string_view, 4> kBatchSystems = {"slurm", "sge", "yarn", "kubernetes"};
 
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };

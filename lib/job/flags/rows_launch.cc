@@ -46,7 +46,10 @@ Binding<Flags> port_range() {
 }
 
 std::vector<std::string> launcher_names() {
-  return {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"};
+  std::vector<std::string> names = {"local", "ssh", "mpi"};
+  names.insert(names.end(), kBatchSystems.begin(), kBatchSystems.end());
+  names.emplace_back("print");
+  return names;
 }
 
 // The value is NAME or NAME=ARGUMENT.
@@ -59,7 +62,7 @@ Binding<Flags> launcher() {
             if (text.ends_with('=')) return fail(Code::kUsage, "'{}': there is nothing after the '='", text);
             const std::string_view argument = name == text ? "" : text.substr(name.size() + 1);
             for (const std::string_view system : split_list(name == "print" ? argument : "")) {
-              DT_TRY_VOID(check_choice(system, {"slurm", "sge", "yarn", "kubernetes"}, {}));
+              DT_TRY_VOID(check_choice(system, {kBatchSystems.begin(), kBatchSystems.end()}, {}));
             }
             flags.launch.launcher = name;
             flags.launch.launcher_argument = argument;

@@ -14,7 +14,7 @@ struct ForLaunchers {
 };
 
 std::vector<ForLaunchers> rules() {
-  const std::vector<std::string> all = {"slurm", "sge", "yarn", "kubernetes"};
+  const std::vector<std::string> all(kBatchSystems.begin(), kBatchSystems.end());
   return {{"nodes", all},
           {"jobname", all},
           {"time-limit", all},

@@ -7,8 +7,8 @@
 namespace dtrain::kvstore {
 
 void OverdueWaits::add(const Wait& wait) {
-  const auto [place, is_new] = workers_.try_emplace(wait.worker, OfWorker{wait, wait.slice, 0, false, {}});
-  OfWorker& all = place->second;
+  const auto [place, is_new] = workers_.try_emplace(wait.worker, WorkerWaits{wait, wait.slice, 0, false, {}});
+  WorkerWaits& all = place->second;
   if (is_new || all.last != wait.slice) all.slices++;
   if (wait.since < all.first.since) all.first = wait;
   all.last = wait.slice;

@@ -32,14 +32,14 @@ class OverdueWaits {
   [[nodiscard]] std::vector<std::string> lines(Clock::time_point now) const;
 
  private:
-  struct OfWorker {
+  struct WorkerWaits {
     Wait first;    // the oldest
     SliceId last;  // the slice that was added last
     size_t slices = 0;
     bool lacks_value = false;
     std::set<uint32_t> missing;
   };
-  std::map<uint32_t, OfWorker> workers_;
+  std::map<uint32_t, WorkerWaits> workers_;
 };
 
 }  // namespace dtrain::kvstore

@@ -152,7 +152,7 @@ TextOfRun waiting_share(double TimeShares::*of_all, const char* of_first) {
 
 std::string outcome(const Run& run) {
   const std::optional<double> code = run.summary_number("exit_code");
-  if (!code) return run.is_directory ? "no summary.json: the run goes on, or it was killed" : kNone;
+  if (!code) return run.is_directory ? "no summary.json: the run has not ended, or it was killed" : kNone;
   if (*code == 0) return "completed";
   const auto error = run.summary.find("error");
   const std::string why = error != run.summary.end() && error->is_string() ? error->get<std::string>() : "";

@@ -72,7 +72,7 @@ void EventWriter::write(const std::string& event) {
 }
 
 void EventWriter::give_up(const Error& error) {
-  options_.log.warn("{}. Training goes on, but TensorBoard gets no more events of this process", error.message);
+  options_.log.warn("{}. Training continues, but TensorBoard gets no more events from this process", error.message);
   file_.reset();
 }
 

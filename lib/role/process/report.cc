@@ -111,7 +111,7 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
                    epochs, epochs == 1 ? "" : "s", summary.seconds, run_dir);
   // In a job of several processes the launcher logs this.
   if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
-    process.log.info("'dtrain --resume {}' goes on from the checkpoint", shell_word(run_dir));
+    process.log.info("'dtrain --resume {}' continues from the checkpoint", shell_word(run_dir));
   }
   return summary.exit_code;
 }

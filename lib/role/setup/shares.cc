@@ -134,8 +134,8 @@ std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
   }
   if (text.empty()) return {};
   return text +
-         " wait for each other and have unequal shares, of which the smaller ones come round again before the "
-         "larger ones are through. Line r of the file is the share of rank r; files made for MXNet-G are in "
+         " wait for each other and have unequal shares, so the smaller shares are read again before the larger "
+         "ones have been read once. Line r of the file is the share of rank r; files made for MXNet-G are in "
          "descending order of IP strings";
 }
 
