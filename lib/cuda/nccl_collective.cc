@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "cuda/runtime/nccl_error.h"
 
 namespace dtrain::cuda {
@@ -20,15 +22,68 @@ using Clock = std::chrono::steady_clock;
 // NCCL has no wait with a time limit, so its state is polled at these intervals.
 constexpr std::chrono::microseconds kPollWhileJoining{1000};
 constexpr std::chrono::microseconds kPollWhileRunning{20};
+constexpr std::chrono::microseconds kPollWhileEnding{1000};
+// How long NCCL may take to end a communicator. If it takes longer, its thread is left to end with the process.
+constexpr std::chrono::seconds kAbortLimit{5};
 
-// An ncclComm_t shared by several threads: one makes calls, and any may abort. The communicator is non-blocking, so no
-// call blocks and the mutex is held only briefly. Abort never frees what a call still uses.
+// Whether all ranks complete their work within the limit, so that the communicator can be destroyed.
+bool finalized(ncclComm_t comm, std::chrono::milliseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
+  ncclResult_t state = ncclCommFinalize(comm);
+  while (state == ncclInProgress && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kPollWhileEnding);
+    if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) return false;
+  }
+  return state == ncclSuccess;
+}
+
+// The ends of the communicators of a process. Each runs in a thread of its own, because NCCL's calls block until no
+// graph contains the group's work, and ncclCommDestroy until the other ranks of the host are destroyed too.
+class Endings {
+ public:
+  // Waits until the communicator has ended, or kAbortLimit is over.
+  struct Ended {
+    std::shared_future<void> done;
+    Clock::time_point deadline;
+    void wait() const { done.wait_until(deadline); }
+  };
+
+  Endings() = default;
+  Endings(const Endings&) = delete;
+  Endings& operator=(const Endings&) = delete;
+  ~Endings() {
+    const MutexLock lock(mutex_);
+    for (const Ended& ended : all_) ended.wait();
+  }
+
+  // With a limit, the communicator is finalized and destroyed if all ranks complete their work within it; otherwise it
+  // is aborted.
+  Ended begin(ncclComm_t comm, std::optional<std::chrono::milliseconds> limit) DT_EXCLUDES(mutex_) {
+    std::packaged_task<void()> end([comm, limit] {
+      name_thread("nccl-end");
+      (void)(limit && finalized(comm, *limit) ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+    });
+    Ended ended{end.get_future(), Clock::now() + limit.value_or(std::chrono::milliseconds(0)) + kAbortLimit};
+    std::thread(std::move(end)).detach();
+    const MutexLock lock(mutex_);
+    all_.push_back(ended);
+    return ended;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<Ended> all_ DT_GUARDED_BY(mutex_);
+};
+
+// An ncclComm_t. Its owner is the thread that makes calls and owns the stream; any thread may fail it. The communicator
+// is non-blocking, so no call blocks, except for those that end it, and the mutex is held only briefly.
 class Communicator {
  public:
-  Communicator() = default;
+  Communicator(std::shared_ptr<Endings> endings, std::chrono::milliseconds end_limit)
+      : endings_(std::move(endings)), end_limit_(end_limit) {}
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  ~Communicator() { abort({Code::kInternal, "the NCCL group is gone", {}}); }
+  ~Communicator() { begin_end(); }
 
   // Calls call(ncclComm_t&) -> ncclResult_t. If an error was recorded before, returns that instead.
   template <class Call>
@@ -52,41 +107,62 @@ class Communicator {
     return nccl_error_text(result, ncclGetLastError(comm_));
   }
 
-  // Records the first error and returns it. Ends the work that is running on the device.
-  Error abort(Error error) DT_EXCLUDES(mutex_) {
+  // Records the first error and returns it. It does not end the work on the device: an abort by another thread than the
+  // owner would wait forever for graphs that only the owner can drop.
+  Error fail_with(Error error) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
-    // The result is ignored, because the communicator is gone either way. ncclCommDestroy would wait for the other
-    // ranks.
-    if (comm_ != nullptr) (void)ncclCommAbort(std::exchange(comm_, nullptr));
     return *error_;
   }
 
+  // Called by the owner after a failure, once no graph contains the group's work. Returns when the work on the device
+  // has ended, or NCCL has taken too long.
+  void abort() {
+    if (const std::optional<Endings::Ended> ended = begin_end()) ended->wait();
+  }
+
  private:
+  // After a failure the work on the device is aborted, otherwise it is completed.
+  std::optional<Endings::Ended> begin_end() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const bool failed = error_.has_value();
+    if (!failed) error_ = {Code::kInternal, "the NCCL group is gone", {}};
+    if (comm_ != nullptr) {
+      ended_ = endings_->begin(std::exchange(comm_, nullptr), failed ? std::nullopt : std::optional(end_limit_));
+    }
+    return ended_;
+  }
+
+  std::shared_ptr<Endings> endings_;
+  std::chrono::milliseconds end_limit_;
   Mutex mutex_;
   ncclComm_t comm_ DT_GUARDED_BY(mutex_) = nullptr;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  std::optional<Endings::Ended> ended_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 class NcclProcess {
  public:
-  void enter(const std::shared_ptr<Communicator>& communicator) DT_EXCLUDES(mutex_) {
+  std::shared_ptr<Communicator> make_communicator(std::chrono::milliseconds end_limit) DT_EXCLUDES(mutex_) {
+    auto communicator = std::make_shared<Communicator>(endings_, end_limit);
     const MutexLock lock(mutex_);
-    if (error_) communicator->abort(*error_);
+    if (error_) communicator->fail_with(*error_);
     communicators_.push_back(communicator);
+    return communicator;
   }
 
   void cancel(const Error& error) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (!error_) error_ = error;
     for (const auto& weak : communicators_) {
-      if (const auto communicator = weak.lock()) communicator->abort(*error_);
+      if (const auto communicator = weak.lock()) communicator->fail_with(*error_);
     }
   }
 
  private:
+  std::shared_ptr<Endings> endings_ = std::make_shared<Endings>();
   Mutex mutex_;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<Communicator>> communicators_ DT_GUARDED_BY(mutex_);
@@ -156,15 +232,18 @@ class NcclCollective final : public comm::Collective {
   }
 
   void cancel(Error error) override {
-    if (rank_.process) rank_.process->cancel(error);
-    communicator_->abort(std::move(error));
+    rank_.process->cancel(error);
+    communicator_->fail_with(std::move(error));
   }
+
+  // Called by the thread that waits for the stream, once no graph contains the group's work.
+  void abort() { communicator_->abort(); }
 
   // Called by StoreStream::wait while the host waits for the stream.
   Result<> watch(Clock::duration waited) {
     DT_TRY_VOID(usable());
     if (waited < rank_.operation_limit) return {};
-    return tl::unexpected<Error>(communicator_->abort(
+    return tl::unexpected<Error>(communicator_->fail_with(
         {Code::kPeerLost,
          fmt::format("rank {} of {}: the sums did not finish within {} ms: a rank is missing or its connection is "
                      "broken",
@@ -204,7 +283,10 @@ class NcclCollective final : public comm::Collective {
       DT_TRY(result, communicator_->state());
     }
     if (result != ncclSuccess) return failed(what, result);
-    return rank_.enqueue_only ? Result<>{} : wait(what, values.size(), deadline);
+    if (rank_.enqueue_only) return {};
+    Result<> done = wait(what, values.size(), deadline);
+    if (!done) abort();  // the device must not use the array any more
+    return done;
   }
 
   // Returns an error that NCCL has detected asynchronously, if there is one.
@@ -216,7 +298,7 @@ class NcclCollective final : public comm::Collective {
   Result<> wait(const char* what, size_t count, Clock::time_point deadline) {
     for (;;) {
       const cudaError_t stream = cudaStreamQuery(rank_.stream);
-      DT_TRY(const ncclResult_t state, communicator_->state());  // an abort ends the stream's work too
+      DT_TRY(const ncclResult_t state, communicator_->state());
       if (state != ncclSuccess && state != ncclInProgress) return failed(what, state);
       if (stream == cudaSuccess) return {};
       if (stream != cudaErrorNotReady) {
@@ -228,7 +310,7 @@ class NcclCollective final : public comm::Collective {
   }
 
   Result<> late(const char* what, size_t count) {
-    return tl::unexpected<Error>(communicator_->abort(
+    return tl::unexpected<Error>(communicator_->fail_with(
         {Code::kPeerLost,
          fmt::format("rank {} of {}: {} of {} values did not finish within {} ms: a rank is missing or its connection "
                      "is broken",
@@ -242,7 +324,7 @@ class NcclCollective final : public comm::Collective {
     const std::string text =
         fmt::format("rank {} of {}: {}: {}", rank_.rank, rank_.size, what, communicator_->text_of(result));
     const bool of_peers = result == ncclRemoteError || result == ncclSystemError;
-    const Error error = communicator_->abort({of_peers ? Code::kPeerLost : Code::kDevice, text, {}});
+    const Error error = communicator_->fail_with({of_peers ? Code::kPeerLost : Code::kDevice, text, {}});
     if (!of_peers) throw DeviceError(text);
     return tl::unexpected<Error>(error);
   }
@@ -256,7 +338,11 @@ class StoreCollective final : public comm::Collective {
  public:
   StoreCollective(std::shared_ptr<StoreStream> store, std::shared_ptr<NcclCollective> rank)
       : store_(std::move(store)), rank_(std::move(rank)) {
-    store_->set_watch([rank = rank_](Clock::duration waited) { return rank->watch(waited); });
+    store_->set_watch([this](Clock::duration waited) {
+      Result<> usable = rank_->watch(waited);
+      if (!usable) abort();
+      return usable;
+    });
   }
   ~StoreCollective() override {
     store_->drop_graphs();
@@ -285,6 +371,11 @@ class StoreCollective final : public comm::Collective {
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
+  // The device's work waits for a peer that is lost, and the caller waits for that work.
+  void abort() const {
+    store_->drop_graphs();
+    rank_->abort();
+  }
   // Queues the operation. Work that a graph contains is not queued again; an operation on an empty span only checks
   // that the group is usable. The device is set because a store may call from any thread.
   template <class Operation>
@@ -354,13 +445,15 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
 
 namespace {
 
-Result<std::unique_ptr<NcclCollective>> join(const NcclRank& rank, const std::string& id) {
+Result<std::unique_ptr<NcclCollective>> join(NcclRank rank, const std::string& id) {
   DT_CHECK(rank.rank < rank.size, "rank {} of {}", rank.rank, rank.size);
-  auto communicator = std::make_shared<Communicator>();
-  if (rank.process) rank.process->enter(communicator);
+  if (!rank.process) rank.process = make_nccl_process();
+  std::shared_ptr<Communicator> communicator = rank.process->make_communicator(rank.end_limit);
   DT_TRY(const ncclResult_t begun, begin_join(*communicator, rank, id));
-  DT_TRY_VOID(finish_join(*communicator, rank, begun));
-  return std::make_unique<NcclCollective>(rank, std::move(communicator));
+  if (Result<> joined = finish_join(*communicator, rank, begun); !joined) {
+    return tl::unexpected(communicator->fail_with(std::move(joined.error())));
+  }
+  return std::make_unique<NcclCollective>(std::move(rank), std::move(communicator));
 }
 
 }  // namespace

@@ -32,9 +32,11 @@ struct NcclRank {
   cudaStream_t stream = nullptr;         // where the operations are enqueued; must outlive the group
   std::shared_ptr<NcclProcess> process;  // shared by all ranks of this process; null: this rank is alone
   // Time limits for all ranks to join, and for an operation to complete; exceeding one gives an Error. (With
-  // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.)
+  // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.) The last
+  // one is for all ranks to complete their work at a good end; exceeding it aborts the group.
   std::chrono::milliseconds join_limit{120'000};
   std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler detects lost workers earlier
+  std::chrono::milliseconds end_limit{5'000};
   // false: an operation returns when its results are in the arrays, as Collective specifies. true: it returns when the
   // work is queued on the stream, and the array belongs to the group until the stream has completed it. This is for
   // work that continues on the stream, and for capture in a CUDA graph (run each operation once before, because the
@@ -48,8 +50,10 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
 
 // Called by every rank with the group's id, in a thread whose current device is the rank's. Code::kStartup if not all
 // ranks joined, kDevice for errors that NCCL reports about the device. Operations fail with kPeerLost, which does not
-// name the rank because NCCL does not report it, or throw DeviceError for a broken device. Destroying a group does not
-// wait for the other ranks.
+// name the rank because NCCL does not report it, or throw DeviceError for a broken device. cancel() only records the
+// error; the thread that waits for the stream then ends the device's work, so it must wait by StoreStream::wait. Graphs
+// that contain the group's work must be gone when a group is destroyed. Destroying the last group of a process waits
+// until all its groups have ended, but not much longer than end_limit.
 Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id);
 
 // The same for a rank that works in a store's stream, which must outlive the group. Operations are only enqueued, and

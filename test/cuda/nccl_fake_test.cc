@@ -22,7 +22,9 @@ struct Fake {
   std::atomic<ncclResult_t> state{ncclSuccess};    // the state after an operation
   std::atomic<ncclResult_t> enqueue{ncclSuccess};  // what an operation returns
   std::atomic<cudaError_t> stream{cudaSuccess};
-  std::atomic<int> aborts{0}, queries{0};
+  std::atomic<int> aborts{0}, destroyed{0}, queries{0};
+  std::atomic<ncclResult_t> finalizing{ncclSuccess};  // the state after finalizing began
+  std::atomic<int> graphs{0};  // graphs that contain the group's work; NCCL's calls that end a group block until 0
   std::atomic<cudaError_t> event{cudaSuccess};  // state of the event that a store's stream waits for
   const float* base = nullptr;
 
@@ -41,7 +43,7 @@ std::string at(const void* pointer) {
 
 extern "C" {
 struct ncclComm {
-  bool joined = false;
+  bool joined = false, is_finalizing = false;
 };
 ncclResult_t ncclGetUniqueId(ncclUniqueId*) {
   return ncclSuccess;
@@ -63,10 +65,22 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId, int, nc
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = comm->joined ? fake->state : fake->joining;
+  if (comm->is_finalizing) *state = fake->graphs == 0 ? fake->finalizing.load() : ncclInProgress;
   if (*state == ncclSuccess) comm->joined = true;
   return ncclSuccess;
 }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  comm->is_finalizing = true;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  dtrain::test::await([] { return fake->graphs == 0; });
+  fake->destroyed++;
+  delete comm;
+  return ncclSuccess;
+}
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  dtrain::test::await([] { return fake->graphs == 0; });
   fake->aborts++;
   delete comm;
   return ncclSuccess;
@@ -223,7 +237,7 @@ TEST_CASE("an operation that exceeds its limit is a lost peer, and so are all la
   for (const bool enqueued : {false, true}) {
     Setting s;
     s.rank.operation_limit = milliseconds(5);
-    const auto group = s.joined();
+    auto group = s.joined();
     if (enqueued) {
       s.own.stream = cudaErrorNotReady;
     } else {
@@ -237,6 +251,8 @@ TEST_CASE("an operation that exceeds its limit is a lost peer, and so are all la
       CHECK_THAT(done.error().message, Contains("rank 1 of 3: all_reduce of 10 values") && Contains("within 5 ms"));
     }
     CHECK_FALSE(group->all_reduce({}));
+    CHECK(s.own.aborts == (enqueued ? 1 : 0));  // the array of an enqueued operation must not change any more
+    group.reset();
     CHECK(s.own.aborts == 1);
   }
 }
@@ -270,8 +286,8 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   Setting s;
   s.rank.process = make_nccl_process();
   s.rank.operation_limit = std::chrono::seconds(10);  // the limit in case cancel fails
-  const auto first = s.joined();
-  const auto second = s.joined();
+  auto first = s.joined();
+  auto second = s.joined();
   s.own.stream = cudaErrorNotReady;
   Result<> waited;
   std::thread waits([&] { waited = second->all_reduce(s.values); });
@@ -283,6 +299,10 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   CHECK(waited.error().message == "stop");
   CHECK(first->broadcast(s.values, 0).error().message == "stop");
   CHECK(s.join().error().message == "stop");
+  CHECK(s.own.aborts == 1);  // by the thread that waited; cancel only records the error
+  first.reset();
+  second.reset();
+  s.rank.process.reset();
   CHECK(s.own.aborts == 2);
 }
 
@@ -380,10 +400,54 @@ TEST_CASE("without a group the host just waits for a store's stream", "[cuda][nc
   CHECK(s.own.calls == Calls{"wait"});
 }
 
-TEST_CASE("a group that is destroyed is aborted, not waited for", "[cuda][nccl]") {
+TEST_CASE("a group that ends well is finalized and destroyed, or aborted if the others do not end", "[cuda][nccl]") {
+  {
+    Setting s;
+    s.joined().reset();
+    CHECK(s.own.destroyed == 1);
+    CHECK(s.own.aborts == 0);
+  }
+  for (const ncclResult_t state : {ncclRemoteError, ncclInProgress}) {
+    Setting s;
+    s.own.finalizing = state;
+    s.rank.end_limit = milliseconds(5);
+    s.joined().reset();
+    CHECK(s.own.destroyed == 0);
+    CHECK(s.own.aborts == 1);
+  }
+}
+
+// NCCL's calls that end a group block while a graph contains the group's work.
+TEST_CASE("the graphs of a group are dropped before it ends, and a cancel does not wait for them", "[cuda][nccl]") {
   Setting s;
-  s.joined().reset();
-  CHECK(s.own.aborts == 1);
+  const auto store = std::make_shared<StoreStream>(0);
+  store->set_drop_graphs([&] { s.own.graphs = 0; });
+  auto group = s.joined(store);
+  SECTION("at a good end") {
+    s.own.graphs = 1;
+    group.reset();
+    CHECK(s.own.destroyed == 1);
+  }
+  SECTION("when a peer is lost while the host waits for the device") {
+    s.own.graphs = 1;
+    s.own.event = cudaErrorNotReady;
+    std::thread other([&] {
+      dtrain::test::await([&] { return s.own.queries != 0; });
+      group->cancel({Code::kPeerLost, "worker 1 was lost", {}});
+    });
+    const Result<> waited = store->wait(nullptr);
+    other.join();
+    REQUIRE_FALSE(waited);
+    CHECK(waited.error().message == "worker 1 was lost");
+    CHECK(s.own.aborts == 1);
+  }
+  SECTION("when the group is canceled between two steps") {
+    s.own.graphs = 1;
+    group->cancel({Code::kPreempted, "stop", {}});
+    CHECK(s.own.aborts == 0);
+    group.reset();
+    CHECK(s.own.aborts == 1);
+  }
 }
 
 }  // namespace dtrain::cuda

@@ -37,8 +37,8 @@ class StoreStream {
   };
 
   // Graphs that contain work of a group or an optimizer must be destroyed before the group or optimizer, because NCCL
-  // keeps what a graph uses until the graph is gone. The owner of such graphs sets a function that drops them.
-  // drop_graphs() must not be called during a step.
+  // waits for the end of each graph before it ends a group. The owner of such graphs sets a function that drops them,
+  // also while the device runs them, but not while they are being captured or launched.
   void set_drop_graphs(std::function<void()> drop) { drop_graphs_ = std::move(drop); }
   void drop_graphs() const {
     if (drop_graphs_) drop_graphs_();

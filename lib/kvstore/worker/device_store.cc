@@ -72,9 +72,10 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
 }
 
 // An exchange thread may be waiting for a device whose part of the exchange never comes. An exchange thread that fails
-// cancels the group of the first device, so all exchange threads must end before any group is destroyed.
+// cancels the group of the first device, so all exchange threads must end before any group is destroyed. Groups that
+// work on devices have no exchange threads; after a good run their ranks end together.
 DeviceStore::~DeviceStore() {
-  if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
+  if (!is_alone() && !on_devices_) cancel({Code::kPreempted, "the store is closed", {}});
   for (Device& device : devices_) device.exchanges.reset();
 }
 
