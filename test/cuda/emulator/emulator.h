@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,11 @@ class Session {
 // Adds a record to this thread's session, if there is one. For replacements of libraries.
 void record(Record record);
 
-// Runs `work` in the order of the stream; while the stream is being captured, adds it to the graph instead.
-void queue(cudaStream_t stream, std::function<void()> work);
+// Runs `work` in the order of the stream; while the stream is being captured, adds it to the graph instead. With
+// `ready`, the stream stands still there until ready() is true, like a device whose kernel waits for another device: an
+// event after it has not occurred, and calls that wait for it block. A graph owns `held` until it is destroyed.
+void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready = nullptr,
+           std::shared_ptr<void> held = nullptr);
 
 // While it exists, work that this thread queues in streams runs as late as the events between streams and the host's
 // waits allow. So work that should wait for other work and does not runs too early. Without it, work runs when it is

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,11 @@
 #include "emulator.h"
 #include "support/allocation_count.h"
 
-using Work = std::function<void()>;
+struct Work {
+  std::function<void()> run;
+  std::function<bool()> ready = nullptr;  // see emulator::queue
+  std::shared_ptr<void> held = nullptr;
+};
 
 // How much of each stream's captured work must come before something.
 using Reached = std::map<CUstream_st*, size_t>;
@@ -67,18 +72,26 @@ cudaError_t outcome() {
   return std::exchange(next_error, cudaSuccess);
 }
 
-// Runs what the stream has queued, up to piece number `end`.
-void run(CUstream_st* stream, size_t end) {
+// Runs what the stream has queued, up to piece number `end` or to the first piece that is not ready. Whether it has
+// reached the end.
+bool run(CUstream_st* stream, size_t end) {
   while (stream->done < end && !stream->waiting.empty()) {
+    if (stream->waiting.front().ready && !stream->waiting.front().ready()) return false;
     const Work work = std::move(stream->waiting.front());
     stream->waiting.pop_front();
-    work();
+    work.run();
     stream->done++;
   }
+  return true;
+}
+
+// The same, but waits for pieces that are not ready.
+void finish(CUstream_st* stream, size_t end) {
+  while (!run(stream, end)) std::this_thread::yield();
 }
 
 void run_all() {
-  for (CUstream_st* stream : streams) run(stream, stream->queued());
+  for (CUstream_st* stream : streams) finish(stream, stream->queued());
 }
 
 // For calls that wait for the device or may do so. They are not allowed while a stream of the thread is being captured.
@@ -120,17 +133,18 @@ uint64_t timed_events() {
   return timed;
 }
 
-void queue(cudaStream_t stream, Work work) {
+void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready, std::shared_ptr<void> held) {
   if (stream == nullptr) {
     run_all();
+    while (ready && !ready()) std::this_thread::yield();
     return work();
   }
   if (stream->capture != nullptr) {
-    stream->capture->work.push_back(std::move(work));
+    stream->capture->work.push_back({std::move(work), std::move(ready), std::move(held)});
     stream->capture->queued[stream]++;
     return;
   }
-  stream->waiting.push_back(std::move(work));
+  stream->waiting.push_back({std::move(work), std::move(ready)});
   if (!is_late(*stream)) run(stream, stream->queued());
 }
 
@@ -219,8 +233,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   waits++;
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (stream == nullptr) return synchronise();
-  run(stream, stream->queued());
+  finish(stream, stream->queued());
   return outcome();
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return run(stream, stream->queued()) ? outcome() : cudaErrorNotReady;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   run(stream, stream->queued());
@@ -249,14 +266,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->captured) return cudaErrorCapturedEvent;
-  if (event->stream != nullptr) run(event->stream, event->queued);
+  if (event->stream != nullptr && !run(event->stream, event->queued)) return cudaErrorNotReady;
   return outcome();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   waits++;
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (event->captured) return cudaErrorCapturedEvent;
-  if (event->stream != nullptr) run(event->stream, event->queued);
+  if (event->stream != nullptr) finish(event->stream, event->queued);
   return outcome();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -276,7 +293,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   }
   if (event->stream == nullptr) return outcome();
   if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
-  queue(stream, [from = event->stream, queued = event->queued] { run(from, queued); });
+  queue(
+      stream, [] {}, [from = event->stream, queued = event->queued] { return run(from, queued); });
   return outcome();
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
@@ -320,9 +338,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const PauseCounting pause;
   record({"graph", {}, {}, static_cast<int64_t>(exec->work.size())});
-  queue(stream, [exec] {
-    for (const Work& work : exec->work) work();
-  });
+  // A graph may be destroyed while it runs. A running graph is not counted as one that holds: work that waits for other
+  // devices ends when it is aborted, and with it the graph.
+  for (const Work& work : exec->work) queue(stream, work.run, work.ready);
   return outcome();
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

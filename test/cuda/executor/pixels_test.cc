@@ -46,7 +46,7 @@ void check_forms(Type type) {
 }
 
 // Trains on a data set with plain gradient descent for two epochs and returns the weights.
-std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bool pixels) {
+std::vector<float> trained(const std::shared_ptr<const data::Dataset>& dataset, bool pixels) {
   Options options{.batch_size = 4, .inputs = {{.shape = dataset->image()}}};
   if (pixels) options.inputs[0].normalisation = dataset->normalisation();
   const auto backend = cuda::test::emulated_backend();
@@ -112,7 +112,7 @@ TEST_CASE("a record file trains to the same weights as pixels and as floats", "[
                                           .mean = {123, 117, 104},
                                           .std = {1, 2, 3},
                                           .scale = 1.0F / 256});
-  const std::vector<float> numbers = train(dataset, false);
-  CHECK(numbers == train(dataset, true));
+  const std::vector<float> numbers = trained(dataset, false);
+  CHECK(numbers == trained(dataset, true));
   CHECK(std::ranges::none_of(numbers, [](float weight) { return std::isnan(weight); }));
 }
