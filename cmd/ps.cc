@@ -49,7 +49,7 @@ Result<int> ps(const Call& call) {
   }
   sort_and_merge(processes);
   if (processes.empty() && !line.options.plain) {
-    fmt::print("no run of yours trains on {}\n",
+    fmt::print("none of your runs is training on {}\n",
                asked.hosts.empty() ? "this host; -H FILE also asks other hosts" : "this host and the hosts of -H");
     return code;
   }

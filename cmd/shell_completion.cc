@@ -193,7 +193,7 @@ function __dtrain_is
     switch "$words[2] $words[3] "
 )";
 
-// The words after the sub-command's name are the arguments of these functions.
+// Each of these functions compares the words on the command line with its own arguments ($argv).
 constexpr const char* kFishEnd = R"(    end
     test "$command" = "$argv"
 end

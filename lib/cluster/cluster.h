@@ -32,7 +32,8 @@ bool is_cluster(const std::string& launcher);
 Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
                              const std::optional<job::HostAssignment>& named);
 
-// The starter that find_cluster would choose in most clusters, for a host outside of any cluster.
+// For a host outside any cluster, where find_cluster fails: the starter that it would choose in most clusters.
+// `names_hosts`: the user has named the hosts with -H.
 launch::AgentStarter usual_starter(const std::string& launcher, bool names_hosts);
 
 }  // namespace dtrain::cluster

@@ -28,7 +28,7 @@ struct NodeScript {
 // the first exit code that is not 0, in the order scheduler, servers, workers.
 std::string node_script(const NodeScript& node);
 
-// The flags of the processes of such a job: the user's flags, without those that only a launcher uses.
+// The flags of the processes that the script starts: the user's flags, without those that only a launcher uses.
 std::vector<std::string> process_flags(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::cluster

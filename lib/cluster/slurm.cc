@@ -47,8 +47,8 @@ Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, 
   if (allocation.tasks && *allocation.tasks < processes) {
     return fail(
         Code::kStartup,
-        "job {} of Slurm was asked for {} tasks, and this job has {} servers and workers: ask for -n {}, or only "
-        "for nodes (-N)",
+        "Slurm's job {} was submitted with {} tasks, but this job has {} servers and workers: request -n {} tasks, or "
+        "only nodes (-N)",
         allocation.job, *allocation.tasks, processes, processes);
   }
   return hosts;

@@ -92,7 +92,7 @@ void warn_of_single_images(const data::ImageDirectory& found, const Im2recOption
     if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
   }
   if (single.empty()) return;
-  log.warn("{}: one image each, which is for training; validation has none of {}", fmt::join(single, ", "),
+  log.warn("{}: only one image each, which is for training; validation has no image of {}", fmt::join(single, ", "),
            single.size() == 1 ? "this class" : "these classes");
 }
 
@@ -131,8 +131,10 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
                               [&](const auto& entry) { data::count_unlisted(entry, others); }));
   for (const auto& [directory, label] : found.labels) host.print(fmt::format("{} {}", directory, label));
   for (const std::string& path : found.left_out) {
-    log.warn("'{}': left out, because a list cannot hold its name: it has a tab or an end of line, or blanks at an end",
-             path);
+    log.warn(
+        "'{}': left out, because its name cannot stand in a list: it contains a tab or a line break, or begins or ends "
+        "with a blank",
+        path);
   }
   DT_TRY(const std::string left_out, left_out_text(root, found, others, options.recursive));
   if (found.entries.empty()) {

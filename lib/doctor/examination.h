@@ -14,12 +14,13 @@ namespace dtrain::doctor {
 
 struct ExaminationSetting {
   launch::Job job;  // the job whose hosts are examined; none of its processes is started
-  // Without other hosts: the flags of a process on this host. Otherwise those of the job's scheduler are used.
+  // The flags of the process on this host if there are no other hosts and the job has a single process. Otherwise the
+  // flags of the job's scheduler are used.
   std::vector<std::string> arguments_here;
   bool is_distributed = false;  // the job has several processes
   Asked asked;
-  std::string address;  // address of this host that the hosts connect to; empty: there are none, or address_error says
-                        // why
+  std::string address;  // address of this host that the other hosts connect to; empty if there are no other hosts, or
+                        // if it could not be determined (see address_error)
   std::string address_error = {};
   std::vector<std::string> names;  // names of the hosts, which all hosts resolve
   std::function<void(const std::string& text)> progress = nullptr;

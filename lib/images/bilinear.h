@@ -37,7 +37,7 @@ struct BilinearMemory {
 
 class BilinearRows {
  public:
-  // The part of an image of size `from` that is needed for the part `wanted` of its resized form of size `to`.
+  // The part of an image of size `from` that is needed to compute the part `wanted` of the image resized to `to`.
   static Window needed(const ImageSize& from, const ImageSize& to, const Window& wanted);
 
   // Borrows the view's image, which has at least the part needed(), and the memory.

@@ -111,7 +111,8 @@ Result<size_t> find_result(const graph::Shapes& shapes, const std::string& name,
   std::vector<std::string> names;
   for (const graph::HeadInfo& head : shapes.heads) names.push_back(head.name);
   if (name.empty() && names.size() > 1) {
-    log.info("the network has the results {}; this is '{}' (--result)", fmt::join(names, ", "), names[0]);
+    log.info("the network has the results {}; using '{}' (--result NAME chooses another)", fmt::join(names, ", "),
+             names[0]);
   }
   const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());

@@ -64,7 +64,7 @@ Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   if (!names_data(run.data)) {
     return fail(Code::kUsage, "{} comes from a run without validation data: {}", params, kHowToNameData);
   }
-  log.info("the data are the validation data of the run, {}; --data-val or --data-dir names others",
+  log.info("scoring with the validation data of the run, {}; --data-val or --data-dir names other data",
            data_text(run.data));
   job::DataFlags& data = choice.flags.data;
   data.data_dir = run.data.data_dir;

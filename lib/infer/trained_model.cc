@@ -82,14 +82,15 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   if (network.image_shape.empty()) {
     return fail(
         Code::kUsage,
-        "{} {}: neither a jobspec nor the images tell the size of the images: give --image-shape C,H,W; a model of "
-        "MXNet often takes 3,224,224",
+        "{} {}: the size of the images is unknown: neither a jobspec nor the images state it; give --image-shape C,H,W "
+        "(models of MXNet often take 3,224,224)",
         choice.flag, choice.model);
   }
   if (!trained.knows_pixels && choice.reads_images) {
     return fail(Code::kUsage,
-                "{} {}: neither a jobspec nor the images tell how pixels become floats: give --rgb-mean and --scale; a "
-                "model of MXNet often takes --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1",
+                "{} {}: it is unknown how pixels become floats: neither a jobspec nor the images state it; give "
+                "--rgb-mean and --scale (models of MXNet often take --rgb-mean 0,0,0 or 123.68,116.779,103.939, and "
+                "--scale 1)",
                 choice.flag, choice.model);
   }
   DT_TRY_VOID(complete_classes(choice, network));

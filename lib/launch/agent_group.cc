@@ -129,7 +129,7 @@ class AgentGroup::NewAgent : public net::Caller {
       const ssize_t got = ::recv(connection_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
       if (got <= 0) break;
-      // The text after the line stays in the connection.
+      // Takes only the first line out of the socket's buffer. What follows is left for the next reader.
       const std::string_view text(seen.data(), static_cast<size_t>(got));
       const size_t end = std::min(text.find('\n'), text.size());
       line_ += text.substr(0, end);

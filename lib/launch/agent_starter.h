@@ -11,7 +11,7 @@ namespace dtrain::launch {
 
 struct AgentCommand {
   std::vector<std::string> hosts;      // names, one agent each
-  std::string launcher;                // address of this host that the hosts connect to
+  std::string launcher;                // address of this host that the agents connect to
   std::string directory;               // working directory on the hosts
   std::vector<std::string> arguments;  // command line of the agent; the first word is the executable
   std::vector<std::string> variables;  // names of this process's variables that the agents need

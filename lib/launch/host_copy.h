@@ -46,7 +46,8 @@ std::string this_directory();
 // latest programs.
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
 
-// Copies the files that differ in the current directory. An rsync older than 3.1 cannot print its progress.
+// Copies the files of the current directory that differ on the host. `prints_bytes` must be false for an rsync older
+// than 3.1, which cannot print its progress.
 std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes = true);
 // Copies the whole current directory with tar. For hosts without rsync.
 std::vector<std::string> tar_command(const HostCopy& copy);

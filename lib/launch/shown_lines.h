@@ -24,7 +24,7 @@ class ShownLines {
   explicit ShownLines(bool is_for_people) : is_for_people_(is_for_people) {}
 
   void started(const Command& command);
-  // The form in which a line of this process is shown; nullopt: it is not shown.
+  // The form in which a line of the command's process is shown; nullopt: it is not shown.
   [[nodiscard]] std::optional<ShownLine> shown(const Command& command, const std::string& line) const;
   // The host of a worker; empty if the worker was not started here.
   [[nodiscard]] std::string host_of_worker(uint32_t rank) const;

@@ -10,7 +10,8 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr auto kLastWords = std::chrono::seconds(10);  // enough for a busy host; usually it takes milliseconds
+// Time limit of drain(), which usually takes milliseconds; 10 s are enough even for a busy host.
+constexpr auto kLastWords = std::chrono::seconds(10);
 
 class Runs {
  public:

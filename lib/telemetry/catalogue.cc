@@ -127,7 +127,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kRefusedMessages, "refused_messages", kCounter, Unit::kNone, kOnServer, "",
                "Messages that the server refused."},
     MetricInfo{kCorruptMessages, "corrupt_messages", kCounter, Unit::kNone, kOnServer, "",
-               "Messages that came with a broken checksum."},
+               "Messages that had a wrong checksum."},
     // The process and its host
     MetricInfo{kMemoryBytes, "memory_bytes", kGauge, Unit::kBytes, kOnAll, "", "Resident memory of the process."},
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",

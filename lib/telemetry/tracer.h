@@ -23,8 +23,8 @@ namespace dtrain::telemetry {
 
 struct TraceRequest {
   uint64_t number = 0;                // number of the trace; 0: no trace
-  std::vector<uint64_t> first_steps;  // indexed by worker, numbered like gradients; a single number applies to all
-                                      // workers
+  std::vector<uint64_t> first_steps;  // indexed by worker: its first traced step, numbered as in its gradients; a
+                                      // single element applies to all workers
   uint64_t steps = 0;
 
   // nullopt: the trace has no steps of this worker.

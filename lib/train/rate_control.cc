@@ -21,8 +21,8 @@ std::optional<RateControl::Change> RateControl::requested() {
       request->kind == RateRequest::Kind::kRate ? request->value / scheduled : factor_ * request->value;
   const bool has_rate = parts_.spec.optimizer.name != "adadelta";
   if (has_rate && kvstore::is_rate_factor(factor)) return Change{factor, "by hand: " + to_string(*request)};
-  parts_.log.warn("the learning rate stays, though {} was asked for: {}", to_string(*request),
-                  has_rate ? fmt::format("the schedule's is {:g}", scheduled) : "the optimizer has none");
+  parts_.log.warn("the learning rate is not changed, though {} was requested: {}", to_string(*request),
+                  has_rate ? fmt::format("the schedule's rate is {:g}", scheduled) : "the optimizer has no rate");
   return std::nullopt;
 }
 
@@ -45,7 +45,7 @@ Result<> RateControl::meet() {
 }
 
 void RateControl::apply(const Change& change) {
-  parts_.log.info("learning rate x {:g} after {} samples, {:g} times that of the schedule ({})",
+  parts_.log.info("learning rate x {:g} after {} samples; it is now {:g} times that of the schedule ({})",
                   change.factor / factor_, parts_.clock.samples(), change.factor, change.reason);
   factor_ = change.factor;
   parts_.clock.set_rate_factor(change.factor);

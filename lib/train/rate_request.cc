@@ -78,13 +78,13 @@ std::optional<RateRequest> RateRequests::take(const Log& log) {
   Result<std::string> text = read_file(path_, kRequestBytesMax);
   std::filesystem::remove(path_, none);
   if (!text) {
-    log.warn("the learning rate stays: {}", text.error().message);
+    log.warn("the learning rate is not changed: {}", text.error().message);
     return std::nullopt;
   }
   if (text->ends_with('\n')) text->pop_back();
   const Result<RateRequest> request = parse_rate_request(*text);
   if (!request) {
-    log.warn("the learning rate stays: {}: {}", path_, request.error().message);
+    log.warn("the learning rate is not changed: {}: {}", path_, request.error().message);
     return std::nullopt;
   }
   return *request;

@@ -91,7 +91,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
 
 Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
                       const CheckpointName& name, const Log& log) {
-  log.info("{} has no {}: the optimizer starts with empty slots", name.params_path(), name.states_path());
+  log.info("{} has no {}: the optimizer starts from its initial state", name.params_path(), name.states_path());
   set_fixed_gammas(graph, view);
   const int64_t epoch = name.epoch.value_or(0);
   if (epoch > 0 && optim::counts_updates(spec.optimizer)) {
@@ -158,8 +158,8 @@ Result<Start> fine_tuned(const StartSpec& spec, const graph::Graph& graph, const
   DT_TRY_VOID(fill_weights(model, graph, kept), "fine-tuning the model '{}'{}", spec.pretrained, spec.pretrained_note);
   set_fixed_gammas(graph, kept);
   log.info("Loaded model {}", spec.pretrained);
-  log.info("initialized with new random values: {}; not used of the model: {}", fmt::join(drawn, ", "),
-           unused.empty() ? "nothing is left" : fmt::format("{}", fmt::join(unused, ", ")));
+  log.info("initialized with new random values: {}; unused arrays of the model: {}", fmt::join(drawn, ", "),
+           unused.empty() ? "none" : fmt::format("{}", fmt::join(unused, ", ")));
   return Start{};
 }
 

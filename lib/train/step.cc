@@ -116,13 +116,13 @@ const std::string* StepRunner::first_bad_gradient() const {
 bool StepRunner::overflowed() {
   if (!parts_.loss_scale.is_dynamic() || !parts_.devices.overflowed()) return false;
   if (!parts_.loss_scale.lower()) return false;
-  parts_.log.info("step {}: float16 overflowed: left out, the loss scale is {:g} from now on", step_,
+  parts_.log.info("step {}: left out, because float16 overflowed; the loss scale is now {:g}", step_,
                   parts_.loss_scale.value());
   return true;
 }
 
 Result<> StepRunner::skip_step(const std::string& why) {
-  if (!why.empty()) parts_.log.warn("step {}: the {}: left out", step_, why);
+  if (!why.empty()) parts_.log.warn("step {}: left out, because the {}", step_, why);
   if (own_counters_ != nullptr) {
     own_counters_->uncount_samples(samples_);
     return {};

@@ -82,7 +82,7 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
   };
   const std::vector<std::string> job = command_line(job_of(*slurm), kShort);
   fails(command_line("salloc -N 2 -n 2", job), 3,
-        "was asked for 2 tasks, and this job has 5 servers and workers: ask for -n 5");
+        "was submitted with 2 tasks, but this job has 5 servers and workers: request -n 5");
   // A node that the allocation does not have.
   fails(command_line("salloc -N 2 env SLURM_JOB_NODELIST=node[1-3]", job), 3,
         "has no agent, because srun ended with code 1: srun: error: ");

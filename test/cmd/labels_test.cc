@@ -86,7 +86,7 @@ TEST_CASE("a network with two losses learns the two labels of each image, alone 
   CHECK(first_match(json.output, R"("cross_entropy_place":([\d.]+))") != "");
 
   const test::Ended place = in_directory(dir, {"predict", "--model", "alone", "images/7.png", "--top", "1"});
-  CHECK_THAT(place.output, Catch::Contains("results place, row; this is 'place'"));
+  CHECK_THAT(place.output, Catch::Contains("results place, row; using 'place'"));
   CHECK(first_match(place.output, R"(images/7.png  [\d.]+ (\d))") == "3");
   const test::Ended row =
       in_directory(dir, {"predict", "--model", "alone", "images/7.png", "--top", "1", "--result", "row"});

@@ -139,7 +139,7 @@ TEST_CASE("a model without its run gets image files fitted and records cut, and 
     words.insert(words.end(), more.begin(), more.end());
     return in_directory(dir, words);
   };
-  const std::string unknown = "how pixels become floats: give --rgb-mean and --scale";
+  const std::string unknown = "it is unknown how pixels become floats";
   CHECK_THAT(with_model("score", {"--data-val", "classes"}).output, Contains(unknown));
   CHECK_THAT(with_model("predict", {"classes"}).output, Contains(unknown));
 

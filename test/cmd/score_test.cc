@@ -49,7 +49,7 @@ TEST_CASE("score says first that it takes the run's own data, wherever it runs",
   INFO(here.output);
   CHECK_THAT(
       here.output.substr(0, here.output.find('\n')),
-      Catch::Contains("the data are the validation data of the run, data; --data-val or --data-dir names others"));
+      Catch::Contains("scoring with the validation data of the run, data; --data-val or --data-dir names other data"));
   std::filesystem::create_directory(dir.path("elsewhere"));
   const test::Ended there = test::run({DTRAIN_EXE, "score", "--model", "../run"},
                                       {.deadline_s = 60, .directory = dir.path("elsewhere"), .environment = {}});

@@ -156,7 +156,7 @@ TEST_CASE("mistakes in a host file are refused with the number of the line", "[j
   CHECK_THAT(refused_hosts("[fe80::1\n"), Contains("not an IPv6 address"));
   CHECK_THAT(refused_hosts("[node1]\n"), Contains("not an IPv6 address"));
   CHECK_THAT(refused_hosts("[fe80::1]22\n"), Contains("'22' after the address is not a port"));
-  CHECK_THAT(refused_hosts("a:4\n"), Contains("for 4 processes on it write 'a slots=4'"));  // Horovod's form
+  CHECK_THAT(refused_hosts("a:4\n"), Contains("for 4 processes on the host, write 'a slots=4'"));  // Horovod's form
   CHECK_THAT(refused_hosts("me@a user=you\n"), Contains("the user is given twice, as me@ and user=you"));
   CHECK_THAT(refused_hosts("-l@a\n"), Contains("'-l' is not the name of a user"));
   CHECK(hosts_in("a role=any\r\n").lines[0].role == Role::kNone);

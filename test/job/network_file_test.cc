@@ -37,7 +37,7 @@ TEST_CASE("processes with the same network file under different paths have the s
   // The run is resumed where another file lies.
   NetworkFlags moved = flags.job.network;
   moved.file = dir.path("other-symbol.json");
-  CHECK_THAT(read_network_file(moved).error().text(), Contains("another network than the job's"));
+  CHECK_THAT(read_network_file(moved).error().text(), Contains("is not the job's network"));
   moved.file.clear();
   CHECK_THAT(read_network_file(moved).error().text(), Contains("give this process --network FILE"));
 }

@@ -55,7 +55,7 @@ TEST_CASE("fine-tuning keeps all weights but those of the last layer", "[train]"
   CHECK(outcome.position == Position{1, 0});
   CHECK_THAT(run.log_text(),
              Catch::Contains("Loaded model " + spec.pretrained) &&
-                 Catch::Contains("initialized with new random values: fc_weight, fc_bias; not used of the model: ") &&
+                 Catch::Contains("with new random values: fc_weight, fc_bias; unused arrays of the model: ") &&
                  Catch::Contains("fc1_weight, fc1_bias"));
   Values then = values_of(model, 2), now = values_of(dir, 1);
   for (const char* name : {"conv1_weight", "conv1_bias", "bn1_beta", "bn2_gamma", "bn2_beta"}) {

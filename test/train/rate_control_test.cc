@@ -132,7 +132,8 @@ TEST_CASE("a request for a rate that cannot be had leaves the rate as it is, wit
   Asking asking(never, spec.metrics_path, {{1, "0.1"}});
   ToyRun run(spec, {}, &asking);
   REQUIRE(run.run());
-  CHECK_THAT(run.log_text(), Catch::Contains("the learning rate stays, though 0.1 was asked for: the schedule's is 0"));
+  CHECK_THAT(run.log_text(),
+             Catch::Contains("the learning rate is not changed, though 0.1 was requested: the schedule's rate is 0"));
   CHECK(factor_after(dir, 1) == 1);
 }
 

@@ -294,7 +294,7 @@ TEST_CASE("a resume from another program's checkpoint starts with empty optimize
   const auto outcome = run.run();
   REQUIRE(outcome);
   CHECK(outcome->position == Position{1, 0});
-  CHECK_THAT(run.log_text(), Catch::Contains("starts with empty slots") && Catch::Contains("Loaded model") &&
+  CHECK_THAT(run.log_text(), Catch::Contains("starts from its initial state") && Catch::Contains("Loaded model") &&
                                  Catch::Contains("net_0001.params"));
   // The learning rate of the second epoch, with --lr-factor 0.5.
   CHECK_THAT(run.log_text(), Catch::Contains("Adjust learning rate to 2.500000e-02 for epoch 1"));

@@ -25,7 +25,7 @@ struct DataOptions : DataFiles {
   std::optional<float> scale;   // default 1; mnist: 1/255
   bool mirror = false;          // for training and validation
   images::Distortion training;  // for the training set; validation uses only its interpolation
-  int val_resize = 0;           // images::Distortion::resize of the validation set
+  int val_resize = 0;           // for validation images; see images::Distortion::resize
   int threads = 1;              // threads that compute the mean image
   KnownOffsets known = {};      // offsets of record files without an index
 };

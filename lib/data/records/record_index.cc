@@ -94,8 +94,8 @@ std::string kept_path(const RecordFile& file) {
   return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);
 }
 
-// ---- Kept offsets: for a file with broken places, a line "broken TIME N records, ..."; then the packed offsets. TIME
-// is the file's time of change: a sound copy that replaces the file may have the same size.
+// ---- Kept offsets: the packed offsets. If the file has broken places, a line "broken TIME N records, ..." precedes
+// them. TIME is the file's modification time: the size alone would not show that an intact copy has replaced the file.
 constexpr std::string_view kBroken = "broken ";
 
 std::string change_time(const RecordFile& file) {

@@ -1,4 +1,4 @@
-// Images in the binary files of CIFAR-10 and CIFAR-100 and in their pickled batches for Python (docs/formats.md, "CIFAR
+// Images in the binary files of CIFAR-10 and CIFAR-100 and in their pickled Python batches (docs/formats.md, "CIFAR
 // files").
 #pragma once
 

@@ -158,7 +158,7 @@ Result<DirectoryLayout> parts_by_name(const std::string& directory, const std::v
   if (trainings.size() != 1) {
     return fail(
         Code::kUsage,
-        "{0}: the directories {1} have no images of their own and the same directories in them, so they seem to be "
+        "{0}: the directories {1} contain the same subdirectories and no images of their own, so they seem to be "
         "parts of a data set, but {2} is called 'train': name the parts with --data-train {0}/... and "
         "--data-val {0}/...; if they are classes, give --data-train {0}",
         directory, names_of(candidates), trainings.empty() ? "none" : "more than one");

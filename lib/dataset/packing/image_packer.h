@@ -33,7 +33,7 @@ struct PackOptions {
   // No image is decoded, not even to add restart markers.
   [[nodiscard]] bool copies_files() const { return pass_through && restart_interval == 0; }
 };
-// Code::kUsage if a value is out of range, or has no effect together with another one.
+// Code::kUsage if a value is out of range, or if an option would have no effect because of another one.
 Result<> check(const PackOptions& options);
 // All options that affect the records, on one line: "color=1 center_crop=0 ...".
 std::string settings_text(const PackOptions& options);

@@ -126,7 +126,7 @@ class SkippedImages {
   int64_t count_ = 0;
 };
 
-// Writes the records in order until all are written, `stop` is true or an image ends the run.
+// Writes the records in order until all are written, `stop` is true, or an image has an error that ends the run.
 Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
                         ProgressBar& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};

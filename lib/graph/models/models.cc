@@ -182,7 +182,8 @@ Result<Graph> build_model(const ModelOptions& options) {
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
   const NetworkVersion* family = find_version(parts.family, parts.version);
-  // A network has only one name: for the definition of MXNet 1.x, that is the name without a version.
+  // Each network has exactly one name. The definition of MXNet 1.x has the name without a version, so "@1.x" is
+  // refused.
   if (family == nullptr || parts.version == kV1) return no_such_version(options.network, parts, *newest);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;

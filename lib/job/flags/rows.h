@@ -53,7 +53,7 @@ Binding<Options> image_shape(Binding<Options> binding) {
 }
 
 // Limits that several flags share.
-inline constexpr double kProcessesMax = 65536;  // per role: ranks are 32-bit numbers, and a scheduler knows each peer
+inline constexpr double kProcessesMax = 65536;  // per role; ranks have 32 bits, but the scheduler keeps state for each
 inline constexpr double kThreadsMax = 1024;
 inline constexpr double kEpochsMax = 1e9, kStepsMax = 1e9;
 inline constexpr double kExamplesMax = 1e12;  // records

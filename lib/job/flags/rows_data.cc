@@ -20,10 +20,10 @@ std::vector<Row> file_rows() {
       {.name = "data-type",
        .aliases = {"--dataset"},
        .value = "NAME",
-       .help = "data set: mnist, cifar10, cifar100 or imagenet; or the form of another one: idx, records "
-               "or directory; named files of another form are refused",
+       .help = "data set (mnist, cifar10, cifar100 or imagenet), or the form of another data set (idx, records or "
+               "folder); files of another form are refused",
        .bind = DT_FIELD(Flags, job.augment.data_type, "auto"),
-       .default_text = "by preset or by the files in --data-dir",
+       .default_text = "set by the preset, or recognized from the files in --data-dir",
        .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet", "idx", "records", "folder"},
        .scope = Scope::kJob},
       {.name = "data-train",
@@ -126,8 +126,8 @@ std::vector<Row> reading_rows() {
        .scope = Scope::kJob},
       {.name = "data-nthreads",
        .value = "N|auto",
-       .help = "number of threads that decode images; auto: start with the default, and measure while the run trains "
-               "whether more or fewer make its steps faster",
+       .help = "number of threads that decode images; auto: start with the default, then use more or fewer if "
+               "measurements during training show that steps get faster",
        .bind = decode_threads(),
        .default_text = "part of --threads",
        .min = 0,
@@ -293,8 +293,8 @@ std::vector<Row> report_rows() {
        .scope = Scope::kJob},
       {.name = "loss",
        .value = "ce,nll",
-       .help = "also report the cross-entropy, under the name cross-entropy (ce, crossentropy) or nll-loss (nll, "
-               "nll_loss)",
+       .help = "also report the cross-entropy: ce (or crossentropy) under the name cross-entropy, nll (or nll_loss) "
+               "under the name nll-loss",
        .bind = DT_FIELD(Flags, job.loss, "none"),
        .scope = Scope::kJob},
       {.name = "seed",

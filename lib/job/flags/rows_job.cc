@@ -47,9 +47,9 @@ std::vector<Row> store_rows() {
   return {
       {.name = "kv-store",
        .value = "NAME",
-       .help = "how gradients become new weights: in one process local, device or nccl; without servers nccl_allreduce "
-               "or allreduce; with servers dist_sync (or dist), dist_async, dist_ssync or dist_gsync; dist_device_sync "
-               "and the like sum over the devices of a worker first",
+       .help = "how gradients become new weights. In one process: local, device or nccl; without servers: "
+               "nccl_allreduce or allreduce; with servers: dist_sync (or dist), dist_async, dist_ssync or dist_gsync; "
+               "dist_device_sync and the like first sum over the devices of each worker",
        .brief = "how gradients become weights: device, dist_sync, dist_async or allreduce",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or --role",
@@ -64,7 +64,7 @@ std::vector<Row> store_rows() {
        .scope = Scope::kJob},
       {.name = "bigarray-bound",
        .value = "N",
-       .help = "number of elements from which on an array is split over all servers",
+       .help = "split arrays of at least N elements over all servers",
        .bind = DT_FIELD(Flags, job.scheme.bigarray_bound),
        .min = 1,
        .max = 1e12,
@@ -219,7 +219,7 @@ std::vector<Row> device_rows() {
        .scope = Scope::kJob},
       {.name = "loss-scale",
        .value = "SCALE",
-       .help = "factor of the loss in float16: dynamic, none or a number",
+       .help = "with float16, factor by which the loss is multiplied: dynamic, none or a number",
        .bind = DT_FIELD(Flags, job.loss_scale),
        .default_text = "dynamic for float16, otherwise none",
        .scope = Scope::kJob},
@@ -250,8 +250,8 @@ std::vector<Row> rule_rows() {
        .scope = Scope::kJob},
       {.name = "optimizer",
        .value = "NAME",
-       .help = "optimizer, with MXNet's parameters, which NAME(PARAMETER=X,...) changes: sgd (or ccsgd), "
-               "nag (Nesterov's momentum), sgld (with noise), signum (wd_lh 0), dcasgd (lamda 0.04), "
+       .help = "optimizer; NAME(PARAMETER=X,...) sets its parameters, whose defaults in parentheses are MXNet's: sgd "
+               "(or ccsgd), nag (Nesterov's momentum), sgld (adds noise), signum (wd_lh 0), dcasgd (lamda 0.04), "
                "lars (a rate for each array: eta 0.001, eps 0, momentum_correction 1), lbsgd (--macrobatch-size), "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
                "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "

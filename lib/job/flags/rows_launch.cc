@@ -188,7 +188,7 @@ std::vector<Row> run_rows() {
       {.name = "preset",
        .value = "NAME",
        .help = fmt::format("named set of values for flags: {}", fmt::join(preset_names(), ", ")),
-       .brief = "flags of a known training, such as mnist, cifar10 or imagenet",
+       .brief = "named set of values for flags, such as mnist, cifar10 or imagenet",
        .bind = DT_FIELD(Flags, launch.preset, "none"),
        .suggestions = preset_names()},
       {.name = "run-dir",
@@ -208,12 +208,12 @@ std::vector<Row> run_rows() {
        .value = "TIME",
        .help = "how long a stopped job has for its last steps and its checkpoint until it is killed",
        .bind = DT_FIELD(Flags, launch.stop_timeout),
-       .default_text = "120 s, three steps and three checkpoints, as long as those of the job have taken",
+       .default_text = "120 s plus three times the longest step and checkpoint of the job so far",
        .min = 0,
        .max = kSecondsMax},
       {.name = "threads",
        .value = "N",
-       .help = "number of threads of this process, for computing, decoding and the network",
+       .help = "number of threads of this process, for computing, decoding and communication",
        .bind = DT_FIELD(Flags, launch.threads),
        .default_text = "cores of the host divided by the processes on it",
        .min = 0,
@@ -222,8 +222,8 @@ std::vector<Row> run_rows() {
        .value = "[HOST:]PORT",
        .help =
            "serve a page that shows the running job at http://HOST:PORT/, and the metrics of the job to Prometheus at "
-           "http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left out; port 0 means any free port; a host "
-           "beyond this host needs a token (--token-file or DTRAIN_TOKEN)",
+           "http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left out; port 0 means any free port; an "
+           "address that other hosts can reach requires a token (--token-file or DTRAIN_TOKEN)",
        .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
       {.name = "verbose",
        .value = "0|1|2",
@@ -292,8 +292,8 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.insecure)},
       {.name = "tls-cert",
        .value = "FILE",
-       .help = "certificate of this process; turns on TLS for its connections, and for --metrics-addr beyond "
-               "this host",
+       .help = "certificate of this process; turns on TLS for its connections, and for a --metrics-addr that other "
+               "hosts can reach",
        .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
       {.name = "tls-key",
        .value = "FILE",

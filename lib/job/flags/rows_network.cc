@@ -77,7 +77,7 @@ std::vector<Row> form_rows() {
        .scope = Scope::kJob},
       {.name = "widen-factor",
        .value = "K",
-       .help = "width of the network cross",
+       .help = "with --network cross: factor for the width of the layers",
        .bind = DT_FIELD(Flags, job.network.widen_factor),
        .min = 1,
        .max = 64,
@@ -119,14 +119,14 @@ std::vector<Row> fine_tuning_rows() {
   return {
       {.name = "layer-before-fullc",
        .value = "LAYER",
-       .help = "fine-tuning: the layer after which a new last layer begins; needs --pretrained-model",
+       .help = "fine-tuning: the last layer to keep, after which the new last layer is added; needs --pretrained-model",
        .bind = DT_FIELD(Flags, job.network.layer_before_fullc, "none"),
-       .default_text = "what the last fully connected layer reads",
+       .default_text = "the layer before the last fully connected one",
        .scope = Scope::kJob},
       {.name = "lr-mult",
        .value = "PATTERN=X,...",
-       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; the last one that fits counts; "
-               "those with 0 keep their values; * and ? stand for any text and any letter",
+       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; if several patterns match, the "
+               "last one counts; 0 freezes the values; * matches any text, and ? any character",
        .bind = DT_FIELD(Flags, job.network.lr_mult, "none"),
        .scope = Scope::kJob},
   };

@@ -23,8 +23,7 @@ std::vector<RefusedFlag> of_the_originals() {
       {{"--workspace", "--conv-workspace"},
        "is refused, because dtrain plans its memory itself; --dry-run prints the plan"},
       {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
-       .message = "is refused, because dtrain writes no profile with a name of its own; --trace N records the "
-                  "operators of all "
+       .message = "is refused, because dtrain writes no profile files; --trace N records the operators of all "
                   "processes in the run directory",
        .accepted = {""}},
       {{"--archives", "--files", "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},

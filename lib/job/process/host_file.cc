@@ -73,8 +73,8 @@ Result<> parse_host(std::string_view text, HostLine& line) {
   if (line.ssh_port >= kUsualSshPort) return {};
   return fail(
       Code::kUsage,
-      "'{}': the number after the colon is ssh's port on that host, and {} is none; for {} processes on it write "
-      "'{} slots={}'",
+      "'{}': the number after the colon is the ssh port of the host, and {} is too low for one; for {} processes on "
+      "the host, write '{} slots={}'",
       printable(text), line.ssh_port, line.ssh_port, printable(host), line.ssh_port);
 }
 

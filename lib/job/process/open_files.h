@@ -8,7 +8,7 @@
 
 namespace dtrain::job {
 
-// Code::kStartup if this process may not have `needed` descriptors open. `who`: "the scheduler".
+// Code::kStartup if the limit of this process on open descriptors is below `needed`. `who` names it: "the scheduler".
 Result<> check_open_files(int64_t needed, const std::string& who);
 
 // The number of descriptors that a process with N connections needs: some descriptors are for other things, and an

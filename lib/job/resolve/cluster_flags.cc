@@ -34,7 +34,7 @@ Result<> check_hosts(const LaunchFlags& launch) {
       launch.launcher != "print")
     return {};
   if (!launch.hostfile.empty())
-    return fail(Code::kUsage, "-H {}: with --launcher {} the system chooses the hosts", launch.hostfile,
+    return fail(Code::kUsage, "-H {}: with --launcher {} the cluster chooses the hosts; leave out -H", launch.hostfile,
                 launch.launcher);
   if (!launch.sync_dst_dir.empty()) {
     return fail(Code::kUsage,

@@ -80,8 +80,8 @@ Result<std::string> read_network_file(const NetworkFlags& flags) {
   if (hash(seen) == hash(flags.network)) return content;
   return fail(
       Code::kUsage,
-      "the file {} is another network than the job's ({} here, {} there): give all processes, and a run that is "
-      "resumed, the same file with --network",
+      "the network in {} is not the job's network (its hash is {} instead of {}): give all processes, and a resumed "
+      "run, the same file with --network",
       flags.file, hash(seen), hash(flags.network));
 }
 

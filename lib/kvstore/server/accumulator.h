@@ -53,7 +53,7 @@ class Accumulator {
   std::optional<uint32_t> left_out_by_;
   std::optional<uint32_t> spoiled_by_;
 
-  Buffer<float> sum_;  // with kArrival
+  Buffer<float> sum_;  // the sum so far, with kArrival
   // With kRank: indexed by rank; their memory is reused in the next round.
   std::map<uint32_t, Contribution> contributions_;
 };

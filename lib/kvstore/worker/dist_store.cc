@@ -199,7 +199,7 @@ Result<> DistStore::wait_for_weights(DeviceBucket at) {
 void DistStore::log_left_out() {
   const uint32_t pushed = std::exchange(pushed_samples_, 0);
   if (pushed == 0 || slices_.empty() || !is_parameter(slices_[0]) || requests_.answer(0).samples > 0) return;
-  options_.log.info("step {}: all workers leave it out, because the gradient of another one is not finite",
+  options_.log.info("step {}: left out by all workers, because the gradient of another worker is not finite",
                     next_step_ - 1);
 }
 

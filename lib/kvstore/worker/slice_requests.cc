@@ -186,7 +186,8 @@ void SliceRequests::end_use() {
   if (--in_use_ == 0 && error_) changed_.notify_all();
 }
 
-// Requests may be repeated: the server does not add a gradient twice, and answers again.
+// Sends the unanswered requests to this server again. That is safe: the server adds each gradient only once, and
+// answers a repeated request too.
 void SliceRequests::on_reconnected(uint32_t server) {
   const MutexLock lock(mutex_);
   if (error_) return;
@@ -207,7 +208,7 @@ void SliceRequests::send_again(size_t slice) {
     is_logged = damaged_++ % kDamagedPerLine == 0;
     on(slice, RequestStage::Event::kRepeat);
   }
-  if (is_logged) options_.log.warn("{}; it is sent again (one line in {} such messages)", what, kDamagedPerLine);
+  if (is_logged) options_.log.warn("{}; it is sent again (1 of {} such messages is logged)", what, kDamagedPerLine);
 }
 
 // Answers.

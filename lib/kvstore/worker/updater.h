@@ -46,7 +46,7 @@ class Updater {
   // The time spent in update() so far. Any thread may call it.
   [[nodiscard]] double seconds() const { return seconds_.load(std::memory_order_relaxed); }
 
-  // Undoes the counting of the bucket's last update, which has changed nothing.
+  // Takes the bucket's last update back out of the counters. For an update that was skipped and changed no weights.
   void uncount_samples(size_t bucket, uint32_t samples);
 
   // Sets the factor for the following updates; see Counters.

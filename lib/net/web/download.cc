@@ -235,7 +235,7 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
     if (++failed >= options.attempts) {
       return tl::unexpected(Error(ended.error).with(fmt::format("downloading, {} times without success", failed)));
     }
-    log.warn("{}; {} bytes are there; trying again in {:.1f} s", ended.error.message, target.have(),
+    log.warn("{}; {} bytes have arrived; trying again in {:.1f} s", ended.error.message, target.have(),
              std::chrono::duration<double>(wait).count());
     pause(options, wait);
     wait *= 2;

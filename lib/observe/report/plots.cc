@@ -283,10 +283,9 @@ Result<std::vector<Chart>> plots(std::span<const Run> runs, const PlotOptions& o
   for (const std::vector<std::string>& group : grouped(metrics)) {
     Chart chart = plot(runs, group, options.over, options.y_scale);
     if (chart.series.empty()) {
-      return fail(
-          Code::kUsage,
-          "no run records the {} of its values of {}: choose another axis with --x step, samples, time or epoch",
-          axis_of(options.over).title, fmt::join(group, " and "));
+      return fail(Code::kUsage,
+                  "no run has the {} for its {} values: choose another axis with --x step, samples, time or epoch",
+                  axis_of(options.over).title, fmt::join(group, " and "));
     }
     charts.push_back(std::move(chart));
   }

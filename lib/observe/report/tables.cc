@@ -45,7 +45,7 @@ void add_row(std::vector<Row>& rows, std::span<const Run> runs, const std::strin
   rows.push_back(std::move(row));
 }
 
-// A value from summary.json, or otherwise a setting.
+// The value of `key` in summary.json or, if it has none, of `setting` in the JobSpec.
 TextOfRun fact(const char* key, const char* setting = "") {
   return [key, setting](const Run& run) -> std::string {
     if (run.summary.is_object()) {

@@ -81,8 +81,8 @@ std::vector<ClassResults> class_results_in(const std::string& directory, Run& ru
   return all;
 }
 
-// Reads the latest validation. The file of a worker that has left the run, or that a resumed run lacks, may be about an
-// older one.
+// Reads the latest validation. Files about an older one are skipped: a worker that has left the run, or that the
+// resumed run no longer has, may have left one behind.
 void read_validation(const std::string& directory, Run& run) {
   for (const ClassResults& part : class_results_in(directory, run)) {
     if (!run.validation) {

@@ -77,7 +77,7 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
   if (counts.not_finite > 0) {
     process.log.warn("{} updates were refused, because a sum of gradients was not finite", counts.not_finite);
   }
-  if (counts.corrupt > 0) process.log.warn("{} messages came with a broken checksum", counts.corrupt);
+  if (counts.corrupt > 0) process.log.warn("{} messages had a wrong checksum", counts.corrupt);
   if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
   return write_metrics(process, rank);
 }
@@ -128,8 +128,8 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }
   options.on_rate = [log = process.log](const kvstore::RateChange& change, uint64_t update) {
-    log.info("learning rate {:g} times that of the schedule after {} samples, from update {} on", change.factor,
-             change.from_samples, update);
+    log.info("learning rate changed after {1} samples: from update {2} on, it is {0:g} times that of the schedule",
+             change.factor, change.from_samples, update);
   };
   if (const std::optional<uint64_t> step = own_faults(process.flags, rank).kill_at) {
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
@@ -137,13 +137,13 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
   options.on_failure = std::move(on_failure);
   options.on_not_finite = [log = process.log, names = names_of(network)](const kvstore::Slice& slice, uint32_t worker) {
     log.error(
-        "the sum of the gradients of '{}' (key {} slice {}) is not finite since that of worker {} was added; the "
-        "weights stay as they are, and the workers that wait for them end",
+        "the sum of the gradients of '{}' (key {} slice {}) is not finite, because of the gradient of worker {}; the "
+        "weights are not updated, and the workers that wait for them end with an error",
         names[slice.key], slice.key, slice.part, worker);
   };
   options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
     if (count % kCorruptPerLine != 1) return;
-    log.warn("a message of worker {} came with a broken checksum and was refused; {} of its slice so far", worker,
+    log.warn("refused a message of worker {} with a wrong checksum; {} such messages for its slice so far", worker,
              count);
   };
   options.event_log = event_log;

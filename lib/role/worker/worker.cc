@@ -127,7 +127,7 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
 void log_faults(const Lines& lines, const Log& log) {
   if (lines.faults == nullptr) return;
   const kvstore::FaultCounts counts = lines.faults->counts();
-  log.info("--inject: of {} messages {} were lost and {} were doubled; {} times all that had no answer was sent again",
+  log.info("--inject: of {} messages, {} were lost and {} duplicated; unanswered messages were sent again {} times",
            counts.messages, counts.lost, counts.doubled, counts.breaks);
 }
 
