@@ -2,8 +2,8 @@
 //
 // Failures that come from outside the program (flags, files, records, peers, networks) are expected outcomes and are
 // returned as Result<T>. Each frame that passes an Error on adds context, with DT_TRY's text. Failures that only a bug
-// or a broken device can cause are thrown: DT_CHECK throws CheckFailed. Exceptions are caught and turned into an Error
-// in three places only: a thread's entry function, an RPC handler, and main.
+// or a broken device can cause are thrown: DT_CHECK throws CheckFailed, calls of a device ThrownError. Exceptions are
+// caught and turned into an Error in three places only: a thread's entry function, an RPC handler, and main.
 #pragma once
 
 #include <fmt/core.h>
@@ -71,10 +71,20 @@ template <class... Args>
   return detail::make_failure(code, format, fmt::make_format_args(args...));
 }
 
-// Thrown for a bug in dtrain or a broken device.
+// Thrown for a bug in dtrain.
 class CheckFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// An Error that is thrown: for a broken device, whose failure any call may report.
+class ThrownError : public std::runtime_error {
+ public:
+  explicit ThrownError(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
+  [[nodiscard]] const Error& error() const { return error_; }
+
+ private:
+  Error error_;
 };
 
 // "not enough memory for <purpose>", with advice on how to need less. Code::kDevice.
@@ -83,13 +93,15 @@ class CheckFailed : public std::runtime_error {
 [[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
 
 // Runs `work` and turns exceptions into Errors. Use it only in the three places named above. std::bad_alloc becomes
-// not_enough_memory(purpose); every other std::exception an Error with Code::kInternal.
+// not_enough_memory(purpose), ThrownError its Error, and every other std::exception an Error with Code::kInternal.
 template <class Work>
 Result<> catching(Work&& work, std::string_view purpose = {}) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
     return tl::unexpected<Error>(not_enough_memory(purpose));
+  } catch (const ThrownError& e) {
+    return tl::unexpected<Error>(e.error());
   } catch (const std::exception& e) {
     return fail(Code::kInternal, "{}", e.what());
   }

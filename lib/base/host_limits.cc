@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -122,6 +124,11 @@ UsableMemory usable_memory(const GroupLimits& limits) {
   if (limits.memory_bytes <= 0 || limits.memory_bytes >= host) return {.bytes = host, .free_bytes = free};
   return {.bytes = limits.memory_bytes,
           .free_bytes = std::clamp(limits.memory_bytes - limits.memory_used_bytes, 0.0, free)};
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 }  // namespace dtrain

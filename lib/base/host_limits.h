@@ -1,6 +1,6 @@
-// The share of its host that this process may use. Containers and batch systems limit processes with control groups
-// (Linux's cgroups, versions 1 and 2), which the host's total numbers of processors and bytes do not reflect. All
-// functions read kernel files, in less than a millisecond; call them once, not in a loop.
+// The host of this process: its name, and the share of it that the process may use. Containers and batch systems limit
+// processes with control groups (Linux's cgroups, versions 1 and 2), which the host's total numbers of processors and
+// bytes do not reflect. All functions read kernel files, in less than a millisecond; call them once, not in a loop.
 #pragma once
 
 #include <string>
@@ -31,5 +31,8 @@ struct UsableMemory {
   double free_bytes = 0;  // the part of it that no process uses
 };
 UsableMemory usable_memory(const GroupLimits& limits = group_limits());
+
+// The host's own name, with its domain if it has one; "localhost" if it cannot be asked.
+std::string host_name();
 
 }  // namespace dtrain

@@ -68,7 +68,7 @@ class CudaModule final : public exec::DeviceModule {
              device);
       return cuda::make_backend(device, std::move(runner));
     } catch (const DeviceError& error) {
-      return fail(Code::kDevice, "GPU {}: {}", device, error.what());
+      return tl::unexpected(Error(error.error()).with(fmt::format("opening GPU {}", device)));
     }
   }
 

@@ -4,14 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/host_limits.h"
 #include "base/unique_fd.h"
 #include "base/write_all.h"
 
@@ -38,9 +37,7 @@ std::string stop_line(std::chrono::milliseconds time) {
 }
 
 std::string own_prefix() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return fmt::format("processes-{}-", name.data());
+  return fmt::format("processes-{}-", host_name());
 }
 
 // True if the record names processes and none of them is running.

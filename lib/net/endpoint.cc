@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_limits.h"
 #include "net/address_list.h"
 
 namespace dtrain::net {
@@ -171,10 +172,8 @@ Result<std::string> interface_address(const std::vector<std::string>& names) {
   }
   std::string there;
   for (const Interface& one : all) there += fmt::format("{}{} {}", there.empty() ? "" : ", ", one.name, one.address);
-  char host[256] = "this host";
-  gethostname(host, sizeof(host) - 1);
   return fail(Code::kStartup, "no interface '{}' has an address on {}; interfaces with addresses: {}",
-              fmt::join(names, "' or '"), host, there);
+              fmt::join(names, "' or '"), host_name(), there);
 }
 
 std::vector<std::string> own_address_texts() {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/host_limits.h"
 #include "base/line_reader.h"
 #include "data/loading/open.h"
 #include "job/spec/job_spec.h"
@@ -30,7 +31,7 @@ Result<> describe(job::Flags flags, PlannedJob& job) {
     job.records = data.train->size();
   }
   DT_TRY(const auto places, role::places_to_be(flags));
-  job.places = places.value_or(std::vector<job::WorkerPlace>(job.speeds.size(), {role::host_name(), ""}));
+  job.places = places.value_or(std::vector<job::WorkerPlace>(job.speeds.size(), {host_name(), ""}));
   job.epoch_samples = flags.job.augment.num_examples;
   job.batch_size = flags.job.batch_size;
   job.servers = flags.job.num_servers > 0 ? flags.job.num_servers : workers;

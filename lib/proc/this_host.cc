@@ -7,6 +7,8 @@
 #include <climits>
 #include <cstring>
 
+#include "base/host_limits.h"
+
 namespace dtrain::proc {
 
 Result<std::string> this_executable() {
@@ -17,9 +19,7 @@ Result<std::string> this_executable() {
 }
 
 std::string this_host() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  const std::string host = name.data();
+  const std::string host = host_name();
   return host.substr(0, host.find('.'));
 }
 

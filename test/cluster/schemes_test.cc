@@ -193,7 +193,7 @@ uint64_t logged(const std::string& run_dir, const std::string& role, int process
 
 }  // namespace
 
-// The logs show that messages were lost and doubled, and that servers recognized gradients that they already had.
+// The logs show that messages were lost and duplicated, and that servers recognized gradients that they already had.
 TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(320));
@@ -207,6 +207,6 @@ TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "
   CHECK(logged(run_dir, "server", 2, "repeats dropped") == 0);
   CHECK(same_bits(train({"--inject", "drop=0.1,dup=0.1,delay=0..50ms,seed=3"}), undisturbed));
   CHECK(logged(run_dir, "worker", 4, "were lost") > 20);
-  CHECK(logged(run_dir, "worker", 4, "were doubled") > 20);
+  CHECK(logged(run_dir, "worker", 4, "duplicated") > 20);
   CHECK(logged(run_dir, "server", 2, "repeats dropped") > 20);
 }

@@ -1,4 +1,5 @@
 #include "slurm.h"
+#include "base/host_limits.h"
 
 #include <fmt/core.h>
 
@@ -48,11 +49,6 @@ PartitionName=short Nodes=ALL MaxTime=2 State=UP
 constexpr const char* kControlGroups = R"(CgroupPlugin=cgroup/v1
 CgroupMountpoint={dir}/cgroup
 )";
-
-std::string host_name() {
-  std::string name = must(read_file("/proc/sys/kernel/hostname"));
-  return name.substr(0, name.find('\n'));
-}
 
 }  // namespace
 

@@ -119,6 +119,18 @@ const char* cudaGetErrorString(cudaError_t) {
 const char* cudaGetErrorName(cudaError_t) {
   return "its name";
 }
+cudaError_t cudaGetDevice(int* device) {
+  return *device = 0, cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int*) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaRuntimeGetVersion(int*) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaMemGetInfo(size_t*, size_t*) {
+  return cudaErrorNotSupported;
+}
 // Also needed by StoreStream: a stream in which nothing is queued.
 cudaError_t cudaSetDevice(int) {
   return cudaSuccess;

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/host_limits.h"
 #include "base/unique_fd.h"
 #include "launch/message.h"
 #include "launch/supervisor.h"
@@ -76,12 +77,6 @@ inline void write_out(int fd, std::string_view bytes) {
     if (put <= 0) return;
     bytes.remove_prefix(static_cast<size_t>(put));
   }
-}
-
-inline std::string host_name() {
-  std::array<char, 256> name{};
-  REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
-  return name.data();
 }
 
 class Launcher {
@@ -149,7 +144,7 @@ class Launcher {
 
   [[nodiscard]] const std::string& output() const { return output_; }
   [[nodiscard]] std::string record(const TempDir& dir) const {
-    return dir.path(fmt::format("record/job/processes-{}-{}", test::host_name(), pid_));
+    return dir.path(fmt::format("record/job/processes-{}-{}", host_name(), pid_));
   }
 
  private:

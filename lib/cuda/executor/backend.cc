@@ -20,8 +20,8 @@ class CudaBackend final : public exec::Backend {
              CudaExecutor::compile(graph, options, weights_of, device_, runner_));
       return executor;
     } catch (const DeviceError& error) {
-      // Nothing has run yet, so the likely cause is too little memory; a smaller batch helps.
-      return fail(Code::kDevice, "device {}, batches of {}: {}", device_, options.batch_size, error.what());
+      return tl::unexpected(
+          Error(error.error()).with(fmt::format("preparing batches of {} images", options.batch_size)));
     }
   }
 

@@ -2,13 +2,17 @@
 // executor or group that threw one must not be used anymore.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "base/error.h"
 
 namespace dtrain::cuda {
 
-class DeviceError : public CheckFailed {
+class DeviceError : public ThrownError {
  public:
-  using CheckFailed::CheckFailed;
+  // Code::kInternal for a call that only a bug in dtrain can make fail.
+  explicit DeviceError(std::string message, Code code = Code::kDevice) : ThrownError({code, std::move(message), {}}) {}
 };
 
 }  // namespace dtrain::cuda

@@ -1,13 +1,20 @@
 // Errors of CUDA calls.
 #pragma once
 
+#include <cstddef>
+
 #include "cuda/runtime/device_error.h"
 
 namespace dtrain::cuda {
 
-// Throws "FILE:LINE: CALL: NAME (DESCRIPTION)". `status` is a cudaError_t, passed as an int so that this header does
-// not need CUDA.
+// Throws "GPU 1 on HOST: WHAT IS WRONG: ADVICE [FILE:LINE: CALL: NAME]" with Code::kDevice for what can happen to a
+// device, and "FILE:LINE: CALL: NAME (DESCRIPTION)" with kInternal for what only a bug can cause. `status` is a
+// cudaError_t, passed as an int so that this header does not need CUDA.
 [[noreturn]] void throw_cuda_error(const char* file, int line, const char* call, int status);
+
+// The same for an allocation of `bytes` in `where` ("device memory", "pinned host memory"). The message says how many
+// bytes were wanted, and how many are free on the device.
+[[noreturn]] void throw_no_memory(size_t bytes, const char* where, int status);
 
 // Reports a failed call in a destructor on stderr, because no caller can handle it. Silent at the end of the process,
 // when the driver may be gone before static objects are. `status`: 0 is success in all CUDA libraries.

@@ -5,7 +5,9 @@ namespace dtrain::cuda {
 DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* raw = nullptr;
-  DT_CUDA(cudaMalloc(&raw, bytes));
+  if (const cudaError_t status = cudaMalloc(&raw, bytes); status != cudaSuccess) {
+    throw_no_memory(bytes, "device memory", status);
+  }
   memory_ = Handle<void*, cudaFree>(raw);
   DT_CUDA(cudaMemset(raw, 0, bytes));
   // dtrain's streams do not wait for the default stream, in which the memory was cleared.
@@ -15,7 +17,9 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
 PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* raw = nullptr;
-  DT_CUDA(cudaHostAlloc(&raw, bytes, cudaHostAllocPortable));
+  if (const cudaError_t status = cudaHostAlloc(&raw, bytes, cudaHostAllocPortable); status != cudaSuccess) {
+    throw_no_memory(bytes, "pinned host memory", status);
+  }
   memory_ = Handle<void*, cudaFreeHost>(raw);
 }
 

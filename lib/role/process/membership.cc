@@ -1,20 +1,11 @@
 #include "role/process/membership.h"
 
-#include <unistd.h>
-
-#include <array>
-
+#include "base/host_limits.h"
 #include "job/process/host_file.h"
 #include "job/spec/job_spec.h"
 #include "net/endpoint.h"
 
 namespace dtrain::role {
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
 
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags) {
   const job::LaunchFlags& launch = flags.launch;

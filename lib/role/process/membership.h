@@ -18,9 +18,6 @@ struct LaunchFlags;
 
 namespace dtrain::role {
 
-// This host's own host name, by which a groups file may name its workers.
-std::string host_name();
-
 // The hosts and addresses that the workers of a job will report, indexed by rank. Known only if a launcher starts the
 // workers; nullopt if they are started by hand or choose their address on their own host (--bind, --interface). The
 // addresses of workers on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: see

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/host_limits.h"
 #include "base/thread.h"
 #include "job/process/token.h"
 #include "observe/open_metrics.h"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/host_limits.h"
 #include "role/process/membership.h"
 #include "role/process/report.h"
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/host_limits.h"
 #include "job/process/exit_code.h"
 #include "kvstore/wire/faults.h"
 #include "kvstore/worker/dist_store.h"

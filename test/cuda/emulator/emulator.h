@@ -75,7 +75,9 @@ uint64_t host_waits();
 // How many events with timing this thread has recorded.
 uint64_t timed_events();
 
-// Makes the next runtime call of this thread that can fail return this cudaError_t.
-void fail_next_call(int error);
+// Makes a runtime call of this thread return this cudaError_t: of those that can fail, the next one, or the one after
+// `others` other calls. Calls of destructors cannot. failed() tells whether that call has come.
+void fail_next_call(int error, uint64_t others = 0);
+bool failed();
 
 }  // namespace dtrain::cuda::emulator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -57,10 +58,13 @@ struct CUevent_st {
 
 namespace {
 
+constexpr int kDevices = 4;
+constexpr size_t kMemory = size_t{8} << 30;
+
 thread_local cudaError_t next_error = cudaSuccess;
 thread_local bool late = false;
-thread_local uint64_t late_seed = 0, streams_made = 0;
-thread_local int captures = 0;
+thread_local uint64_t late_seed = 0, streams_made = 0, calls_before_error = 0;
+thread_local int captures = 0, current_device = 0;
 thread_local uint64_t waits = 0, timed = 0;
 thread_local std::set<CUstream_st*> streams;
 
@@ -69,6 +73,7 @@ bool is_late(const CUstream_st& stream) {
 }
 
 cudaError_t outcome() {
+  if (next_error == cudaSuccess || calls_before_error-- > 0) return cudaSuccess;
   return std::exchange(next_error, cudaSuccess);
 }
 
@@ -121,8 +126,13 @@ cudaError_t release(void* memory) {
 
 namespace dtrain::cuda::emulator {
 
-void fail_next_call(int error) {
+void fail_next_call(int error, uint64_t others) {
   next_error = static_cast<cudaError_t>(error);
+  calls_before_error = others;
+}
+
+bool failed() {
+  return next_error == cudaSuccess;
 }
 
 uint64_t host_waits() {
@@ -163,16 +173,28 @@ using dtrain::cuda::emulator::queue;
 using dtrain::cuda::emulator::record;
 using dtrain::test::PauseCounting;
 
+#define NAME_OF(error) \
+  case error: return #error
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
-    case cudaErrorStreamCaptureUnjoined: return "cudaErrorStreamCaptureUnjoined";
-    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
-    case cudaErrorCapturedEvent: return "cudaErrorCapturedEvent";
+    NAME_OF(cudaErrorMemoryAllocation);
+    NAME_OF(cudaErrorInsufficientDriver);
+    NAME_OF(cudaErrorDevicesUnavailable);
+    NAME_OF(cudaErrorNoDevice);
+    NAME_OF(cudaErrorInvalidDevice);
+    NAME_OF(cudaErrorNoKernelImageForDevice);
+    NAME_OF(cudaErrorECCUncorrectable);
+    NAME_OF(cudaErrorIllegalAddress);
+    NAME_OF(cudaErrorLaunchFailure);
+    NAME_OF(cudaErrorUnknown);
+    NAME_OF(cudaErrorStreamCaptureUnsupported);
+    NAME_OF(cudaErrorStreamCaptureUnjoined);
+    NAME_OF(cudaErrorStreamCaptureIsolation);
+    NAME_OF(cudaErrorCapturedEvent);
     default: return "cudaErrorInvalidValue";
   }
 }
+#undef NAME_OF
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation: return "out of memory";
@@ -181,8 +203,41 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
-cudaError_t cudaSetDevice(int) {
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = kDevices;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device >= kDevices) return cudaErrorInvalidDevice;
+  *properties = {.name = "emulated GPU", .major = 9, .minor = 0, .multiProcessorCount = 1, .totalGlobalMem = kMemory};
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
+  if (device >= kDevices) return cudaErrorInvalidDevice;
+  std::snprintf(id, static_cast<size_t>(bytes), "0000:%02X:00.0", device);
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device >= kDevices) return cudaErrorInvalidDevice;
+  current_device = device;
   return outcome();
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 12020;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = kMemory / 8 * 3;
+  *total = kMemory;
+  return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
@@ -243,7 +298,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   run(stream, stream->queued());
   streams.erase(stream);
   delete stream;
-  return outcome();
+  return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
@@ -304,7 +359,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
-  return outcome();
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
@@ -345,9 +400,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
-  return outcome();
+  return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
-  return outcome();
+  return cudaSuccess;
 }

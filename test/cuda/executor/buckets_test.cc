@@ -118,7 +118,7 @@ TEST_CASE("an operation that a device does not support is an Error of the right 
   const auto full = cuda::test::emulated_backend()->compile(network().graph, options_with({0}));
   REQUIRE_FALSE(full);
   CHECK(full.error().code == Code::kDevice);
-  CHECK_THAT(full.error().message, Catch::Matchers::Contains("cudaErrorMemoryAllocation"));
+  CHECK_THAT(full.error().message, Catch::Matchers::Contains("out of memory"));
 }
 
 TEST_CASE("a label that is not a class is refused before anything runs", "[cuda][exec]") {

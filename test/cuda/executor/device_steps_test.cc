@@ -1,5 +1,9 @@
 // Single steps with the learned tensors on a device: their graphs, copies and allocations.
 
+#include <cuda_runtime_api.h>
+
+#include "base/host_limits.h"
+#include "cuda/runtime/memory.h"
 #include "on_device_runs.h"
 #include "support/allocations.h"
 #include "support/catch.h"
@@ -141,4 +145,66 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
     }
     CHECK(dtrain::test::allocations == 0);
   }
+}
+
+// Each call of a step fails in turn: when the step is queued call by call, captured, and replayed.
+TEST_CASE("a device that fails in any call of a step is an Error that names it, with a code", "[cuda][kvstore]") {
+  struct Failure {
+    int error;
+    const char* says;
+  };
+  constexpr std::array failures = {
+      Failure{cudaErrorMemoryAllocation, "out of memory"},
+      Failure{cudaErrorInsufficientDriver, "supports CUDA 12.2, and this program needs 13.0"},
+      Failure{cudaErrorDevicesUnavailable, "another process"},
+      Failure{cudaErrorNoDevice, "it was lost"},
+      Failure{cudaErrorNoKernelImageForDevice, "sm_80"},
+      Failure{cudaErrorECCUncorrectable, "(ECC)"},
+      Failure{cudaErrorLaunchFailure, "dmesg | grep Xid"},
+      Failure{cudaErrorUnknown, "unknown error"}};
+  const std::string gpu = "GPU 0 on " + host_name() + ": ";
+  for (const uint64_t before : {0, 1, 2}) {
+    size_t calls = 0;
+    for (bool came = true; came; calls++) {
+      const Failure& failure = failures[calls % failures.size()];
+      INFO("call " << calls << " of step " << before << ": " << failure.says);
+      DeviceSteps steps(Type::kFloat16, job::OnNan::kFail, "dynamic");
+      for (uint64_t step = 0; step < before; step++) REQUIRE(steps.run(step, true));
+      cuda::emulator::fail_next_call(failure.error, calls);
+      const Result<> outcome = catching([&]() -> Result<> {
+        DT_TRY_VOID(steps.run(before, true));
+        return {};
+      });
+      came = cuda::emulator::failed();
+      cuda::emulator::fail_next_call(cudaSuccess);
+      REQUIRE(outcome.has_value() == !came);
+      if (!came) continue;
+      CHECK(outcome.error().code == Code::kDevice);
+      CHECK_THAT(outcome.error().message, Catch::Matchers::StartsWith(gpu) && Catch::Matchers::Contains(failure.says));
+    }
+    CHECK(calls > failures.size());
+  }
+}
+
+TEST_CASE("too little memory on a device says how much was wanted and how much is free", "[cuda][kvstore]") {
+  cuda::emulator::fail_next_call(cudaErrorMemoryAllocation);
+  const Result<> outcome = catching([]() -> Result<> {
+    const cuda::DeviceMemory memory(size_t{3} << 29);
+    return {};
+  });
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kDevice);
+  CHECK_THAT(outcome.error().message, Catch::Matchers::Contains("out of memory: 1536 MiB of device memory were wanted; "
+                                                                "3072 of 8192 MiB are free on the GPU"));
+}
+
+// An argument that CUDA rejects is a mistake of the program, not of the device.
+TEST_CASE("a call that only a bug can make fail is an internal error", "[cuda][kvstore]") {
+  cuda::emulator::fail_next_call(cudaErrorInvalidValue);
+  const Result<> outcome = catching([]() -> Result<> {
+    cuda::make_stream();
+    return {};
+  });
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kInternal);
 }

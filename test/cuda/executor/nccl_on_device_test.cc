@@ -75,7 +75,7 @@ TEST_CASE("a run of two devices that sum with NCCL ends, with the bits of sums o
 TEST_CASE("the second worker of the next test", "[.nccl-peer]") {
   const TempDir directory;
   const char* const id = std::getenv(kGroup);
-  REQUIRE(id != nullptr);
+  if (id == nullptr) return;  // a filter such as "~[networks]" selects hidden cases too
   const comm::Exchange exchange = [&](const std::string&) -> Result<std::vector<std::string>> {
     std::string padded = id;
     padded.resize(128);
