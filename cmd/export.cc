@@ -30,7 +30,8 @@ job::FlagTable<ExportOptions> export_flags() {
        .bind = DT_FIELD(ExportOptions, out),
        .default_text = "standard output"},
   };
-  return {rows_together<ExportOptions>({model_rows<ExportOptions>(), own}), refused_with_model()};
+  return {rows_together<ExportOptions>({model_rows<ExportOptions>(), own}),
+          {{{"--gpus", "--gpu"}, "is refused, because export computes no images; leave out the flag", Code::kUsage}}};
 }
 
 constexpr const char* kExportUsage = "dtrain export --model MODEL --out FILE.onnx|FILE.safetensors [FLAGS]";

@@ -53,6 +53,13 @@ std::vector<job::FlagRow<Options>> image_rows() {
        .bind = DT_FIELD(Options, model.flags.data.mean_img, "none")},
       training_row("val-resize", DT_FIELD(Options, model.val_resize, "auto"), kOfModel),
       training_row("batch-size", DT_FIELD(Options, model.flags.job.batch_size)),
+      {.name = "gpus",
+       .aliases = {"--gpu"},
+       .value = "N",
+       .help = "number of the GPU that computes the model, instead of the CPU",
+       .bind = DT_FIELD(Options, model.flags.device.gpus, "none"),
+       .min = 0,
+       .max = 1023},
       training_row("threads", DT_FIELD(Options, model.flags.launch.threads, "auto"), "cores of the host"),
       training_row("data-nthreads", DT_FIELD(Options, model.flags.data.data_threads), "part of --threads"),
       training_row("max-bad-records", DT_FIELD(Options, model.flags.data.max_bad_records)),
@@ -66,13 +73,6 @@ std::vector<job::FlagRow<Options>> rows_together(std::vector<std::vector<job::Fl
     for (job::FlagRow<Options>& row : part) all.push_back(std::move(row));
   }
   return all;
-}
-
-// Training flags that these commands refuse.
-inline std::vector<job::RefusedFlag> refused_with_model() {
-  return {{{"--gpus", "--gpu"},
-           "is refused, because this version computes trained models on CPUs only; leave out the flag",
-           Code::kDevice}};
 }
 
 }  // namespace dtrain::cmd

@@ -51,7 +51,7 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
 job::FlagTable<PredictOptions> predict_flags() {
   return {rows_together<PredictOptions>(
               {model_rows<PredictOptions>(), predict_output_rows(), image_rows<PredictOptions>()}),
-          refused_with_model()};
+          {}};
 }
 
 constexpr const char* kPredictUsage =

@@ -42,7 +42,7 @@ job::FlagTable<ScoreOptions> score_flags() {
                                        score_data_rows(),
                                        image_rows<ScoreOptions>(),
                                        {json_row(DT_FIELD(ScoreOptions, json)), log_format_row()}}),
-          refused_with_model()};
+          {}};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Module {
 inline constexpr Module kCudaModule{.file = "dtrain_cuda.so",
                                     .entry = "dtrain_make_device_module",
                                     .use = "GPUs",
-                                    .remedy = "without GPUs, train with --cpus N"};
+                                    .remedy = "without GPUs, leave out --gpus"};
 inline constexpr Module kChartsModule{.file = "dtrain_charts.so",
                                       .entry = "dtrain_charts_module",
                                       .use = "charts as PNG",

@@ -37,6 +37,7 @@ class CudaModule final : public exec::DeviceModule {
   }
 
   Result<std::string> describe(int device) override {
+    DT_TRY_VOID(check_exists(device));
     cudaDeviceProp found;
     if (const cudaError_t error = cudaGetDeviceProperties(&found, device); error != cudaSuccess) {
       return fail(Code::kDevice, "cannot use GPU {}: {}", device, reason_of(error));
@@ -46,6 +47,7 @@ class CudaModule final : public exec::DeviceModule {
   }
 
   Result<std::string> pci_bus_id(int device) override {
+    DT_TRY_VOID(check_exists(device));
     std::array<char, 32> id{};  // 13 characters are written
     if (const cudaError_t error = cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device);
         error != cudaSuccess) {
@@ -90,6 +92,14 @@ class CudaModule final : public exec::DeviceModule {
   }
 
  private:
+  Result<> check_exists(int device) {
+    DT_TRY(const int count, device_count());
+    if (device < count) return {};
+    return fail(Code::kDevice,
+                "there is no GPU {}: this process can use {}, numbered from 0 (CUDA_VISIBLE_DEVICES can hide others)",
+                device, count);
+  }
+
   static std::vector<CudaExecutor*> of_module(std::span<exec::Executor* const> executors) {
     std::vector<CudaExecutor*> all;
     all.reserve(executors.size());

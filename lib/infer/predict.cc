@@ -179,7 +179,7 @@ Result<Predicted> predict(const PredictOptions& options, const Write& write, con
   DT_TRY(TrainedModel model, find_model(choice, log));
   DT_TRY_VOID(fit_image_files(options, model));
   DT_TRY(const auto images, role::open_images(model.flags, options.inputs, log), "opening the images");
-  DT_TRY(const CompiledModel compiled, compile_model(model));
+  DT_TRY(const CompiledModel compiled, compile_model(model, log));
   DT_TRY(const size_t head, find_result(compiled.shapes, options.result, log));
   const int64_t classes = compiled.shapes.heads[head].outputs;
   DT_TRY(std::vector<std::string> names, class_names_of(model, options.synset, classes, log));

@@ -137,7 +137,7 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   const bool takes_data_of_run = !choice.model.empty() && !names_data(choice.flags.data);
   if (takes_data_of_run) DT_TRY_VOID(take_data_of_run(choice, log));
   DT_TRY(const TrainedModel model, find_model(choice, log));
-  DT_TRY(const CompiledModel compiled, compile_model(model));
+  DT_TRY(const CompiledModel compiled, compile_model(model, log));
   DT_TRY(const data::DataSets sets, open_validation(model, takes_data_of_run, log), "opening the {}",
          takes_data_of_run ? "validation data of the run; if they have moved, give --data-dir or --data-val" : "data");
   log.info("{}", sets.found_for_validation);

@@ -13,7 +13,6 @@
 #include "role/process/run_dir.h"
 #include "role/setup/class_names.h"
 #include "role/setup/data.h"
-#include "role/setup/devices.h"
 #include "role/setup/pretrained.h"
 #include "role/setup/threads.h"
 #include "train/checkpoint.h"
@@ -190,15 +189,21 @@ Result<LearnedNetwork> read_network(const TrainedModel& model) {
   return LearnedNetwork{std::move(network), std::move(values)};
 }
 
-Result<CompiledModel> compile_model(const TrainedModel& model) {
+Result<CompiledModel> compile_model(const TrainedModel& model, const Log& log) {
+  if (model.flags.device.gpus.size() > 1) {
+    return fail(Code::kUsage, "--gpus {}: a trained model is computed on one GPU; give one number",
+                fmt::join(model.flags.device.gpus, ","));
+  }
   DT_TRY(LearnedNetwork learned, read_network(model));
+  DT_TRY(role::Devices devices, role::Devices::open(model.flags, log));
   exec::Options options = role::executor_options(model.flags, exec::Options::Purpose::kInference);
   options.dtype = Type::kFloat32;
   const graph::FoldedGraph folded = graph::fold_batch_norms(learned.network.graph);
-  DT_TRY(std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(folded.graph, options),
+  DT_TRY(std::unique_ptr<exec::Executor> executor, devices.backend(0).compile(folded.graph, options, nullptr),
          "compiling '{}'", model.network().network);
   exec::fill_folded(folded, learned.values.view(), executor->parameters());
-  return CompiledModel{std::move(executor), std::move(learned.network.shapes)};
+  DT_TRY_VOID(copy_to_device(executor->parameters(), executor->device_parameters()));
+  return CompiledModel{std::move(devices), std::move(executor), std::move(learned.network.shapes)};
 }
 
 data::LoaderOptions in_order(const TrainedModel& model, int64_t images) {

@@ -14,6 +14,7 @@
 #include "data/loading/loader.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
+#include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "tensor/parameter_memory.h"
 
@@ -69,11 +70,13 @@ Result<LearnedNetwork> read_network(const TrainedModel& model);
 
 // A model ready to be computed, and the labels and results of its network.
 struct CompiledModel {
+  role::Devices devices;  // declared first, because it must outlive the executor
   std::unique_ptr<exec::Executor> executor;
   graph::Shapes shapes;
 };
-// Compiles the model for the CPU, for batches of --batch-size images. Fails like read_network.
-Result<CompiledModel> compile_model(const TrainedModel& model);
+// Compiles the model in float32 for batches of --batch-size images, for the CPU or the GPU that --gpus names. Fails
+// like read_network and Devices::open; Code::kUsage if there are several GPUs.
+Result<CompiledModel> compile_model(const TrainedModel& model, const Log& log);
 
 // Options to load each of `images` images once, in order, without labels, with the threads and the limit of bad records
 // from the flags.

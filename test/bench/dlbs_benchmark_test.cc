@@ -116,7 +116,7 @@ TEST_CASE("parameters that dtrain cannot follow are refused by name", "[bench][d
       {{"mxnet.rendezvous=10.0.0.1:0"}, "is not HOST:PORT"},
       {{"mxnet.rendezvous=INTERFACE:IP_ADDRESS:29500"}, "is the placeholder of the template"},
       {{"exp.phase=inference"}, "exp.phase: inference is measured on one node"},
-      {{"exp.phase=inference", "exp.num_nodes=1"}, "measures inference on CPUs only"},
+      {{"exp.phase=inference", "exp.num_nodes=1"}, "inference is measured on one GPU, and exp.gpus names"},
       {{"mxnet.use_dali=true"}, "mxnet.use_dali: true is not possible: dtrain decodes images on the CPU"},
       {{"mxnet.input_layout=NHWC"}, "mxnet.input_layout: \"NHWC\" is not possible"},
       {{"mxnet.args=x"}, "mxnet.args is for DLBS's own scripts"},

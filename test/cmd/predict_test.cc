@@ -204,7 +204,7 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
       {{"--model", "run", "a.png", "--synset", "nowhere"}, 7, "nowhere"},
       {{"--model", "run", "a.png", "--output", "xml"}, 2, "npy"},
       {{"--model", "run", "a.png", "--out", "no/file"}, 7, "no/file"},
-      {{"--model", "run", "a.png", "--gpus", "0"}, 8, "CPUs only"},
+      {{"--model", "run", "a.png", "--gpus", "0"}, 8, "leave out --gpus"},
   };
   for (const Mistake& mistake : mistakes) {
     std::vector<std::string> words = mistake.words;

@@ -64,7 +64,7 @@ TEST_CASE("wrong flags are refused with the documented exit code and a helpful m
       {{"--kv-store", "local", "-n", "2"}, 2, {"train independently", "dist_sync"}},
       {{"-n", "0", "--benchmark", "1"}, 2, {"-n: 0 is less than 1"}},
       {{"-n", "2", "-s", "0", "--benchmark", "1"}, 2, {"at least one server"}},
-      {{"--gpus", "99", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "--cpus N"}},
+      {{"--gpus", "99", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "leave out --gpus"}},
       {{"--dtype", "float16", "--benchmark", "1"}, 2, {"--dtype float16 needs a GPU", "float32", "bfloat16"}},
       {{"-p", "2"}, 2, {"--placement"}},
       {{"--hostname", "a"}, 2, {"--advertise"}},

@@ -116,7 +116,7 @@ TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
       {{"--model", "broken.params", "--network", "lenet", "--num-classes", "10", "--data-dir", "data"}, 7, "broken"},
       {{"--model", "run", "--data-dir", "data", "--num-classes", "7"}, 7, "fullyconnected1_weight"},
       {{"--model", "run", "--data-dir", "data", "--network", "mlp"}, 7, "lenet-0001.params"},
-      {{"--model", "run", "--data-dir", "data", "--gpus", "0"}, 8, "CPUs only"},
+      {{"--model", "run", "--data-dir", "data", "--gpus", "0"}, 8, "leave out --gpus"},
   };
   for (const Mistake& mistake : mistakes) {
     std::vector<std::string> words = mistake.words;

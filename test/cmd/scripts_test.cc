@@ -275,7 +275,7 @@ TEST_CASE("the first line shows the devices, and requested GPUs must exist", "[s
   const Ended absent = directory.run("bsp_mnist_lenet.sh", {"--gpus", "99", "--benchmark", "1", "--num-batches", "1"});
   INFO(absent.output);
   CHECK(absent.code == 8);
-  CHECK_THAT(absent.output, Contains("--cpus N"));
+  CHECK_THAT(absent.output, Contains("leave out --gpus"));
 }
 
 TEST_CASE("a script without its host file or its program says what to do", "[scripts]") {

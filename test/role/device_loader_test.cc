@@ -16,7 +16,7 @@ void check_refused(const Result<std::shared_ptr<exec::DeviceModule>>& loaded, co
   REQUIRE_FALSE(loaded);
   CHECK(loaded.error().code == Code::kDevice);
   CHECK_THAT(loaded.error().message, Catch::Matchers::Contains(reason));
-  CHECK_THAT(loaded.error().message, Catch::Matchers::Contains("--cpus N"));
+  CHECK_THAT(loaded.error().message, Catch::Matchers::Contains("leave out --gpus"));
 }
 
 }  // namespace

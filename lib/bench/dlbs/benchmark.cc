@@ -135,7 +135,8 @@ Result<std::vector<std::string>> gpus_of(const DlbsParameters& parameters) {
       gpu += c;
       continue;
     }
-    if (gpu.find_first_not_of("0123456789") != std::string::npos) {
+    constexpr size_t kDigitsMax = 4;
+    if (gpu.find_first_not_of("0123456789") != std::string::npos || gpu.size() > kDigitsMax) {
       return fail(Code::kUsage, "exp.gpus: '{}' is not a list of numbers such as 0,1", printable(text));
     }
     if (!gpu.empty()) gpus.push_back(std::exchange(gpu, ""));
@@ -190,12 +191,12 @@ Result<> check_size(const DlbsBenchmark& benchmark) {
 }
 
 // Inference uses one device, as in MXNet's program.
-Result<> check_inference(const DlbsBenchmark& benchmark, bool on_gpus) {
+Result<> check_inference(const DlbsBenchmark& benchmark, const std::vector<std::string>& gpus) {
   if (benchmark.nodes > 1) {
     return fail(Code::kUsage, "exp.phase: inference is measured on one node, and exp.num_nodes is {}", benchmark.nodes);
   }
-  if (!on_gpus) return {};
-  return fail(Code::kDevice, "exp.phase: this version of dtrain measures inference on CPUs only; give exp.gpus=\"\"");
+  if (gpus.size() <= 1) return {};
+  return fail(Code::kUsage, "exp.phase: inference is measured on one GPU, and exp.gpus names {}", gpus.size());
 }
 
 Result<> check_dtype(const DlbsParameters& parameters, bool on_gpus) {
@@ -268,7 +269,9 @@ Result<DlbsBenchmark> dlbs_benchmark(const DlbsParameters& parameters) {
   DT_TRY_VOID(check_dtype(parameters, !gpus.empty()));
   DT_TRY_VOID(choose_store(parameters, benchmark));
   if (benchmark.infers) {
-    DT_TRY_VOID(check_inference(benchmark, !gpus.empty()));
+    DT_TRY_VOID(check_inference(benchmark, gpus));
+    if (!gpus.empty()) benchmark.gpu = std::stoi(gpus.front());
+    if (parameters.text("exp.dtype") == "float16") benchmark.dtype = Type::kFloat16;
     benchmark.has_servers = false;
   }
   if (benchmark.distributed()) {
@@ -320,7 +323,9 @@ BenchTrainOptions inference_of(const DlbsBenchmark& benchmark) {
           .num_classes = kClasses,
           .phase = BenchTrainOptions::Phase::kInference,
           .num_batches = benchmark.batches,
-          .num_warmup_batches = benchmark.warmup_batches};
+          .num_warmup_batches = benchmark.warmup_batches,
+          .gpu = benchmark.gpu,
+          .dtype = benchmark.dtype};
 }
 
 Result<> check_owns_rendezvous(const Rendezvous& rendezvous) {

@@ -34,7 +34,9 @@ struct DlbsBenchmark {
   int64_t rank = 0, nodes = 1;
   int64_t worker_batch = 0;  // samples in one batch of a node
   int64_t warmup_batches = 0, batches = 0;
-  bool infers = false;       // otherwise it trains
+  bool infers = false;     // otherwise it trains
+  std::optional<int> gpu;  // the GPU that infers; nullopt: the CPU
+  Type dtype = Type::kFloat32;
   bool has_servers = false;  // the store has servers
   Rendezvous rendezvous;     // address at which the nodes meet
   // True if the benchmark has several processes; otherwise it trains in one.

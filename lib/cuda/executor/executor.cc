@@ -311,8 +311,8 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   Result<> outcome = backward_to_host(ready);
   if (outcome) return outcome;
-  // Without the cancel, the other devices would wait for this one's gradients, and its own sums for theirs: the wait for
-  // the store's stream ends them. Copies to the host must end before this call returns.
+  // Without the cancel, the other devices would wait for this one's gradients, and its own sums for theirs: the wait
+  // for the store's stream ends them. Copies to the host must end before this call returns.
   if (group_ != nullptr) {
     group_->cancel(outcome.error());
     (void)store_->wait(results_.get());

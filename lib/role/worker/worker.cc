@@ -140,6 +140,7 @@ Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, con
   if (outcome || outcome.error().code != Code::kPeerLost) return outcome;
   const Waits::Wait wait(connection.waits, [] { return std::string("the scheduler to say who was lost"); });
   if (std::optional<Error> notice = connection.failure.wait(wire.heartbeat_timeout + kDetectionTime)) {
+    if (notice->message == outcome.error().message) return tl::unexpected(std::move(outcome.error()));
     return tl::unexpected(std::move(*notice).with(outcome.error().message));
   }
   return outcome;

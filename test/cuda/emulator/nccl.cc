@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr size_t kRanks = 8, kFloats = size_t{1} << 16;
+constexpr size_t kRanks = 8, kFloats = size_t{1} << 20;
 
 // What the ranks of a group share. A rank's values of operation n are in values[n % 2]; it writes them when it reaches
 // the operation, and by then all ranks have finished operation n - 2.
