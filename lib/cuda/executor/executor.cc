@@ -63,15 +63,14 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   make_streams();
   make_upload_tables();
   LossScale* const found = loss_scale_ == nullptr ? nullptr : loss_scale_->device();
-  bind(lower({graph_,
-              shapes_,
-              options_,
-              layout,
-              plans_,
-              *parameters_,
-              {batch_memory_->inputs(), batch_memory_->labels(), batch_memory_->keys(), scales_loss() ? found : nullptr,
-               found, &gradient_limit_}}));
-  return {};
+  return bind(lower({graph_,
+                     shapes_,
+                     options_,
+                     layout,
+                     plans_,
+                     *parameters_,
+                     {batch_memory_->inputs(), batch_memory_->labels(), batch_memory_->keys(),
+                      scales_loss() ? found : nullptr, found, &gradient_limit_}}));
 }
 
 void CudaExecutor::make_streams() {
@@ -112,11 +111,27 @@ size_t largest_bytes(const std::vector<Map>& maps) {
   return static_cast<size_t>(most) * sizeof(float);
 }
 
+// Code::kDevice if the current device has too little free memory for `activations`, which grow with the batch, and
+// `workspace`.
+Result<> check_room(size_t activations, size_t workspace, int64_t batch_size) {
+  constexpr size_t kMiB = 1 << 20;
+  size_t free = 0, total = 0;
+  DT_CUDA(cudaMemGetInfo(&free, &total));
+  if (activations + workspace <= free) return {};
+  const double left = free > workspace ? static_cast<double>(free - workspace) : 0;
+  const auto fit = static_cast<int64_t>(static_cast<double>(batch_size) * left / static_cast<double>(activations));
+  const std::string advice = fit < 1 ? "make the image or the network smaller"
+                                     : fmt::format("use a smaller --batch-size: about {} images fit on a GPU", fit);
+  return fail(Code::kDevice, "batches of {} images need {} MiB more of device memory, and {} of {} MiB are free: {}",
+              batch_size, (activations + workspace) / kMiB, free / kMiB, total / kMiB, advice);
+}
+
 }  // namespace
 
-void CudaExecutor::bind(const Lowered& lowered) {
+Result<> CudaExecutor::bind(const Lowered& lowered) {
   const Program& program = lowered.program;
   const exec::MemoryPlan plan = program.plan_memory(!options_.keep_all);
+  DT_TRY_VOID(check_room(plan.arena_bytes, program.scratch_bytes(), options_.batch_size));
   arena_ = DeviceMemory(plan.arena_bytes);
   scratch_ = DeviceMemory(program.scratch_bytes());
   const Addresses at = program.addresses(plan, arena_.at(0), scratch_.at(0));
@@ -148,6 +163,7 @@ void CudaExecutor::bind(const Lowered& lowered) {
     host_results_.emplace_back(static_cast<size_t>(options_.batch_size * shapes_.heads[head].outputs) * sizeof(float));
   }
   if (options_.keep_all) read_memory_ = DeviceMemory(largest_bytes(outputs_));
+  return {};
 }
 
 void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {

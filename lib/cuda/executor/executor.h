@@ -89,7 +89,7 @@ class CudaExecutor final : public exec::Executor {
 
   CudaExecutor(const graph::Graph& graph, const exec::Options& options, graph::Shapes shapes, int device);
   Result<> build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner);
-  void bind(const Lowered& lowered);
+  Result<> bind(const Lowered& lowered);
   void make_streams();
   void make_upload_tables();
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }

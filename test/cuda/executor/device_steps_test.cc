@@ -198,6 +198,22 @@ TEST_CASE("too little memory on a device says how much was wanted and how much i
                                                                 "3072 of 8192 MiB are free on the GPU"));
 }
 
+// The emulated device has 3 GiB of free memory. The activations are not allocated before the refusal.
+TEST_CASE("a batch that does not fit on a device is refused with the number of images that fit", "[cuda][kvstore]") {
+  graph::Graph wide;
+  graph::NodeId x = wide.add("data", graph::Input{}, {});
+  x = wide.add("conv", graph::Convolution{.filters = 512, .kernel_h = 3, .kernel_w = 3}, {x});
+  x = wide.add("fc", graph::FullyConnected{.outputs = kToyClasses}, {wide.add("flatten", graph::Flatten{}, {x})});
+  wide.add("softmax", graph::SoftmaxOutput{}, {x});
+  const auto refused = cuda::test::emulated_backend()->compile(
+      wide, {.batch_size = 100'000, .inputs = {{.shape = {1, 6, 6}}}, .parameters_on_device = true});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kDevice);
+  CHECK_THAT(refused.error().message, Catch::Matchers::Contains("batches of 100000 images need ") &&
+                                          Catch::Matchers::Contains("3072 of 8192 MiB are free") &&
+                                          Catch::Matchers::Contains(" images fit on a GPU"));
+}
+
 // An argument that CUDA rejects is a mistake of the program, not of the device.
 TEST_CASE("a call that only a bug can make fail is an internal error", "[cuda][kvstore]") {
   cuda::emulator::fail_next_call(cudaErrorInvalidValue);
