@@ -65,6 +65,7 @@ bool CudaExecutor::skip_bad_steps(bool dynamic_scale) {
   if (!on_device() || !training()) return false;
   skips_bad_steps_ = true;
   scale_rule_.dynamic = dynamic_scale && scales_loss();
+  DT_CUDA(cudaSetDevice(device_));
   kept_statistics_ = DeviceMemory(device_view_.all_statistics.size_bytes());
   step_ = RecordedWork();
   return true;

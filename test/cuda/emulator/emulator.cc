@@ -208,6 +208,7 @@ void run_blocks(const Launch& launch, const std::function<void()>& work) {
 void launch_kernel(const Launch& launch, const Kernel& kernel) {
   const test::PauseCounting pause;
   emulator::check_limits(launch);
+  emulator::check_device(launch.stream);
   emulator::record({launch.name, launch.grid, launch.block, launch.bytes});
   emulator::queue(launch.stream,
                   [launch, work = kernel.bind(kernel.function, kernel.arguments)] { run_blocks(launch, work); });

@@ -6,10 +6,10 @@
 //
 // Errors that this detects: wrong results (the arithmetic is the same, IEEE float32 without contraction; functions such
 // as exp differ by about one unit in the last place); memory accesses that AddressSanitizer or UBSan rejects, including
-// misaligned wide ones; launches that a device would refuse; and barriers that not all threads reach. On a device,
-// threads between two barriers run in no defined order, and neither do blocks. Here the seed determines the order;
-// results that depend on it reveal a missing barrier or a race. Not covered: speed, and the code that CUDA's compiler
-// generates.
+// misaligned wide ones; launches that a device would refuse; streams, events and copies of memory that belong to
+// another device; and barriers that not all threads reach. On a device, threads between two barriers run in no defined
+// order, and neither do blocks. Here the seed determines the order; results that depend on it reveal a missing barrier
+// or a race. Not covered: speed, and the code that CUDA's compiler generates.
 #pragma once
 
 #include <functional>
@@ -55,6 +55,9 @@ void record(Record record);
 // event after it has not occurred, and calls that wait for it block. A graph owns `held` until it is destroyed.
 void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready = nullptr,
            std::shared_ptr<void> held = nullptr);
+
+// A kernel can be launched only in a stream of the current device. Throws DeviceError otherwise.
+void check_device(cudaStream_t stream);
 
 // While it exists, work that this thread queues in streams runs as late as the events between streams and the host's
 // waits allow. So work that should wait for other work and does not runs too early. Without it, work runs when it is

@@ -8,12 +8,14 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "cuda/runtime/error.h"
 #include "emulator.h"
 #include "support/allocation_count.h"
 
@@ -36,8 +38,9 @@ struct CUgraphExec_st {
 
 // `done` pieces of the work queued so far have run; the rest is waiting.
 struct CUstream_st {
+  int device = 0;
   uint64_t number = 0;  // counts the streams that the thread has made
-  std::deque<Work> waiting;
+  std::deque<Work> waiting = {};
   size_t done = 0;
   std::shared_ptr<CUgraph_st> capture = {};
   Reached reached = {};  // during a capture: the work that its next work comes after
@@ -47,6 +50,7 @@ struct CUstream_st {
 
 // What a stream had queued when the event was recorded, in the stream or, during a capture, in the graph.
 struct CUevent_st {
+  int device = 0;
   bool timing = false;
   std::chrono::steady_clock::time_point reached_at = {};  // with timing: when the stream reached the event
   CUstream_st* stream = nullptr;
@@ -70,6 +74,42 @@ thread_local std::set<CUstream_st*> streams;
 
 bool is_late(const CUstream_st& stream) {
   return late && (late_seed == 0 || dtrain::RandomStream(late_seed, dtrain::Use::kTest, stream.number).below(2) == 0);
+}
+
+// The device that owns each piece of device memory, by its first and last address.
+class Owners {
+ public:
+  void add(const void* memory, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    owned_[address(memory)] = {address(memory) + bytes, current_device};
+  }
+  void remove(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    owned_.erase(address(memory));
+  }
+  // Whether the memory is the host's or this device's.
+  bool may_use(const void* memory, int device) {
+    const std::lock_guard lock(mutex_);
+    auto after = owned_.upper_bound(address(memory));
+    if (after == owned_.begin()) return true;
+    const auto& [end, owner] = std::prev(after)->second;
+    return address(memory) >= end || owner == device;
+  }
+
+ private:
+  static uintptr_t address(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
+
+  std::mutex mutex_;
+  std::map<uintptr_t, std::pair<uintptr_t, int>> owned_;
+};
+
+Owners& owners() {
+  static Owners all;
+  return all;
+}
+
+int device_of(cudaStream_t stream) {
+  return stream == nullptr ? current_device : stream->device;
 }
 
 cudaError_t outcome() {
@@ -158,6 +198,11 @@ void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()
   if (!is_late(*stream)) run(stream, stream->queued());
 }
 
+void check_device(cudaStream_t stream) {
+  if (device_of(stream) == current_device) return;
+  throw_cuda_error(__FILE__, __LINE__, "a kernel in a stream of another device", cudaErrorInvalidResourceHandle);
+}
+
 LateStreams::LateStreams(uint64_t seed) {
   late = true;
   late_seed = seed;
@@ -182,6 +227,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     NAME_OF(cudaErrorDevicesUnavailable);
     NAME_OF(cudaErrorNoDevice);
     NAME_OF(cudaErrorInvalidDevice);
+    NAME_OF(cudaErrorInvalidResourceHandle);
     NAME_OF(cudaErrorNoKernelImageForDevice);
     NAME_OF(cudaErrorECCUncorrectable);
     NAME_OF(cudaErrorIllegalAddress);
@@ -241,9 +287,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  return allocate(memory, bytes);
+  const cudaError_t error = allocate(memory, bytes);
+  if (error == cudaSuccess) owners().add(*memory, bytes);
+  return error;
 }
 cudaError_t cudaFree(void* memory) {
+  owners().remove(memory);
   return release(memory);
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
@@ -259,12 +308,15 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
   const PauseCounting pause;
+  if (!owners().may_use(memory, device_of(stream))) return cudaErrorIllegalAddress;
   record({"clear", {}, {}, static_cast<int64_t>(bytes)});
   queue(stream, [=] { std::memset(memory, value, bytes); });
   return outcome();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const PauseCounting pause;
+  const int device = device_of(stream);
+  if (!owners().may_use(to, device) || !owners().may_use(from, device)) return cudaErrorIllegalAddress;
   const char* name = kind == cudaMemcpyHostToDevice   ? "copy to device"
                      : kind == cudaMemcpyDeviceToHost ? "copy to host"
                                                       : "copy in device";
@@ -279,7 +331,7 @@ cudaError_t cudaDeviceSynchronize() {
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
-  *stream = new CUstream_st;
+  *stream = new CUstream_st{.device = current_device};
   (*stream)->number = streams_made++;
   streams.insert(*stream);
   return cudaSuccess;
@@ -302,15 +354,20 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
-  *event = new CUevent_st{.timing = (flags & cudaEventDisableTiming) == 0};
+  *event = new CUevent_st{.device = current_device, .timing = (flags & cudaEventDisableTiming) == 0};
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const PauseCounting pause;
   if (stream == nullptr) return outcome();
+  if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   timed += event->timing ? 1 : 0;
   if (event->timing) queue(stream, [event] { event->reached_at = std::chrono::steady_clock::now(); });
-  *event = {.timing = event->timing, .reached_at = event->reached_at, .stream = stream, .queued = stream->queued()};
+  *event = {.device = event->device,
+            .timing = event->timing,
+            .reached_at = event->reached_at,
+            .stream = stream,
+            .queued = stream->queued()};
   if (stream->capture != nullptr) {
     event->captured = true;
     event->capture = stream->capture;
@@ -382,8 +439,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   captures--;
   *graph = nullptr;
   if (!joined) return cudaErrorStreamCaptureUnjoined;
+  if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
   *graph = new CUgraph_st(*capture);
-  return outcome();
+  return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;

@@ -198,6 +198,18 @@ TEST_CASE("too little memory on a device says how much was wanted and how much i
                                                                 "3072 of 8192 MiB are free on the GPU"));
 }
 
+TEST_CASE("memory is allocated on the executor's device, whichever is current", "[cuda][kvstore]") {
+  const graph::Graph graph = toy_network();
+  const auto executor = must(cuda::test::emulated_backend()->compile(
+      graph, {.batch_size = kToyBatch, .inputs = {{.shape = {1, 6, 6}}}, .parameters_on_device = true}));
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  executor->skip_bad_steps(false);
+  const std::vector<float> images(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch));
+  REQUIRE(executor->forward(Batch::of(images, labels), exec::no_wait));
+  CHECK(catching([&] { return executor->backward([](size_t) { return Result<>{}; }); }));
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+}
+
 // The emulated device has 3 GiB of free memory. The activations are not allocated before the refusal.
 TEST_CASE("a batch that does not fit on a device is refused with the number of images that fit", "[cuda][kvstore]") {
   graph::Graph wide;

@@ -18,6 +18,7 @@ enum cudaError_t {
   cudaErrorNvlinkUncorrectable = 220,
   cudaErrorContained = 226,
   cudaErrorOperatingSystem = 304,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchTimeout = 702,
