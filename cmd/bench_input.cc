@@ -16,21 +16,20 @@ struct BenchInputOptions {
 };
 
 job::FlagTable<BenchInputOptions> bench_input_flags() {
-  return {
-      {num_batches_row(DT_FIELD(BenchInputOptions, bench.num_batches)),
-       {.name = "num-warmup-batches",
-        .value = "N",
-        .help = "number of batches to read before the measurement",
-        .bind = DT_FIELD(BenchInputOptions, bench.num_warmup_batches),
-        .min = 0,
-        .max = job::kStepsMax},
-       {.name = "form",
-        .value = "NAME",
-        .help = "what batches hold: pixels (bytes, which the device normalizes) or floats (float32, normalized by the "
-                "decoder threads); auto: what training reads",
-        .bind = DT_FIELD(BenchInputOptions, form),
-        .choices = {"auto", "pixels", "floats"}},
-       json_row(DT_FIELD(BenchInputOptions, json))}};
+  return {{num_batches_row(DT_FIELD(BenchInputOptions, bench.num_batches)),
+           {.name = "num-warmup-batches",
+            .value = "N",
+            .help = "number of batches to read before the measurement",
+            .bind = DT_FIELD(BenchInputOptions, bench.num_warmup_batches),
+            .min = 0,
+            .max = job::kStepsMax},
+           {.name = "form",
+            .value = "NAME",
+            .help = "format of the batches: pixels (bytes, which the device normalizes) or floats (float32, normalized "
+                    "by the decoder threads); auto: the format that training uses",
+            .bind = DT_FIELD(BenchInputOptions, form),
+            .choices = {"auto", "pixels", "floats"}},
+           json_row(DT_FIELD(BenchInputOptions, json))}};
 }
 
 bench::BenchInputOptions bench_options(const BenchInputOptions& options) {
@@ -43,8 +42,8 @@ bench::BenchInputOptions bench_options(const BenchInputOptions& options) {
 constexpr const char* kBenchInputUsage =
     "dtrain bench input TRAINING-FLAGS [FLAGS]\n"
     "Measures how fast the training data are read, decoded and augmented, without\n"
-    "training. TRAINING-FLAGS are the flags of training (dtrain help train), of which\n"
-    "those of data and images and --threads count. FLAGS are:";
+    "training. TRAINING-FLAGS are the flags of training (dtrain help train); only the\n"
+    "flags of data and images and --threads have an effect. FLAGS are:";
 
 }  // namespace
 

@@ -49,13 +49,11 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
        .min = 0,
        .max = job::kStepsMax},
       {.name = "bound",
-       .help = "also measure the sum of the times of the oneDNN primitives, in turns with the batches",
+       .help = "also run the oneDNN primitives alone, alternating with the batches, and print the sum of their times",
        .bind = DT_FIELD(BenchTrainOptions, bench.bound)},
       {.name = "profile",
-       .help =
-           "also print where the time goes: for each step of each node its time, GFLOP/s, GB/s, and the share of what "
-           "the host's cores, or the GPU, or their memory can do at most; with --bound also the time of oneDNN's "
-           "primitive alone",
+       .help = "also print where the time goes: for each step of each node, its time, GFLOP/s, GB/s and the share of "
+               "the peak of the CPU or GPU or of its memory; with --bound, also the time of the oneDNN primitive alone",
        .bind = DT_FIELD(BenchTrainOptions, bench.profile)},
       json_row(DT_FIELD(BenchTrainOptions, json)),
   };

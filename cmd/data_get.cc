@@ -20,15 +20,15 @@ job::FlagTable<DataGetOptions> data_get_flags() {
        .default_text = "data/NAME"},
       {.name = "url",
        .value = "ADDRESS",
-       .help = "address of the directory with the published files: http, https, or file:///DIRECTORY",
+       .help = "URL of the directory with the published files: http, https, or file:///DIRECTORY",
        .bind = DT_FIELD(DataGetOptions, url),
-       .default_text = "that of the data set's authors; imagenet has none"},
+       .default_text = "the URL of the data set's authors; none for imagenet"},
       {.name = "checksums",
-       .help = "refuse files whose checksums are not those of the published ones",
+       .help = "refuse files whose checksums differ from those of the published files",
        .bind = DT_FIELD(DataGetOptions, checks)},
       {.name = "resize",
        .value = "N",
-       .help = "imagenet: resize training images to a shorter edge of N pixels; 0 keeps the size",
+       .help = "imagenet: resize training images so that the shorter edge has N pixels; 0 keeps the size",
        .bind = DT_FIELD(DataGetOptions, resize),
        .min = 0,
        .max = job::kImageEdgeMax},
@@ -57,8 +57,8 @@ job::FlagTable<DataGetOptions> data_get_flags() {
 
 constexpr const char* kDataGetUsage =
     "dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"
-    "Downloads a data set, checks it, and leaves the files that --data-dir takes. A\n"
-    "download that was ended is continued by the same command. FLAGS are:";
+    "Downloads a data set, checks it, and writes the files that --data-dir needs. To\n"
+    "continue an interrupted download, repeat the command. FLAGS are:";
 
 // The command that trains with the data set, for the last line.
 std::string training_command(const std::string& name, const std::string& directory) {

@@ -25,12 +25,12 @@ struct DataStatOptions {
 job::FlagTable<DataStatOptions> data_stat_flags() {
   return {{
       {.name = "decode",
-       .help = "decode every image, to find damage behind the headers",
+       .help = "decode every image, to find damage beyond the headers",
        .bind = DT_FIELD(DataStatOptions, stat.decodes)},
       {.name = "sheet",
        .value = "N",
-       .help = "write the first N training images of an epoch as one PNG, changed as TRAINING-FLAGS say; instead of "
-               "the statistics",
+       .help = "instead of printing statistics, write the first N training images of an epoch, augmented as "
+               "TRAINING-FLAGS say, as one PNG",
        .bind = DT_FIELD(DataStatOptions, sheet, "0"),
        .default_text = "off",
        .min = 1,
@@ -44,7 +44,7 @@ job::FlagTable<DataStatOptions> data_stat_flags() {
        .max = 1'000'000},
       {.name = "out",
        .value = "FILE",
-       .help = "with --sheet or --npy: the file",
+       .help = "with --sheet or --npy: file to write",
        .bind = DT_FIELD(DataStatOptions, out),
        .default_text = "sheet.png or images.npy"},
       {.name = "json", .help = "print JSON instead of the report", .bind = DT_FIELD(DataStatOptions, json)},
@@ -54,9 +54,9 @@ job::FlagTable<DataStatOptions> data_stat_flags() {
 constexpr const char* kDataStatUsage =
     "dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
-    "records are broken. With --sheet or --npy, writes training images as\n"
-    "TRAINING-FLAGS (dtrain --help images) change them, among them --image-shape and\n"
-    "--seed. FLAGS are:";
+    "records are broken. With --sheet or --npy, writes training images after the\n"
+    "augmentation that TRAINING-FLAGS set (dtrain --help images; also --image-shape\n"
+    "and --seed). FLAGS are:";
 
 // Removes the words that belong to no flag, wherever they are, and returns them. Flags of training, with their values,
 // and unknown flags remain.

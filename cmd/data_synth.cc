@@ -10,7 +10,7 @@ Result<int> data_synth(const Call& call) {
        .value = "DIR",
        .help = "directory to write train.rec, test.rec and their indexes to",
        .bind = DT_FIELD(Options, out),
-       .default_text = "none, must be given"},
+       .default_text = "none; required"},
       {.name = "classes",
        .value = "N",
        .help = "number of classes",

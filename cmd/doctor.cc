@@ -38,9 +38,9 @@ constexpr const char* kDoctorUsage =
     "dtrain doctor [-H FILE] [-i NAME] [--perf] [--json] [JOB-FLAGS]\n"
     "Examines this host and the hosts of a job, and prints what is wrong and what\n"
     "to do about it. JOB-FLAGS are the flags of training (dtrain help train): with\n"
-    "them it also looks at the data, the memory and the GPUs that the job needs.\n"
-    "Nothing is trained. Exit code: 0 if no check failed, 1 if one did, 3 if a host\n"
-    "could not be examined at all. FLAGS are:";
+    "them it also examines the data, the memory and the GPUs that the job needs.\n"
+    "Nothing is trained. Exit code: 0 if no check failed, 1 if a check failed, 3 if\n"
+    "a host could not be examined at all. FLAGS are:";
 
 Result<std::vector<job::SshAddress>> hosts_of_file(const std::string& path) {
   const Result<std::string> text = read_file(path);

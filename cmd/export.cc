@@ -17,9 +17,9 @@ job::FlagTable<ExportOptions> export_flags() {
   const std::vector<job::FlagRow<ExportOptions>> own = {
       {.name = "format",
        .value = "FORM",
-       .help = "onnx: a model that other programs compute; safetensors: the arrays alone",
+       .help = "onnx (a model that other programs can run) or safetensors (only the arrays)",
        .bind = DT_FIELD(ExportOptions, format_name),
-       .default_text = "by the ending of --out",
+       .default_text = "from the file name extension of --out",
        .choices = {"onnx", "safetensors", "auto"}},
       {.name = "fold-batch-norm",
        .help = "fold batch norms into the convolutions and fully connected layers before them",

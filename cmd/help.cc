@@ -67,8 +67,9 @@ std::vector<std::string> subjects() {
 std::string first_screen(const Commands& commands) {
   std::string text =
       "dtrain trains image classifiers, on one host or on a cluster.\n"
-      "usage: dtrain [train] FLAGS, or dtrain COMMAND ARGUMENTS\n\n"
-      "Commands (dtrain help COMMAND shows the arguments of one):\n";
+      "usage: dtrain [train] FLAGS, or dtrain COMMAND ARGUMENTS\n"
+      "\n"
+      "Commands (dtrain help COMMAND shows a command's arguments):\n";
   for (const FirstCommand& first : first_commands()) {
     const auto named = [&](const CommandHelp& command) { return command.words[0] == first.word; };
     const auto command = std::find_if(commands.begin(), commands.end(), named);

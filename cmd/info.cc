@@ -12,7 +12,7 @@ struct InfoOptions : infer::InfoOptions {
 };
 
 job::FlagTable<InfoOptions> info_flags() {
-  const std::string usual = "the model's, or the network's usual one";
+  const std::string usual = "the model's, or the usual shape for the network";
   return {{
       epoch_row<InfoOptions>(),
       training_row("num-layers", DT_FIELD(InfoOptions, model.flags.job.network.num_layers, "auto"), usual),
@@ -21,7 +21,7 @@ job::FlagTable<InfoOptions> info_flags() {
                    usual),
       {.name = "batch-size",
        .value = "B",
-       .help = "number of images for which the bytes of the activations are counted",
+       .help = "batch size for which the memory of the activations is computed",
        .bind = DT_FIELD(InfoOptions, model.flags.job.batch_size),
        .min = 1,
        .max = job::kBatchMax},
@@ -32,7 +32,7 @@ job::FlagTable<InfoOptions> info_flags() {
 constexpr const char* kInfoUsage =
     "dtrain info NETWORK|FILE [FLAGS]\n"
     "NETWORK: a network's name as for --network, a symbol file, a run directory, or the prefix of checkpoints.\n"
-    "FILE: a .params, .states, .onnx or .safetensors file, whose arrays are listed, and what it says about its network";
+    "FILE: a .params, .states, .onnx or .safetensors file; its arrays are listed, and what it says about its network";
 
 }  // namespace
 

@@ -20,8 +20,8 @@ struct KillOptions {
 job::FlagTable<KillOptions> kill_flags() {
   std::vector<job::FlagRow<KillOptions>> rows = hosts_rows<KillOptions>();
   auto time = training_row<KillOptions>("stop-timeout", DT_FIELD(KillOptions, stop_timeout));
-  time.help = "how long the processes have for their last steps and a checkpoint until they are killed";
-  time.default_text = "as long as the job's launcher gives them, at least 120 s";
+  time.help = "time that the processes have to finish their last steps and write a checkpoint before they are killed";
+  time.default_text = "the time that the job's launcher gives them, at least 120 s";
   rows.push_back(std::move(time));
   return job::FlagTable<KillOptions>(std::move(rows));
 }

@@ -43,13 +43,13 @@ Result<int> launch_agent(const Call& call) {
         .bind = DT_FIELD(LaunchAgentOptions, connect, "stdin and stdout")},
        {.name = "meet",
         .value = "FILE",
-        .help = "the same, at the address in this file, which also has the key",
+        .help = "call back to the launcher at the address in this file, which also holds the key",
         .bind = DT_FIELD(LaunchAgentOptions, meet, "none")},
        {.name = "number",
         .value = "N",
-        .help = "number of this agent among those of the job, from 0",
+        .help = "number of this agent among the agents of the job, from 0",
         .bind = DT_FIELD(LaunchAgentOptions, number),
-        .default_text = "that of mpirun, srun or the task of an array",
+        .default_text = "the rank that mpirun or srun assigned, or the number of the array task",
         .min = 0,
         .max = job::kProcessesMax}});
   const std::string usage =

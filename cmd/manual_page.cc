@@ -76,9 +76,9 @@ std::string subjects_text() {
   std::string text =
       ".SH HELP\n"
       "dtrain \\-\\-help shows the commands and flags that most people need, dtrain \\-\\-help all shows all of them,\n"
-      "dtrain help COMMAND the arguments of a sub-command, and dtrain \\-\\-help SUBJECT some of the flags of "
-      "training.\n"
-      "The subjects:\n";
+      "dtrain help COMMAND shows the arguments of a sub-command, and dtrain \\-\\-help SUBJECT shows the flags of "
+      "training\n"
+      "that belong to one of these subjects:\n";
   for (const job::Section& section : job::sections()) {
     text += row_text({bold(section.subject), section.heading.substr(0, section.heading.size() - 1)});
   }
@@ -93,7 +93,7 @@ std::string environment_text(const std::vector<CommandHelp>& commands) {
       text += row_text({bold(flag.environment), fmt::format("value of {}, if the flag is not given", flag.names[0])});
     }
   }
-  return text + row_text({bold("DTRAIN_TOKEN"), "the token of the job, if --token-file is not given"});
+  return text + row_text({bold("DTRAIN_TOKEN"), "token of the job, if --token-file is not given"});
 }
 
 std::string exit_text() {
@@ -122,14 +122,19 @@ std::string manual_page(const std::vector<CommandHelp>& commands, std::string_vi
   text +=
       ".SH DESCRIPTION\n"
       "dtrain trains image classifiers, in one process or as a job of a scheduler, parameter servers and workers.\n"
-      "Sources of values for flags, from the strongest to the weakest: the command line, the run of\n"
-      ".BR \\-\\-resume ,\nthe file of\n.BR \\-\\-config ,\n.BR \\-\\-preset ,\nenvironment variables, the default.\n"
+      "The value of a flag comes from the first of these sources that sets it: the command line, the run of\n"
+      ".BR \\-\\-resume ,\n"
+      "the file of\n"
+      ".BR \\-\\-config ,\n"
+      ".BR \\-\\-preset ,\n"
+      "environment variables, the default.\n"
       "A flag shown without a value is a switch: 1 or no value turns it on, 0 turns it off; true, yes and on mean 1,\n"
       "and false, no and off mean 0. Words after \\-\\- are never flags.\n"
       "Brackets show the range of a number and the default.\n"
       "Without arguments, dtrain prints examples and ends with exit status 2, because nothing was done; if variables "
       "of\n"
-      "a tracker such as DMLC_ROLE make it a process of a job, it runs this process.\n.SH COMMANDS\n";
+      "a tracker such as DMLC_ROLE make it a process of a job, it runs this process.\n"
+      ".SH COMMANDS\n";
   for (const CommandHelp& command : commands) text += row_text({bold("dtrain " + command.name()), command.summary});
   for (const CommandHelp& command : commands) text += flags_text(command);
   return text + subjects_text() + environment_text(commands) + exit_text();

@@ -16,7 +16,7 @@ template <class Options>
 job::FlagRow<Options> epoch_row() {
   return {.name = "load-epoch",
           .value = "N",
-          .help = "take the checkpoint that was saved after N epochs",
+          .help = "use the checkpoint that was saved after N epochs",
           .bind = DT_FIELD(Options, model.epoch, "none"),
           .default_text = "the newest one",
           .min = 0,

@@ -29,15 +29,15 @@ job::FlagTable<PackageOptions> package_flags() {
        .default_text = "dtrain-VERSION-x86_64.tar.gz"},
       {.name = "overwrite", .help = "replace FILE if it exists", .bind = DT_FIELD(PackageOptions, overwrite)},
       {.name = "dry-run",
-       .help = "list the files with their sizes, and write nothing",
+       .help = "only list the files with their sizes, without writing the archive",
        .bind = DT_FIELD(PackageOptions, dry_run)},
   }};
 }
 
 constexpr const char* kPackageUsage =
     "dtrain package [FLAGS]\n"
-    "Packs this program with all libraries that it needs, the presets, the run scripts and the licenses. Left out are\n"
-    "the libraries of glibc, which every host has, and those of NVIDIA, which only hosts with GPUs need. Unpack the\n"
+    "Packs this program with all libraries that it needs, the presets, the run scripts and the licenses. It leaves\n"
+    "out glibc, which every host has, and NVIDIA's libraries, which only hosts with GPUs need. Unpack the\n"
     "archive anywhere on a Linux host with an x86-64 processor, and run bin/dtrain.";
 
 void print_files(const package::Contents& contents) {

@@ -47,11 +47,11 @@ Result<int> parse_log(const Call& whole) {
   const job::FlagTable<Options> table({
       {.name = "format",
        .value = "markdown|none",
-       .help = "format of the table: Markdown, or none (plain columns)",
+       .help = "format of the table: markdown or none (plain columns)",
        .bind = DT_FIELD(Options, format)},
       {.name = "metric-names",
        .value = "NAME,NAME",
-       .help = "metrics to print, one column for each; also as words: NAME NAME",
+       .help = "metrics to print, one per column; may also be separated by spaces: NAME NAME",
        .bind = DT_FIELD(Options, metric_names),
        .default_text = "accuracy"},
   });

@@ -36,13 +36,14 @@ std::vector<PlanRow> speed_rows() {
   return {
       {.name = "from-log",
        .value = "FILE|DIR",
-       .help = "take the speeds from the log of a run, or from a run directory, whose flags are the defaults of "
-               "JOB-FLAGS, instead of measuring them",
+       .help = "take the speeds from the log of a run or from a run directory instead of measuring them; the flags of "
+               "a run directory's run are the defaults of JOB-FLAGS",
        .bind = DT_FIELD(PlanOptions, from_log),
        .default_text = "none"},
       {.name = "probe-batches",
        .value = "N",
-       .help = "number of batches that each worker measures after 10 batches of warm-up; they train without servers",
+       .help =
+           "number of batches that each worker measures after 10 batches of warm-up; the workers train without servers",
        .bind = DT_FIELD(PlanOptions, calibration.batches),
        .min = 1,
        .max = 100000},
@@ -53,7 +54,8 @@ std::vector<PlanRow> group_rows() {
   return {
       {.name = "group-tolerance",
        .value = "X",
-       .help = "form the smallest number of groups in which (max - min) / mean of the speeds is at most X",
+       .help =
+           "form the smallest number of groups such that (max - min) / mean of the speeds in each group is at most X",
        .bind = DT_FIELD(PlanOptions, plan.grouping.tolerance),
        .min = 0,
        .max = 1000},
@@ -70,7 +72,7 @@ std::vector<PlanRow> group_rows() {
        .max = job::kProcessesMax},
       {.name = "group-min-size",
        .value = "N",
-       .help = "smallest group; smaller groups join the neighbor that is closer in speed",
+       .help = "smallest size of a group; smaller groups join the neighbor that is closer in speed",
        .bind = DT_FIELD(PlanOptions, plan.grouping.min_size),
        .min = 1,
        .max = job::kProcessesMax},
@@ -87,7 +89,7 @@ std::vector<PlanRow> plan_output_rows() {
        .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
-       .help = "bandwidth of a host in each direction in Gbit/s, for the prediction; 0 means unlimited",
+       .help = "bandwidth of a host in each direction, in Gbit/s, for the prediction; 0 means unlimited",
        .bind = DT_FIELD(PlanOptions, plan.bandwidth),
        .min = 0,
        .max = 1e6},

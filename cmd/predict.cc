@@ -21,12 +21,13 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
   return {
       {.name = "output",
        .value = "FORM",
-       .help = "a line of text or of JSON for each image, or a NumPy array (.npy) of the probabilities of all classes",
+       .help = "output format: one line of text (table) or of JSON (json) per image, or a NumPy array (npy) of the "
+               "probabilities of all classes",
        .bind = DT_FIELD(PredictOptions, output_name),
        .choices = {"table", "json", "npy"}},
       {.name = "result",
        .value = "NAME",
-       .help = "which result of a network with several, by its name in the symbol file",
+       .help = "for a network with several outputs: the output to use, by its name in the symbol file",
        .bind = DT_FIELD(PredictOptions, result),
        .default_text = "the first one"},
       {.name = "top",

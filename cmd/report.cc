@@ -21,7 +21,8 @@ Result<int> report(const Call& call) {
        .value = "FILE.html",
        .help = "file to write",
        .bind = DT_FIELD(ReportOptions, out),
-       .default_text = "report.html in the run directory, or report.html here for several runs and for a log"},
+       .default_text =
+           "report.html in the run directory; for several runs or for a log, report.html in the working directory"},
   });
   constexpr size_t kRunsMax = 50;
   DT_TRY(const ToolLine<ReportOptions> line,

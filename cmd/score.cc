@@ -17,12 +17,12 @@ struct ScoreOptions : infer::ScoreOptions {
 
 std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
   return {
-      training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "that of the run"),
+      training_row("data-dir", DT_FIELD(ScoreOptions, model.flags.data.data_dir), "the run's"),
       {.name = "data-val",
        .value = "FILE",
        .help = "the images: a .rec file, a directory with one subdirectory of images per class, or an idx file",
        .bind = DT_FIELD(ScoreOptions, model.flags.data.data_val),
-       .default_text = "the validation data in --data-dir, or those of the run"},
+       .default_text = "the validation data in --data-dir, or of the run"},
       training_row("data-val-idx", DT_FIELD(ScoreOptions, model.flags.data.data_val_idx), "next to the .rec file"),
       training_row("label-width", DT_FIELD(ScoreOptions, model.flags.job.augment.label_width), kOfModel),
   };
@@ -31,9 +31,11 @@ std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {
 job::FlagRow<ScoreOptions> log_format_row() {
   return {.name = "log-format",
           .value = "1.9|legacy",
-          .help = "print the lines of MXNet's score.py, which had one form in all versions, on a terminal too",
+          .help =
+              "also print the lines of MXNet's score.py on a terminal; both values mean the same, as all versions "
+              "print the same lines",
           .bind = DT_FIELD(ScoreOptions, log_format),
-          .default_text = "a table on a terminal, those lines elsewhere",
+          .default_text = "a table on a terminal, score.py's lines elsewhere",
           .choices = {"1.9", "legacy"}};
 }
 

@@ -27,7 +27,7 @@ std::vector<SimulateRow> cluster_rows() {
        .choices = {"all", "bsp", "asp", "ssp", "gsp"}},
       {.name = "workers",
        .value = "N",
-       .help = "number of workers at the beginning",
+       .help = "number of workers at the start",
        .bind = DT_FIELD(SimulateOptions, simulation.workers),
        .default_text = "number of values in --speeds, or 4",
        .min = 1,
@@ -40,7 +40,7 @@ std::vector<SimulateRow> cluster_rows() {
        .max = job::kProcessesMax},
       {.name = "steps",
        .value = "N",
-       .help = "number of steps in an epoch: of each worker, or on average with asp, gsp and --backup",
+       .help = "number of steps of each worker in an epoch; with asp, gsp and --backup, the average per worker",
        .bind = DT_FIELD(SimulateOptions, simulation.steps),
        .min = 1,
        .max = job::kStepsMax},
@@ -53,8 +53,8 @@ std::vector<SimulateRow> cluster_rows() {
        .max = job::kEpochsMax},
       {.name = "speeds",
        .value = "MSxCOUNT,...|FILE",
-       .help = "milliseconds of a forward and backward pass, by rank, or a file of such words; 80x3,240 is three "
-               "workers with 80 ms and one with 240 ms",
+       .help = "milliseconds of a forward and backward pass of each worker, by rank, or a file with these values; "
+               "80x3,240 means three workers with 80 ms and one with 240 ms",
        .bind = DT_FIELD(SimulateOptions, simulation.speeds),
        .default_text = "100 each"},
       {.name = "jitter",
@@ -86,7 +86,8 @@ std::vector<SimulateRow> network_rows() {
        .max = 1e6},
       {.name = "bytes",
        .value = "N",
-       .help = "bytes of the gradients of a step, and of its weights; the default is that of ResNet-50",
+       .help = "bytes of the gradients that a worker sends in a step, and of the weights that it receives; the default "
+               "is the size of ResNet-50",
        .bind = DT_FIELD(SimulateOptions, simulation.bytes),
        .min = 0,
        .max = 1e15},
@@ -124,7 +125,7 @@ std::vector<SimulateRow> learning_rows() {
        .max = 100},
       {.name = "data-dir",
        .value = "DIR",
-       .help = "directory of the training set for --loss (MNIST or record files)",
+       .help = "directory with the training set for --loss (MNIST or record files)",
        .bind = DT_FIELD(SimulateOptions, simulation.data_dir),
        .default_text = "synthetic images"},
       {.name = "batch-size",
@@ -147,14 +148,14 @@ std::vector<SimulateRow> simulate_output_rows() {
   return {
       {.name = "replay",
        .value = "FILE",
-       .help = "instead of simulating, replay the events in a file of --trace-events, and print what the replay "
-               "writes; exit code 1 if it differs from FILE",
+       .help = "instead of simulating, replay the events in FILE, which --trace-events wrote, and print the events and "
+               "effects of the replay; exit code 1 if they differ from FILE",
        .bind = DT_FIELD(SimulateOptions, replay),
        .default_text = "none"},
       {.name = "csv",
        .value = "FILE",
-       .help = "write the results to FILE, in lines of scheme,quantity,index,value, where index is an epoch, a "
-               "staleness or a worker",
+       .help = "write the results to FILE as lines scheme,quantity,index,value, where index is an epoch, a staleness "
+               "or a worker",
        .bind = DT_FIELD(SimulateOptions, csv),
        .default_text = "none"},
       {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(SimulateOptions, json)},

@@ -26,8 +26,8 @@ std::vector<Row> pixel_rows() {
        .scope = Scope::kJob},
       {.name = "mean-img",
        .value = "FILE",
-       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ means "
-               "--data-dir",
+       .help = "mean image, subtracted from each image; created if it does not exist; a leading {data-dir}/ is "
+               "replaced by the value of --data-dir",
        .bind = DT_FIELD(Flags, data.mean_img, "none")},
       {.name = "scale",
        .value = "X",
@@ -70,9 +70,8 @@ std::vector<Row> size_rows() {
   return {
       {.name = "resize",
        .value = "N",
-       .help =
-           "resize training images first: to a shorter edge of N pixels; fit: reduce or enlarge them so that a crop "
-           "shows nearly all of an image; off",
+       .help = "how to resize training images before any other change: N (the shorter edge becomes N pixels), fit "
+               "(scale so that the crop shows nearly all of the image) or off",
        .bind = DT_FIELD(Flags, job.augment.resize, "auto"),
        .default_text = "fit for class directories, otherwise off",
        .min = 0,
@@ -90,8 +89,8 @@ std::vector<Row> size_rows() {
        .suggestions = {"fit", "off"}},
       {.name = "inter-method",
        .value = "M",
-       .help = "interpolation for changes of size: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, "
-               "10 random (1 for validation)",
+       .help = "interpolation for resizing: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 depends on the old "
+               "and the new size, 10 random (1 for validation)",
        .bind = DT_FIELD(Flags, job.augment.inter_method),
        .choices = {"0", "1", "2", "3", "4", "9", "10"},
        .min = 0,
@@ -122,14 +121,14 @@ std::vector<Row> crop_rows() {
        .scope = Scope::kJob},
       {.name = "min-crop-size",
        .value = "N",
-       .help = "smallest edge of a square that is cropped and resized; -1 means off",
+       .help = "crop a random square with an edge of at least N pixels, and resize it; -1 means off",
        .bind = DT_FIELD(Flags, job.augment.min_crop_size),
        .min = -1,
        .max = kImageEdgeMax,
        .scope = Scope::kJob},
       {.name = "max-crop-size",
        .value = "N",
-       .help = "largest edge of a square that is cropped and resized; -1 means off",
+       .help = "crop a random square with an edge of at most N pixels, and resize it; -1 means off",
        .bind = DT_FIELD(Flags, job.augment.max_crop_size),
        .min = -1,
        .max = kImageEdgeMax,
@@ -202,14 +201,14 @@ std::vector<Row> scale_rows() {
        .scope = Scope::kJob},
       {.name = "min-img-size",
        .value = "N",
-       .help = "smallest edge of an image after rotation, shear and scaling",
+       .help = "lower limit for the width and height of an image after rotation, shear and scaling",
        .bind = DT_FIELD(Flags, job.augment.min_img_size),
        .min = 0,
        .max = 1e10,
        .scope = Scope::kJob},
       {.name = "max-img-size",
        .value = "N",
-       .help = "largest edge of an image after rotation, shear and scaling",
+       .help = "upper limit for the width and height of an image after rotation, shear and scaling",
        .bind = DT_FIELD(Flags, job.augment.max_img_size),
        .default_text = "1e10",
        .min = 0,
@@ -255,14 +254,16 @@ std::vector<Row> color_rows() {
        .scope = Scope::kJob},
       {.name = "contrast",
        .value = "X",
-       .help = "multiply the distance of colors from the image's mean gray by a random factor from 1-X to 1+X",
+       .help =
+           "multiply the difference between each color and the image's mean gray by a random factor from 1-X to 1+X",
        .bind = DT_FIELD(Flags, job.augment.contrast),
        .min = 0,
        .max = 1000,
        .scope = Scope::kJob},
       {.name = "saturation",
        .value = "X",
-       .help = "multiply the distance of each color from its own gray by a random factor from 1-X to 1+X",
+       .help = "multiply the difference between each color and the gray value of its pixel by a random factor from 1-X "
+               "to 1+X",
        .bind = DT_FIELD(Flags, job.augment.saturation),
        .min = 0,
        .max = 1000,
@@ -283,8 +284,8 @@ std::vector<Row> color_rows() {
        .scope = Scope::kJob},
       {.name = "max-random-illumination",
        .value = "X",
-       .help = "change the brightness of the normalized image by a random number from -X to X, in gray levels of 0 "
-               "to 255",
+       .help = "change the brightness of the normalized image by a random number from -X to X, on the scale of gray "
+               "levels from 0 to 255",
        .bind = DT_FIELD(Flags, job.augment.max_random_illumination),
        .min = 0,
        .max = kFactorMax,
@@ -305,7 +306,7 @@ std::vector<Row> bundle_rows() {
        .scope = Scope::kJob},
       {.name = "use-imagenet-data-augmentation",
        .help = "bundle of flags for ImageNet: --rgb-std, random resized crops of 0.08 to 1 of the area, random mirror, "
-               "colors and --pca-noise; flags that are given explicitly win",
+               "color changes and --pca-noise; flags that are given explicitly win",
        .bind = DT_FIELD(Flags, job.augment.imagenet_augmentation),
        .scope = Scope::kJob},
   };

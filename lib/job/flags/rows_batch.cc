@@ -20,7 +20,7 @@ std::vector<Row> request_rows() {
        .max = kProcessesMax},
       {.name = "queue",
        .value = "NAME",
-       .help = "partition of Slurm, or queue of SGE or YARN",
+       .help = "Slurm partition, or SGE or YARN queue",
        .bind = DT_FIELD(Flags, batch.queue, "none"),
        .default_text = "the default of the batch system"},
       {.name = "jobname",
@@ -71,16 +71,16 @@ std::vector<Row> system_rows() {
   return {
       {.name = "submit-option",
        .value = "OPTION",
-       .help = "further option for sbatch or qsub, such as --account=NAME; may be repeated",
+       .help = "additional option for sbatch or qsub, such as --account=NAME; may be repeated",
        .bind = word_of(&Flags::batch, &BatchFlags::submit_options),
        .repeats = true},
       {.name = "image",
        .value = "IMAGE",
-       .help = "Kubernetes: container image with dtrain in it",
+       .help = "Kubernetes: container image that contains dtrain",
        .bind = DT_FIELD(Flags, batch.image, "none")},
       {.name = "volume",
        .value = "CLAIM:PATH",
-       .help = "Kubernetes: claim of a volume that all pods mount at PATH, for the data and the run directory",
+       .help = "Kubernetes: persistent volume claim, which all pods mount at PATH, for the data and the run directory",
        .bind = DT_FIELD(Flags, batch.volume, "none")},
   };
 }

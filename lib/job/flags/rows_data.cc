@@ -20,8 +20,8 @@ std::vector<Row> file_rows() {
       {.name = "data-type",
        .aliases = {"--dataset"},
        .value = "NAME",
-       .help = "data set (mnist, cifar10, cifar100 or imagenet), or the form of another data set (idx, records or "
-               "folder); files of another form are refused",
+       .help = "data set (mnist, cifar10, cifar100 or imagenet), or for any other data set the format of its files "
+               "(idx, records or folder); files in a different format are refused",
        .bind = DT_FIELD(Flags, job.augment.data_type, "auto"),
        .default_text = "set by the preset, or recognized from the files in --data-dir",
        .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet", "idx", "records", "folder"},
@@ -30,9 +30,9 @@ std::vector<Row> file_rows() {
        .aliases = {Alias("--train-dataset", in_data_dir)},
        .value = "FILE",
        .help =
-           "training data: a record file, several as in a.rec;b.rec, or a directory of record files (a name that is "
-           "itself a file's may have a ';'); a relative path begins in --data-dir; also an idx file of images, CIFAR's "
-           "binary files, or a directory with one subdirectory of images per class",
+           "training data: a record file, several record files separated by semicolons (a.rec;b.rec), a directory of "
+           "record files, an idx file of images, CIFAR's binary files, or a directory with one subdirectory of images "
+           "per class; a relative path is relative to --data-dir; the name of a single file may contain a semicolon",
        .brief = "record files, or a directory with one subdirectory of images per class",
        .bind = DT_FIELD(Flags, data.data_train),
        .default_text = "by data set"},
@@ -56,15 +56,14 @@ std::vector<Row> file_rows() {
        .may_be_empty = true},
       {.name = "path-imglist",
        .value = "FILE",
-       .help =
-           "labels of the training records: a list as im2rec takes it (ID TAB LABEL TAB PATH), in which each record "
-           "is found by its id; a relative path begins in the working directory",
+       .help = "file with the labels of the training records, in im2rec's list format (ID TAB LABEL TAB PATH); ID is "
+               "the id of a record; a relative path is relative to the working directory",
        .bind = DT_FIELD(Flags, data.path_imglist),
        .default_text = "the labels in the records"},
       {.name = "label-width",
        .value = "N",
-       .help = "number of labels of every image: of records that im2rec packed with --pack-label, or both labels of "
-               "CIFAR-100, the coarse one and the fine one",
+       .help = "number of labels per image: above 1 for records that im2rec packed with --pack-label; 2 for CIFAR-100 "
+               "with its coarse and its fine labels",
        .bind = DT_FIELD(Flags, job.augment.label_width),
        .min = 1,
        .max = kLabelWidthMax,
@@ -151,7 +150,8 @@ std::vector<Row> reading_rows() {
        .scope = Scope::kJob},
       {.name = "synthetic-on",
        .value = "cpu|gpu",
-       .help = "with --benchmark: where the batch lies; gpu: it is copied to the GPUs once, not in each step",
+       .help = "with --benchmark: where the synthetic batch is kept; gpu: it is copied to the GPUs once instead of in "
+               "each step",
        .bind = synthetic_place(),
        .choices = {"cpu", "gpu"}},
       {.name = "test-io",
@@ -200,14 +200,15 @@ std::vector<Row> checkpoint_rows() {
       {.name = "pretrained-model",
        .value = "MODEL",
        .help = "fine-tune a trained model: a run directory, a prefix with --load-epoch N, or a .params file; without "
-               "--network, the network of its run",
+               "--network, the network is that of the run that trained the model",
        .brief = "fine-tune a trained model: a run directory or a .params file",
        .bind = DT_FIELD(Flags, loop.pretrained_model, "none")},
       {.name = "resume",
        .value = "auto|DIR",
-       .help = "continue the run in the run directory DIR, which needs no other flags; or auto: the newest run of this "
-               "job under runs/ (or the one in --run-dir), or a new run if there is none",
-       .brief = "continue the run in DIR, or with auto the newest run of this job",
+       .help =
+           "continue the run in the run directory DIR (no other flags are needed); auto: continue the run in "
+           "--run-dir, or without --run-dir the newest run of this job under runs/; if there is none, start a new run",
+       .brief = "continue the run in DIR; auto: continue the newest run of this job",
        .bind = DT_FIELD(Flags, loop.resume, "none")},
       {.name = "retrain",
        .help = "like --resume auto, but fail if there is no run; with --load-epoch, start from that checkpoint",
@@ -216,7 +217,7 @@ std::vector<Row> checkpoint_rows() {
        .aliases = {Alias(
            "--savemodel", [](std::string_view on) { return std::string(on); }, true)},
        .value = "N",
-       .help = "number of epochs between checkpoints; 0 means never; --savemodel means 1",
+       .help = "number of epochs between checkpoints; 0 means no checkpoints; --savemodel means 1",
        .bind = DT_FIELD(Flags, loop.save_period),
        .min = 0,
        .max = kEpochsMax},
@@ -231,8 +232,7 @@ std::vector<Row> checkpoint_rows() {
        .bind = DT_FIELD(Flags, loop.save_optimizer_states)},
       {.name = "keep",
        .value = "N",
-       .help =
-           "keep only the last N checkpoints of epochs, and remove older ones that this run has written; 0 keeps all",
+       .help = "keep only the last N epoch checkpoints, and delete older ones that this run has written; 0 keeps all",
        .bind = DT_FIELD(Flags, loop.keep),
        .min = 0,
        .max = kEpochsMax},
@@ -243,14 +243,14 @@ std::vector<Row> report_rows() {
   return {
       {.name = "eval-batches-interval",
        .value = "N",
-       .help = "also validate after every N steps of an epoch; 0 means only at its end",
+       .help = "also validate after every N steps of an epoch; 0 means only at the end of the epoch",
        .bind = DT_FIELD(Flags, job.eval_batches_interval),
        .min = 0,
        .max = kStepsMax,
        .scope = Scope::kJob},
       {.name = "time-batches-after",
        .value = "N",
-       .help = "time each batch after the first N, and write the times at the end of the run (batch-times-RANK.json)",
+       .help = "time each batch after the first N, and write the times to batch-times-RANK.json at the end of the run",
        .bind = DT_FIELD(Flags, job.time_batches_after, "off"),
        .min = 0,
        .max = kStepsMax,
@@ -264,25 +264,25 @@ std::vector<Row> report_rows() {
        .max = kStepsMax},
       {.name = "monitor",
        .value = "N",
-       .help = "print the size of all outputs, weights, gradients and statistics after one step in N; slow",
+       .help = "after one step in N, print the root mean square of each output, weight, gradient and statistic; slow",
        .bind = DT_FIELD(Flags, loop.monitor, "0"),
        .min = 0,
        .max = kStepsMax},
       {.name = "trace",
        .value = "N",
-       .help = "record what all processes do during N steps, after the first 5, and write it to the run directory as "
-               "trace.json, which chrome://tracing and ui.perfetto.dev show; SIGUSR2 records steps of a running job",
+       .help = "record what all processes do during N steps after the first 5, and write it to trace.json in the run "
+               "directory, for chrome://tracing or ui.perfetto.dev; SIGUSR2 starts a recording in a running job",
        .bind = DT_FIELD(Flags, launch.trace_steps, "0"),
        .min = 0,
        .max = 1000},
       {.name = "log-format",
        .value = "1.9|legacy",
-       .help = "show MXNet's log lines on a terminal too, with speeds as in 1.9 (MXNet 1.4 and newer) or legacy (older "
-               "versions)",
+       .help = "also show MXNet's log lines on a terminal, and print speeds as MXNet 1.4 and newer (1.9) or as older "
+               "versions (legacy)",
        .bind = DT_FIELD(Flags, loop.log_format)},
       {.name = "log-file",
        .value = "FILE",
-       .help = "write a copy of the log to FILE, which is relative to the run directory",
+       .help = "write a copy of the log to FILE; a relative path is relative to the run directory",
        .bind = DT_FIELD(Flags, loop.log_file, "none")},
       {.name = "top-k",
        .value = "K,K",

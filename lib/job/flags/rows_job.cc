@@ -101,8 +101,7 @@ std::vector<Row> waiting_rows() {
        .scope = Scope::kJob},
       {.name = "ssp-warn",
        .value = "TIME",
-       .help =
-           "log which worker is being waited for when a worker or group that is too far ahead waits longer than this",
+       .help = "if a worker or group that is too far ahead has to wait longer than this, log which worker it waits for",
        .bind = DT_FIELD(Flags, job.scheme.ssp_warn),
        .min = 0,
        .max = kSecondsMax,
@@ -159,13 +158,13 @@ std::vector<Row> waiting_rows() {
 std::vector<Row> share_rows() {
   return {
       {.name = "data-allocator",
-       .help = "give each worker the share of the records that --data-sharding-file says",
+       .help = "give each worker the share of the records that --data-sharding-file sets",
        .bind = DT_FIELD(Flags, job.scheme.data_allocator),
        .scope = Scope::kJob},
       {.name = "data-sharding-file",
        .value = "FILE",
-       .help =
-           "file of shares: line r holds the begin and the end of the share of worker r as fractions, such as 0 0.3",
+       .help = "file of shares: line r holds the start and the end of worker r's share as fractions of the data, such "
+               "as 0 0.3",
        .bind = DT_FIELD(Flags, launch.data_sharding_file)},
       {.name = "allow-gaps",
        .help = "allow shares that leave out some of the records",
@@ -219,7 +218,7 @@ std::vector<Row> device_rows() {
        .scope = Scope::kJob},
       {.name = "loss-scale",
        .value = "SCALE",
-       .help = "with float16, factor by which the loss is multiplied: dynamic, none or a number",
+       .help = "with float16: factor by which the loss is multiplied (dynamic, none or a number)",
        .bind = DT_FIELD(Flags, job.loss_scale),
        .default_text = "dynamic for float16, otherwise none",
        .scope = Scope::kJob},
@@ -251,12 +250,12 @@ std::vector<Row> rule_rows() {
       {.name = "optimizer",
        .value = "NAME",
        .help = "optimizer; NAME(PARAMETER=X,...) sets its parameters, whose defaults in parentheses are MXNet's: sgd "
-               "(or ccsgd), nag (Nesterov's momentum), sgld (adds noise), signum (wd_lh 0), dcasgd (lamda 0.04), "
-               "lars (a rate for each array: eta 0.001, eps 0, momentum_correction 1), lbsgd (--macrobatch-size), "
+               "(or ccsgd), nag (Nesterov's momentum), sgld (adds noise), signum (wd_lh 0), dcasgd (lamda 0.04), lars "
+               "(a learning rate for each array: eta 0.001, eps 0, momentum_correction 1), lbsgd (--macrobatch-size), "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
-               "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "
-               "adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and the forms of MXNet 0.7: nag@v0.7, "
-               "adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9, epsilon 1e-4)",
+               "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), adadelta (rho 0.9, epsilon "
+               "1e-5), ftrl (lamda1 0.01, beta 1), and the variants of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 "
+               "(gamma1 0.95, gamma2 0.9, epsilon 1e-4)",
        .brief = "optimizer, such as sgd, nag, adam or rmsprop",
        .bind = optimizer(),
        .scope = Scope::kJob,
@@ -308,8 +307,8 @@ std::vector<Row> schedule_rows() {
        .scope = Scope::kJob},
       {.name = "lr-step-epochs",
        .value = "E,E",
-       .help = "epochs at which to multiply the learning rate by --lr-factor, or by 0.1 without it; or powP: "
-               "--lr-scheduler poly with the power P",
+       .help = "epochs at which to multiply the learning rate by --lr-factor, or by 0.1 without that flag; powP "
+               "instead means --lr-scheduler poly with the power P",
        .brief = "epochs at which to multiply the learning rate by 0.1, or by --lr-factor",
        .bind = step_epochs(),
        .min = 0,
@@ -317,20 +316,21 @@ std::vector<Row> schedule_rows() {
        .scope = Scope::kJob},
       {.name = "lr-factor-epoch",
        .value = "K",
-       .help = "number of epochs between multiplications by --lr-factor; may be a fraction",
+       .help = "number of epochs between multiplications by --lr-factor; K may be a fraction",
        .bind = DT_FIELD(Flags, job.optimizer.lr_factor_epoch, "none"),
        .min = 0,
        .max = kEpochsMax,
        .scope = Scope::kJob},
       {.name = "lr-scheduler",
        .value = "NAME",
-       .help = "how the learning rate falls: factor (--lr-factor), multifactor (--lr-step-epochs), poly (to 0 at the "
-               "last epoch, with the power 2) or cosine (the same along a half wave); auto: by the flags above",
+       .help = "how the learning rate falls: factor (by --lr-factor), multifactor (at --lr-step-epochs), poly (to 0 at "
+               "the end of the run, with power 2) or cosine (to 0 at the end of the run, along half a cosine wave); "
+               "auto: chosen from --lr-factor and --lr-step-epochs, constant without them",
        .bind = DT_FIELD(Flags, job.optimizer.lr_scheduler),
        .scope = Scope::kJob},
       {.name = "lr-warmup-epochs",
        .value = "E",
-       .help = "let the learning rate rise linearly for E epochs first; may be a fraction",
+       .help = "raise the learning rate linearly during the first E epochs; E may be a fraction",
        .bind = DT_FIELD(Flags, job.optimizer.lr_warmup_epochs),
        .min = 0,
        .max = kEpochsMax,
@@ -350,25 +350,26 @@ std::vector<Row> large_batch_rows() {
   return {
       {.name = "macrobatch-size",
        .value = "N",
-       .help =
-           "samples of a large batch of --optimizer lbsgd: it adds up the gradients of as many updates as have at "
-           "least N samples, with --batch-size of each worker, and multiplies the rate by their number; 0 means one "
-           "update",
+       .help = "effective batch size of --optimizer lbsgd: accumulates the gradients of several updates until they "
+               "cover at least N samples of all workers, and multiplies the learning rate by the number of these "
+               "updates; 0 means no accumulation",
        .bind = DT_FIELD(Flags, job.optimizer.macrobatch_size),
        .min = 0,
        .max = kMacrobatchMax,
        .scope = Scope::kJob},
       {.name = "warmup-epochs",
        .value = "E",
-       .help = "epochs in which the rate of --optimizer lbsgd rises to that of its large batch; may be a fraction",
+       .help = "with --optimizer lbsgd: number of epochs in which the learning rate rises to the value for the "
+               "effective batch size; E may be a fraction",
        .bind = DT_FIELD(Flags, job.optimizer.warmup_epochs),
        .min = 0,
        .max = kEpochsMax,
        .scope = Scope::kJob},
       {.name = "warmup-strategy",
        .value = "NAME",
-       .help = "how it rises: linear, power2 (slowly at first), sqrt (fast at first) or none (at once, after "
-               "--warmup-epochs); or lars: each array has a rate of its own, by the norms of its weights and gradients",
+       .help = "with --optimizer lbsgd: how the learning rate rises: linear, power2 (slowly at first), sqrt (fast at "
+               "first) or none (in one jump after --warmup-epochs); lars: each array has its own learning rate, "
+               "computed from the norms of its weights and gradients",
        .bind = DT_FIELD(Flags, job.optimizer.warmup_strategy),
        .scope = Scope::kJob},
   };

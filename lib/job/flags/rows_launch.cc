@@ -59,7 +59,7 @@ Binding<Flags> launcher() {
             DT_TRY_VOID(check_choice(name, launcher_names(), {}));
             const bool takes_argument = name == "sge" || name == "yarn" || name == "print";
             if (name != text && !takes_argument) return fail(Code::kUsage, "{} takes no '=...'", name);
-            if (text.ends_with('=')) return fail(Code::kUsage, "'{}': there is nothing after the '='", text);
+            if (text.ends_with('=')) return fail(Code::kUsage, "'{}': the value after the '=' is missing", text);
             const std::string_view argument = name == text ? "" : text.substr(name.size() + 1);
             for (const std::string_view system : split_list(name == "print" ? argument : "")) {
               DT_TRY_VOID(check_choice(system, {kBatchSystems.begin(), kBatchSystems.end()}, {}));
@@ -136,19 +136,19 @@ std::vector<Row> job_rows() {
        .bind = DT_FIELD(Flags, launch.host_order)},
       {.name = "launcher",
        .value = "NAME",
-       .help =
-           "where to start the processes: local (this host), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
-           "-H or of mpirun's allocation), slurm (by srun in an allocation of Slurm, else as a job that sbatch "
-           "submits), sge (as an array of tasks that qsub submits; sge=NAME: in the parallel environment NAME), "
-           "yarn=URL (in containers of YARN, whose resource manager has its web services at http://HOST:8088) or "
-           "kubernetes (in pods); print only prints the files with which such systems run the job, print=slurm,sge "
-           "those of some",
+       .help = "where to start the processes: local (on this host), ssh (on the hosts of -H), mpi (with mpirun, on the "
+               "hosts of -H or of mpirun's allocation), slurm (with srun inside a Slurm allocation, otherwise as a job "
+               "submitted with sbatch), sge (as a task array submitted with qsub; sge=NAME uses the parallel "
+               "environment NAME), yarn=URL (in YARN containers; URL is the address of the resource manager's web "
+               "services, http://HOST:8088) or kubernetes (in pods); print only prints the files that these systems "
+               "need to run the job, print=slurm,sge those of the named systems",
        .bind = launcher(),
-       .default_text = "ssh with -H, otherwise the allocation of several hosts in which dtrain runs, otherwise local",
+       .default_text =
+           "ssh with -H; otherwise slurm or mpi if dtrain runs in an allocation of several hosts; otherwise local",
        .suggestions = launcher_names()},
       {.name = "sync-dst-dir",
        .value = "DIR",
-       .help = "copy this program with its libraries, and the current directory, to DIR on every host, and run there",
+       .help = "copy this program, its libraries and the current directory to DIR on every host, and run the job there",
        .bind = DT_FIELD(Flags, launch.sync_dst_dir, "none")},
       {.name = "exclude",
        .value = "PATTERN",
@@ -206,7 +206,8 @@ std::vector<Row> run_rows() {
        .bind = DT_FIELD(Flags, launch.dry_run)},
       {.name = "stop-timeout",
        .value = "TIME",
-       .help = "how long a stopped job has for its last steps and its checkpoint until it is killed",
+       .help = "time that a job has, when it is told to stop, to finish its last steps and write a checkpoint before "
+               "it is killed",
        .bind = DT_FIELD(Flags, launch.stop_timeout),
        .default_text = "120 s plus three times the longest step and checkpoint of the job so far",
        .min = 0,
@@ -220,10 +221,9 @@ std::vector<Row> run_rows() {
        .max = kThreadsMax},
       {.name = "metrics-addr",
        .value = "[HOST:]PORT",
-       .help =
-           "serve a page that shows the running job at http://HOST:PORT/, and the metrics of the job to Prometheus at "
-           "http://HOST:PORT/metrics; HOST is 127.0.0.1 if it is left out; port 0 means any free port; an "
-           "address that other hosts can reach requires a token (--token-file or DTRAIN_TOKEN)",
+       .help = "serve a page that shows the running job at http://HOST:PORT/, and the metrics of the job to Prometheus "
+               "at http://HOST:PORT/metrics; without HOST, the address is 127.0.0.1; port 0 means any free port; an "
+               "address that other hosts can reach requires a token (--token-file or DTRAIN_TOKEN)",
        .bind = DT_FIELD(Flags, launch.metrics_addr, "none")},
       {.name = "verbose",
        .value = "0|1|2",
@@ -288,7 +288,7 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.token_file),
        .default_text = "environment variable DTRAIN_TOKEN"},
       {.name = "insecure",
-       .help = "allow a job without a token on other addresses than loopback",
+       .help = "allow a job without a token on addresses other than loopback",
        .bind = DT_FIELD(Flags, launch.insecure)},
       {.name = "tls-cert",
        .value = "FILE",
@@ -329,19 +329,19 @@ std::vector<Row> wire_rows() {
        .max = kSecondsMax},
       {.name = "heartbeat-timeout",
        .value = "TIME",
-       .help = "time without a heartbeat after which a process is lost; at least 3 times --heartbeat-interval",
+       .help = "time without a heartbeat after which a process counts as lost; at least 3 times --heartbeat-interval",
        .bind = DT_FIELD(Flags, wire.heartbeat_timeout),
        .min = 0.1,
        .max = kSecondsMax},
       {.name = "start-timeout",
        .value = "TIME",
-       .help = "time that all processes have for joining the job",
+       .help = "time within which all processes must join the job",
        .bind = DT_FIELD(Flags, wire.start_timeout),
        .min = 0,
        .max = kSecondsMax},
       {.name = "scheduler-grace",
        .value = "TIME",
-       .help = "time that a lost scheduler has for coming back",
+       .help = "time within which a lost scheduler must come back",
        .bind = DT_FIELD(Flags, wire.scheduler_grace),
        .min = 0,
        .max = kSecondsMax},
@@ -353,9 +353,9 @@ std::vector<Row> wire_rows() {
        .later = {"wait", "shrink"}},
       {.name = "inject",
        .value = "RULES",
-       .help =
-           "inject faults, for tests. RULES is a comma-separated list of drop=P, dup=P, delay=A..Bms, step-ms=MS and "
-           "index-ms=MS, each for all processes or, with @ROLE:RANK appended, for one; kill=ROLE:RANK@step:N; seed=N",
+       .help = "inject faults, for tests. RULES is a comma-separated list of drop=P, dup=P, delay=A..Bms, step-ms=MS, "
+               "index-ms=MS, kill=ROLE:RANK@step:N and seed=N; the first five apply to all processes, or to one if "
+               "@ROLE:RANK is appended",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }

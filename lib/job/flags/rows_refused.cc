@@ -19,7 +19,7 @@ std::vector<RefusedFlag> of_the_originals() {
       {{"--list-dir"}, "is refused, because it never had an effect; use --data-train"},
       {{"--cluster1-begin", "--cluster2-begin", "--cluster3-begin", "--cluster4-begin", "--cluster5-begin",
         "--cluster1-end", "--cluster2-end", "--cluster3-end", "--cluster4-end", "--cluster5-end", "--data_proportion"},
-       "is refused; use --data-allocator 1 and the file data_sharding"},
+       "is refused; use --data-allocator 1 and --data-sharding-file"},
       {{"--workspace", "--conv-workspace"},
        "is refused, because dtrain plans its memory itself; --dry-run prints the plan"},
       {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
