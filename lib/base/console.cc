@@ -24,7 +24,8 @@ class StderrWriter {
  public:
   void operator()(std::string_view bytes) {
     if (lost_ > 0) {
-      const std::string note = fmt::format("({} lines could not be written here: {})\n", lost_, std::strerror(error_));
+      const std::string note = fmt::format("({} lines are missing here, because they could not be written: {})\n",
+                                           lost_, std::strerror(error_));
       if (write(note) > 0) {
         lost_ += count_lines(bytes);
         return;

@@ -62,7 +62,7 @@ Result<std::optional<std::string_view>> LineReader::next() {
 
 std::string LineReader::cut_lines_text() const {
   if (cut_ == 0) return {};
-  return fmt::format("{}: {} {} longer than {} MiB and {} cut, first line {}", path_, cut_,
+  return fmt::format("{}: {} {} longer than {} MiB and {} cut; the first is line {}", path_, cut_,
                      cut_ == 1 ? "line is" : "lines are", kLineBytesMax >> 20, cut_ == 1 ? "was" : "were", first_cut_);
 }
 

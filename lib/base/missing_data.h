@@ -6,8 +6,9 @@
 namespace dtrain {
 
 inline constexpr std::string_view kWaysToGetData =
-    "'dtrain data get mnist' downloads MNIST into data/mnist; without a network take build/quickstart-data, which "
-    "scripts/quickstart made, or make such a set with 'dtrain data synth --out build/quickstart-data'";
+    "'dtrain data get mnist' downloads MNIST into data/mnist; without a network connection, use the synthetic data "
+    "that scripts/quickstart writes to build/quickstart-data, or make them with 'dtrain data synth --out "
+    "build/quickstart-data'";
 // The part of it for a user who has tried to download.
 inline constexpr std::string_view kWithoutNetwork = kWaysToGetData.substr(kWaysToGetData.find("without a network"));
 

@@ -19,11 +19,11 @@ Result<void*> load_module(const Module& module, const std::string& path) {
   if (library == nullptr) {
     const std::string reason = last_error();  // begins with the name of the missing file
     const bool is_absent = reason.starts_with(path + ": cannot open shared object file: No such file");
-    return fail(Code::kStartup, "{} the part for {}: {}; {}",
+    return fail(Code::kStartup, "{} the module for {}: {}; {}",
                 is_absent ? "this build of dtrain does not have" : "cannot load", module.use, reason, module.remedy);
   }
   void* const entry = ::dlsym(library, module.entry);
-  if (entry == nullptr) return fail(Code::kStartup, "{} is no part of dtrain: {}", path, last_error());
+  if (entry == nullptr) return fail(Code::kStartup, "{} is not a module of dtrain: {}", path, last_error());
   return entry;
 }
 

@@ -57,7 +57,7 @@ class Follower {
 
   void say(const std::string& text) { screen_.line("dtrain: " + text); }
   void ask_soon() { ask_at_ = proc::Clock::now(); }
-  [[nodiscard]] std::string job_text() const { return fmt::format("job {} of {}", job_, system_.name()); }
+  [[nodiscard]] std::string job_text() const { return fmt::format("{1} job {0}", job_, system_.name()); }
 
   const BatchSystem& system_;
   const FollowLimits& limits_;
@@ -167,11 +167,12 @@ void Follower::on_signal(int signal) {
 
 void Follower::stop(const char* signal) {
   stops_++;
-  if (job_.empty()) return say(fmt::format("stopping ({}) as soon as {} has answered", signal, system_.name()));
+  if (job_.empty())
+    return say(
+        fmt::format("received signal {}; the job is stopped as soon as {} has answered", signal, system_.name()));
   if (stops_ > 2) {
-    result_ =
-        fail(Code::kPreempted, "stopped waiting for the end of {}: 'dtrain' no longer watches it; '{}' cancels it",
-             job_text(), proc::shell_line(system_.cancel(job_)));
+    result_ = fail(Code::kPreempted, "dtrain no longer waits for the end of {}, which continues; '{}' cancels it",
+                   job_text(), proc::shell_line(system_.cancel(job_)));
     return;
   }
   const bool runs = state_ && state_->phase == Phase::kRunning;
@@ -198,7 +199,7 @@ void Follower::on_submitted(const proc::Finished& finished) {
   job_ = *job;
   place_at_ = proc::Clock::now() + limits_.first_place;
   output_.emplace(system_.output_file(job_));
-  say(fmt::format("{} is submitted; its output is in {}", job_text(), output_->path()));
+  say(fmt::format("{} was submitted; its output is in {}", job_text(), output_->path()));
   if (stops_ > 0) wants_cancel_ = true;
 }
 
@@ -211,12 +212,12 @@ void Follower::on_not_submitted(Error error, bool unknown) {
 
 void Follower::on_found(const proc::Finished& finished) {
   if (!finished.ended_with(0)) {
-    error_->message += fmt::format("; whether the job is queued could not be found out ('{}' lists your jobs)",
+    error_->message += fmt::format("; it is unknown whether the job was queued ('{}' lists your jobs)",
                                    proc::shell_line(system_.list()));
     result_ = tl::unexpected(*error_);
   } else if (const std::optional<std::string> job = system_.job_in(finished.output)) {
     job_ = *job;
-    error_->message += fmt::format("; {} has accepted the job all the same, and it was cancelled", system_.name());
+    error_->message += fmt::format("; {} had accepted the job nevertheless, so the job was cancelled", system_.name());
     wants_cancel_ = true;
   } else {
     result_ = tl::unexpected(*error_);
@@ -242,7 +243,7 @@ void Follower::on_no_answer(const std::string& words) {
   ask_at_ = proc::Clock::now() + limits_.ask_last;
   if (no_answer_) return;
   no_answer_ = true;
-  say(fmt::format("{} does not answer, and is asked again every {} s: {}", system_.name(),
+  say(fmt::format("{} does not answer; dtrain asks it again every {} s: {}", system_.name(),
                   std::chrono::ceil<std::chrono::seconds>(limits_.ask_last).count(), words));
 }
 
@@ -325,8 +326,8 @@ void Follower::look() {
   if (!output_seen_ && !output_missed_ && now - *running_since_ > limits_.output) {
     output_missed_ = true;
     say(
-        fmt::format("the job runs, but its output {} cannot be seen here: is the run directory on a file system that "
-                    "this host shares with the nodes? Its state is followed all the same",
+        fmt::format("the job is running, but its output {} does not exist on this host: is the run directory on a file "
+                    "system that this host shares with the nodes? dtrain continues to watch the state of the job",
                     output_->path()));
   }
   if (code_seen_ || !code_in_file()) return;
@@ -371,7 +372,7 @@ void Follower::end(const BatchState& state) {
     say(state.failure->message);
     result_ = job::kExitPreempted;
   } else if (cancelled_ && waited) {
-    result_ = fail(Code::kPreempted, "stopped before the job has run: {} is cancelled", job_text());
+    result_ = fail(Code::kPreempted, "stopped before the job started; {} was cancelled", job_text());
   } else {
     result_ = tl::unexpected(Error(*state.failure).with(fmt::format("following {}", job_text())));
   }
@@ -384,7 +385,7 @@ void Follower::end_unknown() {
     read_to_the_end();
     result_ = error_ ? tl::unexpected(*error_)
                      : fail(cancelled_ && !state_ ? Code::kPreempted : Code::kPeerLost,
-                            "{} no longer knows job {}, and how it ended is not known", system_.name(), job_);
+                            "{} no longer knows job {}, so it is unknown how the job ended", system_.name(), job_);
     return;
   }
   BatchState state{.phase = Phase::kEnded, .code = *code, .failure = {}};

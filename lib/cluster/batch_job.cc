@@ -146,7 +146,8 @@ Result<Submission> submission_of(const UserCommand& command, const std::string& 
   if (launcher == "sge") return sge_submission(command, run_dir);
   if (!command.flags.launch.hostfile.empty()) {
     return fail(Code::kUsage,
-                "-H {}: outside of an allocation, Slurm chooses the nodes; --submit-option=--nodelist=NODES names them",
+                "-H {}: outside an allocation, Slurm chooses the nodes; to choose them yourself, give "
+                "--submit-option=--nodelist=NODES",
                 command.flags.launch.hostfile);
   }
   Submission submission{.request = {}, .script = {}, .script_file = run_dir + "/slurm.sh"};

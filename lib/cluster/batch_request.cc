@@ -53,7 +53,7 @@ Result<> check_gpus(const std::vector<int64_t>& gpus) {
   std::sort(sorted.begin(), sorted.end());
   if (sorted == first) return {};
   return fail(Code::kUsage,
-              "--gpus {}: in a batch job the GPUs are numbered from 0, whichever ones the system gives: for {} GPUs a "
+              "--gpus {}: in a batch job, the GPUs that the batch system assigns are numbered from 0: for {} GPUs per "
               "worker, give --gpus {}",
               fmt::join(gpus, ","), gpus.size(), fmt::join(first, ","));
 }
@@ -105,7 +105,8 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
   const job::Flags& flags = command.flags;
   const int64_t processes = flags.job.num_servers + flags.job.num_workers;
   if (flags.batch.nodes > processes) {
-    return fail(Code::kUsage, "--nodes {}: the job has only {} servers and workers, and a node without one would idle",
+    return fail(Code::kUsage,
+                "--nodes {}: the job has only {} processes (servers and workers), so some nodes would be idle",
                 flags.batch.nodes, processes);
   }
   if (!flags.launch.sync_dst_dir.empty()) {

@@ -21,8 +21,8 @@ Result<> check_addresses(const job::HostAssignment& assignment, const std::strin
     for (const job::ProcessSlot& slot : *slots) {
       if (slot.ssh.port == 0 && slot.ssh.user.empty()) continue;
       return fail(Code::kUsage,
-                  "-H: host '{}' has a port or a user, which {} cannot be told: put them into ~/.ssh/config, or use "
-                  "--launcher ssh",
+                  "-H: host '{}' has a port or a user, but {} does not accept them: put them into ~/.ssh/config, or "
+                  "use --launcher ssh",
                   slot.host, tool);
     }
   }

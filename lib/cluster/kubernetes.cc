@@ -176,7 +176,7 @@ Result<> PodFollower::follow_logs(const std::vector<Pod>& pods) {
 void PodFollower::show_state(const std::vector<Pod>& pods) {
   const auto running = std::count_if(pods.begin(), pods.end(), [](const Pod& pod) { return pod.phase != "Pending"; });
   if (running >= job_.pods) return;
-  std::string text = fmt::format("{} of {} pods run", running, job_.pods);
+  std::string text = fmt::format("{} of {} pods are running", running, job_.pods);
   for (const Pod& pod : pods) {
     if (pod.waits.empty()) continue;
     text += fmt::format("; {} waits: {}", pod.name, pod.waits);
@@ -197,7 +197,7 @@ Result<> PodFollower::check_never(const std::vector<Pod>& pods) {
 Result<std::optional<int>> PodFollower::look() {
   const Result<std::string> job = get({"get", "job", job_.name, "--output=json"});
   if (!job && is_not_found(job.error()))
-    return fail(Code::kPeerLost, "Job {} is gone: somebody else has deleted it", job_.name);
+    return fail(Code::kPeerLost, "Job {} no longer exists: somebody else has deleted it", job_.name);
   const Result<std::string> pods_text =
       job ? get({"get", "pods", "--selector=app.kubernetes.io/instance=" + job_.name, "--output=json"}) : job;
   if (!pods_text) {
@@ -294,7 +294,7 @@ std::vector<Pod> parse_pods(const std::string& json) {
 Result<JobState> parse_job_state(const std::string& text) {
   const Json json = parse_json(text);
   if (string_at(json, "kind") != "Job")
-    return fail(Code::kUnavailable, "kubectl has not described a Job, but printed '{}'", text.substr(0, 200));
+    return fail(Code::kUnavailable, "kubectl printed '{}' instead of the description of a Job", text.substr(0, 200));
   JobState state;
   for (const Json& condition : member(member(json, "status"), "conditions")) {
     if (string_at(condition, "status") != "True") continue;

@@ -46,11 +46,11 @@ Result<std::optional<Volume>> volume_of(const std::string& text) {
 Result<> check_kubernetes(const KubernetesSetting& setting) {
   const job::Flags& flags = setting.flags;
   if (flags.batch.image.empty())
-    return fail(Code::kUsage, "Kubernetes needs a container image with dtrain in it: give --image IMAGE");
+    return fail(Code::kUsage, "Kubernetes needs a container image that contains dtrain: give --image IMAGE");
   if (setting.name == dns_label(setting.name)) return {};
   return fail(Code::kUsage,
-              "--jobname {}: in Kubernetes, a name has at most {} characters, which are lower-case letters, digits and "
-              "'-', and begins with a letter",
+              "--jobname {}: in Kubernetes, a name must begin with a letter and have at most {} characters, all of "
+              "them lower-case letters, digits or '-'",
               setting.name, kLabelMax);
 }
 

@@ -60,7 +60,7 @@ Result<Mpi> mpi_of(const Words& version) {
   };
   if (contains("Open MPI") || contains("OpenRTE")) return Mpi::kOpenMpi;
   if (contains("HYDRA") || contains("Intel(R) MPI")) return Mpi::kHydra;
-  return fail(Code::kStartup, "mpirun is of an MPI that dtrain does not know ('{}'); {}",
+  return fail(Code::kStartup, "mpirun belongs to an MPI implementation that dtrain does not know ('{}'); {}",
               version.empty() ? "" : version.front(), kMpiMissing);
 }
 
@@ -82,7 +82,7 @@ Result<Words> mpi_hosts(Mpi mpi) {
   for (const std::string& line : lines) {
     if (!line.empty() && seen.insert(line).second) hosts.push_back(line);
   }
-  if (hosts.empty()) return fail(Code::kStartup, "mpirun has no host in its allocation: name hosts with -H FILE");
+  if (hosts.empty()) return fail(Code::kStartup, "mpirun's allocation has no host: name hosts with -H FILE");
   return hosts;
 }
 

@@ -14,7 +14,8 @@ bool in_sge_array(const job::Environment& environment) {
 
 Result<SgeTasks> sge_tasks(const job::Environment& environment, const std::string& run_dir) {
   if (!in_sge_array(environment)) {
-    return fail(Code::kStartup, "this is not in a task of Grid Engine (JOB_ID and SGE_TASK_ID are not set)");
+    return fail(Code::kStartup,
+                "this process does not run in a task of Grid Engine (JOB_ID and SGE_TASK_ID are not set)");
   }
   SgeTasks tasks{.job = environment("JOB_ID").value(), .hosts = {}, .names = {}};
   for (int64_t i = 1;; i++) {
@@ -26,10 +27,10 @@ Result<SgeTasks> sge_tasks(const job::Environment& environment, const std::strin
     tasks.names.push_back(host);
   }
   if (!tasks.hosts.empty()) return tasks;
-  return fail(Code::kStartup,
-              "the tasks of job {} have left nothing in {}: the script for the job comes from dtrain --launcher "
-              "print=sge",
-              tasks.job, run_dir);
+  return fail(
+      Code::kStartup,
+      "the tasks of job {} have written no files to {}: submit the script that dtrain --launcher print=sge prints",
+      tasks.job, run_dir);
 }
 
 launch::AgentStarter sge_starter(const std::string& run_dir, const std::string& job) {

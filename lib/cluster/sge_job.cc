@@ -44,7 +44,7 @@ Result<std::string> SgeBatch::job_of(const Words& lines) const {
     const std::string number = line.substr(0, line.find('.'));  // "12.1-3:1" for an array
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return number;
   }
-  return fail(Code::kStartup, "qsub has printed no job number, but '{}'", proc::first_words(lines));
+  return fail(Code::kStartup, "qsub printed '{}' instead of a job number", proc::first_words(lines));
 }
 
 Result<BatchState> SgeBatch::state_of(const std::string& job, const proc::Finished& answer) const {
@@ -101,10 +101,10 @@ BatchState state_of(const SgeState& state, const std::string& number) {
       state.waiting.empty() ? "" : fmt::format("{}waiting in the queue ({})", tasks_text(state.waiting), state.state);
   if (state.state.find('E') != std::string::npos) {
     now.never = fmt::format("Grid Engine could not start job {} (state {}): {}", number, state.state,
-                            state.reason.empty() ? "'qstat -j' says why" : state.reason);
+                            state.reason.empty() ? "'qstat -j' shows the reason" : state.reason);
   }
   if (state.state.find('h') != std::string::npos)
-    now.advice = fmt::format("the job is held: 'qrls {}' lets it start", number);
+    now.advice = fmt::format("the job is on hold: 'qrls {}' releases it", number);
   if (state.running.empty()) {
     now.phase = BatchState::Phase::kWaiting;
     now.text = waits;

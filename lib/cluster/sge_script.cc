@@ -154,8 +154,8 @@ std::string sge_file(const SgeJob& job, const std::string& number, const char* e
 Result<> check_sge_job(const SgeJob& job) {
   if (!is_array(job) || job.request.node.cores == 0) return {};
   return fail(Code::kUsage,
-              "--worker-cores, --server-cores: SGE counts cores as slots of a parallel environment: name one with "
-              "--launcher sge=NAME (qconf -spl lists them)");
+              "--worker-cores and --server-cores: SGE counts cores as slots of a parallel environment: name a parallel "
+              "environment with --launcher sge=NAME (qconf -spl lists them)");
 }
 
 std::string qsub_script(const SgeJob& job) {

@@ -30,8 +30,8 @@ Result<SlurmAllocation> slurm_allocation(const job::Environment& environment) {
   const std::optional<std::string> job = environment("SLURM_JOB_ID"), nodes = environment("SLURM_JOB_NODELIST");
   if (!job || !nodes) {
     return fail(Code::kStartup,
-                "this is not inside an allocation of Slurm (SLURM_JOB_ID and SLURM_JOB_NODELIST are "
-                "not set): start dtrain by 'salloc -N NODES', or in a script of sbatch");
+                "this process does not run inside a Slurm allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not "
+                "set): start dtrain with 'salloc -N NODES', or in a script submitted with sbatch");
   }
   SlurmAllocation allocation{.job = *job, .nodes = *nodes};
   int64_t tasks = 0;
@@ -43,13 +43,12 @@ Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, 
   DT_TRY(std::vector<std::string> hosts,
          ask({.program = {.arguments = {"scontrol", "show", "hostnames", allocation.nodes}}, .missing = kSlurmMissing}),
          "asking Slurm for the nodes of job {}", allocation.job);
-  if (hosts.empty()) return fail(Code::kStartup, "job {} of Slurm has no node ({})", allocation.job, allocation.nodes);
+  if (hosts.empty()) return fail(Code::kStartup, "Slurm job {} has no node ({})", allocation.job, allocation.nodes);
   if (allocation.tasks && *allocation.tasks < processes) {
-    return fail(
-        Code::kStartup,
-        "Slurm's job {} was submitted with {} tasks, but this job has {} servers and workers: request -n {} tasks, or "
-        "only nodes (-N)",
-        allocation.job, *allocation.tasks, processes, processes);
+    return fail(Code::kStartup,
+                "Slurm job {} was submitted with {} tasks, but this job has {} processes (servers and workers): "
+                "request -n {} tasks, or only nodes (-N)",
+                allocation.job, *allocation.tasks, processes, processes);
   }
   return hosts;
 }
@@ -82,7 +81,7 @@ bool binds_tasks(const std::vector<std::string>& configuration) {
 Result<launch::AgentStarter> slurm_starter() {
   DT_TRY(const std::vector<std::string> configuration,
          ask({.program = {.arguments = {"scontrol", "show", "config"}}, .missing = kSlurmMissing}),
-         "asking Slurm how it is configured (slurmctld and munged must run, and answer)");
+         "asking Slurm for its configuration (slurmctld and munged must be running)");
   return slurm_starter(binds_tasks(configuration));
 }
 

@@ -54,15 +54,15 @@ std::string waiting_text(const SlurmJob& job) {
 }
 
 std::string advice_on(const SlurmJob& job, const std::string& asked) {
-  if (job.reason.starts_with("JobHeld")) return "the job is held: 'scontrol release' lets it start";
+  if (job.reason.starts_with("JobHeld")) return "the job is on hold: 'scontrol release' releases it";
   if (job.reason == "PartitionConfig" || job.reason == "ReqNodeNotAvail") {
     return fmt::format(
-        "partition {} does not have {} at present; --queue, --nodes and the flags for cores, memory and "
-        "GPUs change what the job asks for, and Ctrl-C cancels it",
+        "partition {} does not have {} at present; --queue, --nodes and the flags for cores, memory and GPUs change "
+        "the request; Ctrl-C cancels the job",
         job.partition, asked);
   }
   if (job.reason == "PartitionDown" || job.reason == "PartitionInactive")
-    return fmt::format("partition {} starts no jobs at present; --queue names another one", job.partition);
+    return fmt::format("partition {} starts no jobs at present; --queue chooses another partition", job.partition);
   return "";
 }
 
@@ -74,7 +74,7 @@ std::optional<Error> failure_of(const SlurmJob& job) {
   const auto error = [&](Code which, const std::string& more) {
     return Error{
         which,
-        fmt::format("Slurm has ended the job: {}{}, exit code {}:{}{}", job.state, reason, job.code, job.signal, more),
+        fmt::format("Slurm ended the job: {}{}, exit code {}:{}{}", job.state, reason, job.code, job.signal, more),
         {}};
   };
   if (job.state == "COMPLETED") return std::nullopt;
@@ -86,8 +86,8 @@ std::optional<Error> failure_of(const SlurmJob& job) {
                              job.nodes));
   }
   if (job.state == "OUT_OF_MEMORY")
-    return error(code, ": a node ran out of the memory that the job asked for (--worker-memory, --server-memory)");
-  if (job.state == "TIMEOUT") return error(code, ": the time limit is over (--time-limit)");
+    return error(code, ": a node used more memory than the job requested (--worker-memory, --server-memory)");
+  if (job.state == "TIMEOUT") return error(code, ": the job reached its time limit (--time-limit)");
   if (job.signal != 0)
     return error(code, fmt::format(": its script was killed by signal {} ({})", job.signal, strsignal(job.signal)));
   return error(code, "");
@@ -146,7 +146,7 @@ Result<std::string> SlurmBatch::job_of(const Words& lines) const {
     const std::string number = number_of_job(line);
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return line;
   }
-  return fail(Code::kStartup, "sbatch has printed no job number, but '{}'", proc::first_words(lines));
+  return fail(Code::kStartup, "sbatch printed '{}' instead of a job number", proc::first_words(lines));
 }
 
 std::optional<std::string> SlurmBatch::job_in(const Words& lines) const {
@@ -180,7 +180,8 @@ std::string SlurmBatch::position_in(const Words& lines, const std::string& job) 
 Result<SlurmJob> parse_slurm_job(const std::string& line) {
   SlurmJob job;
   job.state = value_in(line, "JobState");
-  if (job.state.empty()) return fail(Code::kNotFound, "scontrol has described no job, but printed '{}'", line);
+  if (job.state.empty())
+    return fail(Code::kNotFound, "scontrol printed '{}' instead of the description of a job", line);
   job.reason = value_in(line, "Reason");
   job.partition = value_in(line, "Partition");
   job.nodes = value_in(line, "NodeList");
@@ -205,8 +206,8 @@ BatchState state_of(const SlurmJob& job, const std::string& asked) {
     state.advice = advice_on(job, asked);
     if (contains_word(kNeverReasons, job.reason)) {
       state.never = fmt::format(
-          "Slurm will not start the job in partition {}: {}. It asks for {}; --queue, --nodes, "
-          "--time-limit and --submit-option change that",
+          "Slurm will not start the job in partition {}: {}. The job requests {}; --queue, --nodes, --time-limit and "
+          "--submit-option change the request",
           job.partition, job.reason, asked);
     }
   } else if (job.state == "COMPLETING") {

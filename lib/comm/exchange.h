@@ -42,7 +42,7 @@ class Board {
     changed_.notify_all();
     changed_.wait_for(mutex_, limit_, [this]() DT_REQUIRES(mutex_) { return came_ == given_.size(); });
     if (came_ < given_.size()) {
-      return fail(Code::kStartup, "{} of {} ranks came to the exchange", came_, given_.size());
+      return fail(Code::kStartup, "only {} of {} ranks took part in the exchange", came_, given_.size());
     }
     return given_;
   }

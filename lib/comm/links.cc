@@ -154,7 +154,7 @@ Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
 }
 
 Result<> GlooLinks::listen(const std::string& ip) {
-  if (!is_address(ip)) return fail(Code::kStartup, "'{}' is not an IP address to listen on", ip);
+  if (!is_address(ip)) return fail(Code::kStartup, "cannot listen on '{}', because it is not an IP address", ip);
   try {
     device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(ip.c_str()));
     context_ = device_->createContext(static_cast<int>(rank_), static_cast<int>(size_));

@@ -164,5 +164,5 @@ TEST_CASE("lines that stderr does not take are counted when it takes lines again
   CHECK(redirected);
   CHECK(redirected_again);
   CHECK(read_file(dir.path("log")).value() ==
-        "(2 lines could not be written here: No space left on device)\nthree\nfour\n");
+        "(2 lines are missing here, because they could not be written: No space left on device)\nthree\nfour\n");
 }

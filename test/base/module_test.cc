@@ -21,5 +21,5 @@ TEST_CASE("a module that cannot be loaded is an error with the file, the reason 
   CHECK_THAT(load_module(module, path).error().message,
              Contains("cannot load the part for nothing: " + path) && Contains("; do without"));
   CHECK_THAT(load_module(module, "libc.so.6").error().message,
-             Contains("libc.so.6 is no part of dtrain") && Contains("dtrain_none"));
+             Contains("libc.so.6 is not a module of dtrain") && Contains("dtrain_none"));
 }

@@ -111,7 +111,7 @@ class Following {
   void start_running() {
     now("running");
     start();
-    launcher().await("job 12 of Directory runs on a host");
+    launcher().await("Directory job 12 runs on a host");
   }
   // The exit code, when the job has the state.
   int end(const std::string& state) {
@@ -131,10 +131,10 @@ class Following {
 TEST_CASE("a follower shows why a job waits, what it prints, and returns its code", "[cluster][batch]") {
   Following job;
   job.start();
-  job.launcher().await("dtrain: job 12 of Directory is submitted; its output is in ");
-  job.launcher().await("job 12 of Directory is waiting: for hosts");
+  job.launcher().await("dtrain: Directory job 12 was submitted; its output is in ");
+  job.launcher().await("Directory job 12 is waiting: for hosts");
   job.now("running");
-  job.launcher().await("dtrain: job 12 of Directory runs on a host");
+  job.launcher().await("dtrain: Directory job 12 runs on a host");
   job.print("[worker 0 a] hello\nepoch 1/2  step 1/9  5 samples/s");
   job.launcher().await("[worker 0 a] hello");
   job.print("the last words");
@@ -165,7 +165,7 @@ TEST_CASE("a submission that was accepted without an answer is found and cancell
     INFO(job.launcher().output());
     CHECK(contains(job.launcher().output(), "did not end within 1 s"));
     CHECK(accepted ==
-          contains(job.launcher().output(), "Directory has accepted the job all the same, and it was cancelled"));
+          contains(job.launcher().output(), "Directory had accepted the job nevertheless, so the job was cancelled"));
     CHECK(job.calls() == (accepted ? "list\ncancel 12\n" : "list\n"));
   }
   Following by_words("echo Socket timed out >&2; exit 1");
@@ -183,7 +183,7 @@ TEST_CASE("stopping the follower of a waiting job cancels the job", "[cluster][b
     job.launcher().signal(signal);
     CHECK(job.launcher().wait() == job::kExitPreempted);
     CHECK(job.calls() == "cancel 12\n");
-    CHECK(contains(job.launcher().output(), "stopped before the job has run: job 12 of Directory is cancelled"));
+    CHECK(contains(job.launcher().output(), "stopped before the job started; Directory job 12 was cancelled"));
   }
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a follower that is stopped while it submits cancels what it has submi
   job.start();
   job.await_file("begun");
   job.launcher().signal(SIGINT);
-  job.launcher().await("stopping (Interrupt) as soon as Directory has answered");
+  job.launcher().await("received signal Interrupt; the job is stopped as soon as Directory has answered");
   job.write("go", "");
   CHECK(job.launcher().wait() == job::kExitPreempted);
   CHECK(job.calls() == "cancel 12\n");
@@ -203,7 +203,7 @@ TEST_CASE("stopping the follower of a running job lets it write a checkpoint", "
   job.start_running();
   job.launcher().signal(SIGUSR2);
   job.launcher().signal(SIGTERM);
-  job.launcher().await("stopping job 12 of Directory (Terminated)");
+  job.launcher().await("stopping Directory job 12 (Terminated)");
   SECTION("it ends") {
     CHECK(job.end("ended 75") == job::kExitPreempted);
     CHECK(contains(job.calls(), "signal 15 12\n"));
@@ -211,7 +211,7 @@ TEST_CASE("stopping the follower of a running job lets it write a checkpoint", "
   }
   SECTION("a second Ctrl-C cancels it") {
     job.launcher().signal(SIGINT);
-    job.launcher().await("cancelling job 12 of Directory");
+    job.launcher().await("cancelling Directory job 12");
     CHECK(job.launcher().wait() == job::kExitPeerLost);
     CHECK(contains(job.calls(), "cancel 12\n"));
   }
@@ -226,11 +226,11 @@ TEST_CASE("a follower stays with a job across restarts", "[cluster][batch]") {
   Following job;
   job.start_running();
   job.now("waiting again");
-  job.launcher().await("dtrain: Directory has put job 12 of Directory back into the queue (for the first time)");
+  job.launcher().await("dtrain: Directory has put Directory job 12 back into the queue (for the first time)");
   job.await_file("place");
   job.print("resumed");
   job.now("running again");
-  job.launcher().await("job 12 of Directory runs on a host", 2);
+  job.launcher().await("Directory job 12 runs on a host", 2);
   job.launcher().await("resumed");
   CHECK(job.end("ended 0") == job::kExitOk);
 }
@@ -250,7 +250,7 @@ TEST_CASE("a follower says once that the system does not answer, and what a job 
   job.start();
   job.launcher().await("dtrain: release it");
   job.now("gibberish");
-  job.launcher().await("dtrain: Directory does not answer, and is asked again every 1 s: no answer");
+  job.launcher().await("dtrain: Directory does not answer; dtrain asks it again every 1 s: no answer");
   job.now("waiting held");
   job.launcher().await("dtrain: Directory answers again");
   CHECK(job.end("ended 0") == job::kExitOk);
@@ -266,7 +266,7 @@ TEST_CASE("how a job ended that the system has forgotten is in its file", "[clus
   }
   SECTION("there is no file") {
     CHECK(job.end("unknown") == job::kExitPeerLost);
-    CHECK(contains(job.launcher().output(), "Directory no longer knows job 12, and how it ended is not known"));
+    CHECK(contains(job.launcher().output(), "Directory no longer knows job 12, so it is unknown how the job ended"));
   }
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("a job that the system ends is an error in its words, unless it has a 
 TEST_CASE("a follower says that it cannot see a job's output", "[cluster][batch]") {
   Following job;
   job.start_running();
-  job.launcher().await("cannot be seen here: is the run directory on a file system that this host shares");
+  job.launcher().await("does not exist on this host: is the run directory on a file system that this host shares");
   CHECK(job.end("ended 0") == job::kExitOk);
 }
 

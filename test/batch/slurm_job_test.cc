@@ -63,7 +63,7 @@ TEST_CASE("a waiting job is described by its partition, reason and expected star
   CHECK(contains(state_from(job_line("PENDING Reason=JobHeldUser")).advice, "scontrol release"));
   CHECK(contains(state_from(job_line("PENDING Reason=PartitionConfig")).advice, "does not have 3 nodes at present"));
   CHECK(contains(state_from(job_line("PENDING Reason=PartitionTimeLimit")).never,
-                 "Slurm will not start the job in partition debug: PartitionTimeLimit. It asks for 3 nodes"));
+                 "Slurm will not start the job in partition debug: PartitionTimeLimit. The job requests 3 nodes"));
   CHECK(state_from(job_line("REQUEUED Reason=BeginTime")).phase == BatchState::Phase::kWaiting);
   CHECK(state_from(job_line("CONFIGURING Reason=None")).phase == BatchState::Phase::kWaiting);
   for (const char* state : {"RUNNING", "SUSPENDED"}) {
@@ -86,7 +86,7 @@ TEST_CASE("a job that has ended gives its script's code, or what Slurm says", "[
 
   CHECK(failure_in("NODE_FAIL Reason=NodeDown", "1:0").code == Code::kPeerLost);
   CHECK(failure_in("NODE_FAIL Reason=NodeDown", "1:0").message ==
-        "Slurm has ended the job: NODE_FAIL (NodeDown), exit code 1:0");
+        "Slurm ended the job: NODE_FAIL (NodeDown), exit code 1:0");
   CHECK(contains(failure_in("TIMEOUT Reason=TimeLimit", "0:15").message, "--time-limit"));
   CHECK(contains(failure_in("OUT_OF_MEMORY Reason=OutOfMemory", "0:125").message, "--worker-memory"));
   CHECK(contains(failure_in("FAILED Reason=RaisedSignal", "0:9").message, "killed by signal 9"));

@@ -192,7 +192,7 @@ TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
   ends_with("dead", 3, "has no agent, because mpirun ended with code");
   ends_with("gone", 3, "connect to host " + nobody + " port 22: No route to host");
   ends_with("bad", 2, "bad:2: slots: a host needs at least 1 slot");
-  ends_with("user", 2, "has a port or a user, which mpirun cannot be told");
+  ends_with("user", 2, "has a port or a user, but mpirun does not accept them");
   directory_of(dir, "echo mpirun of another kind 1.0");
-  ends_with("dead", 3, "mpirun is of an MPI that dtrain does not know");
+  ends_with("dead", 3, "mpirun belongs to an MPI implementation that dtrain does not know");
 }

@@ -84,7 +84,7 @@ TEST_CASE("outside of an allocation a job is submitted to Slurm and shown like a
   const Ended good = site->run(Site::submitted({"--num-epochs", "1", "--jobname", "a job", "--time-limit", "10m"}));
   INFO(good.output);
   CHECK(good.code == 0);
-  CHECK(contains(good.output, " of Slurm is submitted; its output is in " + site->path("run/slurm-")));
+  CHECK(contains(good.output, " was submitted; its output is in " + site->path("run/slurm-")));
   CHECK(contains(good.output, "[worker 0 node3] "));
   CHECK(contains(good.output, "Epoch[0] Train-accuracy="));
   CHECK(contains(site->bytes("run/slurm.sh"), "#SBATCH --signal=B:USR1@120\n"));
@@ -112,7 +112,7 @@ TEST_CASE("stopping a launcher cancels the job that it has submitted to Slurm", 
     INFO(end.output);
     REQUIRE(waits);
     CHECK(end.code == 75);
-    CHECK(contains(end.output, "is cancelled"));
+    CHECK(contains(end.output, "was cancelled"));
     CHECK_FALSE(site->exists("run"));
     CHECK(site->run({"scancel", site->number()}).code == 0);  // the other job is the only one
   }
@@ -139,7 +139,7 @@ TEST_CASE("a job that scancel ends leaves a checkpoint, and its launcher says so
   const Ended end = job.wait(kEndSeconds);
   INFO(end.output);
   CHECK(end.code == 75);
-  CHECK(contains(end.output, "dtrain: Slurm has ended the job: CANCELLED"));
+  CHECK(contains(end.output, "dtrain: Slurm ended the job: CANCELLED"));
   CHECK(site->exists("run/lenet-last.params"));
   CHECK(site->slurm().all_quiet(kGoneSeconds));
 }

@@ -40,7 +40,7 @@ TEST_CASE("inside an allocation of Slurm, srun starts the agents of a job", "[sl
   const Ended end = run_job(*slurm, dir, command_line("salloc -N 3", job_of(*slurm), kShort));
   INFO(end.output);
   REQUIRE(end.code == 0);
-  CHECK(contains(end.output, "of Slurm, on node[1-3]: --launcher slurm starts the processes there"));
+  CHECK(contains(end.output, ", on node[1-3]: --launcher slurm starts the processes on its hosts"));
   CHECK(contains(end.output, "[worker 0 node3] "));
   CHECK(contains(end.output, "join role=worker rank=0 host=node3 addr=" + slurm->hosts().address(2)));
   CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + slurm->hosts().address(1)));
@@ -82,7 +82,7 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
   };
   const std::vector<std::string> job = command_line(job_of(*slurm), kShort);
   fails(command_line("salloc -N 2 -n 2", job), 3,
-        "was submitted with 2 tasks, but this job has 5 servers and workers: request -n 5");
+        "was submitted with 2 tasks, but this job has 5 processes (servers and workers): request -n 5");
   // A node that the allocation does not have.
   fails(command_line("salloc -N 2 env SLURM_JOB_NODELIST=node[1-3]", job), 3,
         "has no agent, because srun ended with code 1: srun: error: ");

@@ -39,11 +39,11 @@ std::vector<std::string> job_with(std::vector<std::string> more) {
 
 TEST_CASE("an allocation of several hosts is recognized", "[job][allocation]") {
   CHECK(launcher_in({}).empty());
-  CHECK(launcher_in(kSlurm) == "slurm: job 12 of Slurm, on n[1-3]");
+  CHECK(launcher_in(kSlurm) == "slurm: Slurm job 12, on n[1-3]");
   CHECK(launcher_in({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_JOB_NUM_NODES", "1"}}).empty());
   CHECK(launcher_in({{"LSB_MCPU_HOSTS", "n1 4 n2 4 n1 2"}, {"LSB_JOBID", "7"}}) == "mpi: job 7 of LSF, on 2 hosts");
   CHECK(launcher_in({{"LSB_MCPU_HOSTS", "n1 4"}}).empty());
-  CHECK(launcher_in({{"PE_HOSTFILE", "/x"}, {"NHOSTS", "4"}, {"JOB_ID", "9"}}) == "mpi: job 9 of SGE, on 4 hosts");
+  CHECK(launcher_in({{"PE_HOSTFILE", "/x"}, {"NHOSTS", "4"}, {"JOB_ID", "9"}}) == "mpi: SGE job 9, on 4 hosts");
   CHECK(launcher_in({{"PBS_NUM_NODES", "2"}, {"PBS_JOBID", "3.head"}}) == "mpi: job 3.head of Torque, on 2 hosts");
   CHECK(launcher_in({{"PBS_NUM_NODES", "two"}}).empty());
 }
@@ -53,8 +53,8 @@ TEST_CASE("a launcher takes the allocation unless the user says where to start",
   CHECK(parsed.flags.launch.launcher == "slurm");
   REQUIRE(parsed.notes.size() == 1);
   CHECK(parsed.notes[0] ==
-        "this is job 12 of Slurm, on n[1-3]: --launcher slurm starts the processes there (--launcher local keeps them "
-        "here)");
+        "dtrain runs in Slurm job 12, on n[1-3]: --launcher slurm starts the processes on its hosts (--launcher local "
+        "starts them on this host)");
   CHECK(parse(job_with({"--launcher", "local"}), kSlurm)->flags.launch.launcher == "local");
   CHECK(parse(job_with({"-H", "hosts"}), kSlurm)->flags.launch.launcher == "ssh");
   // A process of a job, and one that trains alone, stay where they are.

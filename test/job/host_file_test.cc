@@ -110,8 +110,8 @@ TEST_CASE("slots limit the processes of a host, and packing fills them host by h
   CHECK(names(packed.servers) == "a");
   CHECK(names(packed.workers) == "a b b b c");
   CHECK(names(assigned("a slots=2 role=worker\nb slots=3\n", 2, 3, HostOrder::kPack).servers) == "b b");
-  CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: no slot is left for worker 2 of 3"));
-  CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("no slot is left for server 0 of 1"));
+  CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: there is no slot for worker 2 (of 3)"));
+  CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("there is no slot for server 0 (of 1)"));
   CHECK_THAT(refused_seats("# two\na slots=1\nb\n", 0, 1, HostOrder::kPack),
              Contains("hosts:3: --host-order pack") && Contains("slots=K for 'b'"));
 }

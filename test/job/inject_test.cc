@@ -81,9 +81,9 @@ TEST_CASE("malformed faults are refused with their rule", "[job]") {
   CHECK_THAT(refused_inject("drop=0.1@worker:-1"), Contains("a rank of at least 0"));
   CHECK_THAT(refused_inject("kill=worker:1"), Contains("@step:N"));
   CHECK_THAT(refused_inject("kill=worker:1@step:-3"), Contains("whole number of at least 0"));
-  CHECK_THAT(refused_inject("drop=0.1,drop=0.2"), Contains("drop: it is given twice"));
+  CHECK_THAT(refused_inject("drop=0.1,drop=0.2"), Contains("drop: the rule is given twice"));
   CHECK_THAT(refused_inject("kill=worker:1@step:3,kill=worker:1@step:4"), Contains("twice for worker:1"));
-  CHECK_THAT(refused_inject("seed=1,seed=2"), Contains("seed: it is given twice"));
+  CHECK_THAT(refused_inject("seed=1,seed=2"), Contains("seed: the rule is given twice"));
 }
 
 TEST_CASE("faults for processes that the job does not have are refused", "[job]") {

@@ -36,7 +36,7 @@ TEST_CASE("with a host file the launcher is ssh", "[job]") {
   CHECK(parsed({"-n", "3"}).launch.launcher == "local");
   // A process that is started by hand reads the host file for the groups.
   CHECK(parsed({"--role", "scheduler", "-n", "3", "-H", "hosts"}).launch.hostfile == "hosts");
-  CHECK_THAT(refused({"-n", "3", "--launcher", "ssh"}), Contains("the hosts are missing (-H FILE)"));
+  CHECK_THAT(refused({"-n", "3", "--launcher", "ssh"}), Contains("the list of hosts is missing (-H FILE)"));
   CHECK_THAT(refused({"-H", "hosts"}), Contains("the number of workers is missing (-n)"));
   CHECK_THAT(refused({"-n", "3", "--host-order", "pack"}), Contains("the host file is missing (-H FILE)"));
 }
@@ -60,7 +60,8 @@ TEST_CASE("the current directory is copied to an absolute path on other hosts", 
       parsed({"-n", "2", "-H", "hosts", "--sync-dst-dir", "/tmp/x", "--exclude", "a,b", "--exclude", "c"}).launch;
   CHECK(launch.sync_dst_dir == "/tmp/x");
   CHECK(launch.exclude == std::vector<std::string>{"a,b", "c"});
-  CHECK_THAT(refused({"-n", "2", "--sync-dst-dir", "/tmp/x"}), Contains("the hosts to copy to are missing (-H FILE)"));
+  CHECK_THAT(refused({"-n", "2", "--sync-dst-dir", "/tmp/x"}),
+             Contains("the list of hosts to copy to is missing (-H FILE)"));
   CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--sync-dst-dir", "x"}), Contains("give an absolute path"));
   CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--exclude", "x"}), Contains("has no effect without"));
 }
@@ -140,9 +141,10 @@ TEST_CASE("rules that need the norms of whole arrays update on the workers", "[j
 
 TEST_CASE("stores with a fixed place of the update refuse --update-on", "[job]") {
   CHECK_THAT(refused({"--kv-store", "nccl", "--update-on", "worker"}), Contains("use nccl_allreduce"));
-  CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}), Contains("other than the workers"));
+  CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}),
+             Contains("only the workers can update"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--update-on", "store"}),
-             Contains("other than the workers"));
+             Contains("only the workers can update"));
   CHECK(store_of(parsed({"--kv-store", "nccl", "--update-on", "store"}).job).update == Update::kStore);
   CHECK(store_of(parsed({"--kv-store", "allreduce", "--update-on", "worker"}).job).update == Update::kWorker);
   CHECK(store_of(parsed({"--kv-store", "local", "--update-on", "worker"}).job).update == Update::kWorker);
@@ -261,18 +263,17 @@ TEST_CASE("variables that are left over from another job are named where they ch
                     {"DMLC_NUM_WORKER", "3"},
                     {"DMLC_NUM_SERVER", "1"}};
   CHECK(notes({"--benchmark", "1"}, left) ==
-        "the environment variable DMLC_ROLE makes this process a worker of a job that others start; unset it to train "
-        "here");
-  CHECK(
-      notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left) ==
-      "the environment variable DMLC_ROLE makes this process a worker of a job that others start; unset it to start a "
-      "job here");
+        "the environment variable DMLC_ROLE makes this process a worker of a job that another program starts; to train "
+        "here, unset the variable");
+  CHECK(notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left) ==
+        "the environment variable DMLC_ROLE makes this process a worker of a job that another program starts; to start "
+        "a job here, unset the variable");
   CHECK(notes({"-n", "2", "-s", "2", "--role", "worker", "--benchmark", "1"}, left).empty());
   left["DMLC_JOB_CLUSTER"] = "ssh";
   CHECK(notes({"-n", "2", "-s", "2", "--benchmark", "1"}, left).empty());
   CHECK(notes({"--benchmark", "1"}, {{"DMLC_NUM_WORKER", "3"}, {"DMLC_NUM_SERVER", "1"}}) ==
         "the environment variable DMLC_NUM_WORKER makes this a job of 3 workers; unset it to train in one process\n"
-        "this job takes DMLC_NUM_SERVER=1 from the environment; unset what is left there from another job");
+        "this job takes DMLC_NUM_SERVER=1 from the environment; unset variables that are left from another job");
   CHECK(
       notes({"-n", "2", "-s", "2", "--benchmark", "1"}, {{"DMLC_NUM_WORKER", "3"}, {"DMLC_NUM_SERVER", "1"}}).empty());
 }
@@ -373,9 +374,9 @@ TEST_CASE("a warm-up must rise, and end before the schedule does", "[job]") {
   CHECK(flags.lr_warmup_begin == 0.01);
   CHECK_THAT(refused({"--lr-warmup-begin", ".01"}), Contains("has no effect without --lr-warmup-epochs"));
   CHECK_THAT(refused({"--lr-warmup-epochs", "1", "--lr-warmup-begin", ".2", "--lr", ".1"}),
-             Contains("must not be above the learning rate"));
+             Contains("must not be above --lr"));
   CHECK_THAT(refused({"--lr-warmup-epochs", "5", "--num-epochs", "5", "--lr-scheduler", "poly"}),
-             Contains("needs epochs after them"));
+             Contains("needs epochs after the warm-up"));
 }
 
 // With one default rate for all networks, lenet did not learn from one seed in seven.
@@ -430,8 +431,9 @@ TEST_CASE("training data or --benchmark is required", "[job]") {
 TEST_CASE("only workers that step together validate within an epoch", "[job]") {
   CHECK(parsed({"--eval-batches-interval", "10"}).job.eval_batches_interval == 10);
   CHECK(parsed({"-n", "2", "--eval-batches-interval", "10"}).job.eval_batches_interval == 10);
-  CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_async", "--eval-batches-interval", "10"}),
-             Catch::Contains("--eval-batches-interval 10") && Catch::Contains("dist_async validates at the end"));
+  CHECK_THAT(
+      refused({"-n", "2", "--kv-store", "dist_async", "--eval-batches-interval", "10"}),
+      Catch::Contains("--eval-batches-interval 10") && Catch::Contains("dist_async can only validate at the end"));
   CHECK_THAT(refused({"-n", "3", "--backup", "1", "--eval-batches-interval", "10"}), Catch::Contains("--backup"));
 }
 

@@ -122,7 +122,8 @@ TEST_CASE("a resumed run finds its symbol file, and --network names the place to
   // For the processes of a job.
   CHECK_THAT(fmt::format("{}", fmt::join(recalled_arguments(same), " ")), Contains("--network=" + file));
   std::filesystem::rename(file, moved);
-  CHECK_THAT(read_network_file(same.job.network).error().text(), Contains("if it was moved, give --network FILE"));
+  CHECK_THAT(read_network_file(same.job.network).error().text(),
+             Contains("if the file was moved, give --network FILE"));
   const Flags found = must(resumed(run, {"--network", moved}));
   CHECK(must(read_network_file(found.job.network)) == "{}");
   CHECK(check_resumed(must(read_job_spec(run)), found, run));
@@ -330,7 +331,7 @@ TEST_CASE("the error for a directory without a run says what to give instead", "
   const test::TempDir dir;
   const auto error = [](const std::string& directory) { return resumed(directory).error().text(); };
   CHECK_THAT(error(dir.path("absent")), Contains("absent: there is no such directory"));
-  CHECK_THAT(error(dir.path()), Contains("no run has begun in this directory: it has no file 'jobspec'"));
+  CHECK_THAT(error(dir.path()), Contains("no run has started in this directory: it has no file 'jobspec'"));
   must(make_directories(dir.path("runs/lenet-1")));
   must(write_job_spec(dir.path("runs/lenet-1"), run_of({}, here())));
   CHECK_THAT(error(dir.path("runs")), Contains("give one of " + dir.path("runs/lenet-1")));

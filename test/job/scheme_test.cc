@@ -72,7 +72,7 @@ TEST_CASE("the weight of a group's update has four forms", "[job]") {
 TEST_CASE("a flag that the store does not use is refused with the names of the flag and the store", "[job]") {
   CHECK_THAT(
       refused({"-n", "2", "--staleness", "3"}),
-      Contains("--staleness 3: the store dist_sync does not use this flag; dist_ssync and dist_device_ssync do"));
+      Contains("--staleness 3: the store dist_sync does not use this flag; dist_ssync and dist_device_ssync use it"));
   CHECK_THAT(refused(with_store("dist_async", {"--staleness", "0"})), Contains("--staleness 0: the store dist_async"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--staleness", "3"})), Contains("the store dist_gsync"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--ssp-warn", "3s"})), Contains("with --group-staleness"));
@@ -80,7 +80,7 @@ TEST_CASE("a flag that the store does not use is refused with the names of the f
   for (const char* flag :
        {"--groups-file=g", "--ungrouped=own", "--gsp-weight=none", "--group-staleness=1", "--regroup-every=1"}) {
     CHECK_THAT(refused(with_store("dist_ssync", {flag})),
-               Contains("the store dist_ssync does not use this flag; dist_gsync and dist_device_gsync do"));
+               Contains("the store dist_ssync does not use this flag; dist_gsync and dist_device_gsync use it"));
   }
   for (const char* store : {"dist_async", "dist_ssync", "dist_gsync", "allreduce"}) {
     CHECK_THAT(refused(with_store(store, {"--backup", "1"})), Contains("dist_sync and dist_device_sync do"));

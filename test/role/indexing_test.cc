@@ -289,5 +289,5 @@ TEST_CASE("a message of an unexpected kind is an error that names its sender", "
   Scripted scheduler([](const std::string&) { return job::Speed{1}; });
   const auto all = exchange_addresses(scheduler, "addresses", "here");
   REQUIRE_FALSE(all);
-  CHECK(all.error().message == "barrier 'addresses': worker 0 sent another message than this worker");
+  CHECK(all.error().message == "barrier 'addresses': worker 0 sent a different kind of message than this worker");
 }

@@ -41,16 +41,16 @@ int64_t count_siblings(const Environment& environment) {
 std::optional<Allocation> allocation_of(const Environment& environment) {
   const auto name = [&](const char* variable) { return environment(variable).value_or("?"); };
   if (count_in(environment, "SLURM_JOB_NUM_NODES") > 1) {
-    return Allocation{"slurm", fmt::format("job {} of Slurm, on {}", name("SLURM_JOB_ID"), name("SLURM_JOB_NODELIST"))};
+    return Allocation{"slurm", fmt::format("Slurm job {}, on {}", name("SLURM_JOB_ID"), name("SLURM_JOB_NODELIST"))};
   }
   if (hosts_of_lsf(environment) > 1) {
-    return Allocation{"mpi", fmt::format("job {} of LSF, on {} hosts", name("LSB_JOBID"), hosts_of_lsf(environment))};
+    return Allocation{"mpi", fmt::format("LSF job {}, on {} hosts", name("LSB_JOBID"), hosts_of_lsf(environment))};
   }
   if (environment("PE_HOSTFILE") && count_in(environment, "NHOSTS") > 1) {
-    return Allocation{"mpi", fmt::format("job {} of SGE, on {} hosts", name("JOB_ID"), name("NHOSTS"))};
+    return Allocation{"mpi", fmt::format("SGE job {}, on {} hosts", name("JOB_ID"), name("NHOSTS"))};
   }
   if (count_in(environment, "PBS_NUM_NODES") > 1) {
-    return Allocation{"mpi", fmt::format("job {} of Torque, on {} hosts", name("PBS_JOBID"), name("PBS_NUM_NODES"))};
+    return Allocation{"mpi", fmt::format("Torque job {}, on {} hosts", name("PBS_JOBID"), name("PBS_NUM_NODES"))};
   }
   return std::nullopt;
 }
@@ -60,8 +60,8 @@ Result<std::string> take_allocation(const Environment& environment, Flags& flags
   if (launch.role != Role::kNone || !flags.given("num-workers")) return std::string();
   if (const int64_t siblings = count_siblings(environment); siblings > 1) {
     return fail(Code::kUsage,
-                "mpirun or srun has started {} of this command, and each would start the whole job: run dtrain itself, "
-                "without them; it starts its processes with --launcher {}",
+                "mpirun or srun has started this command {} times, and each copy would start the whole job: run dtrain "
+                "without mpirun and srun; with --launcher {}, it starts its processes itself",
                 siblings, environment("SLURM_STEP_NUM_TASKS") ? "slurm" : "mpi");
   }
   if (flags.given("launcher") || !launch.hostfile.empty()) return std::string();
@@ -69,8 +69,9 @@ Result<std::string> take_allocation(const Environment& environment, Flags& flags
   if (!allocation) return std::string();
   launch.launcher = allocation->launcher;
   flags.sources["launcher"] = Source::kEnvironment;
-  return fmt::format("this is {}: --launcher {} starts the processes there (--launcher local keeps them here)",
-                     allocation->text, allocation->launcher);
+  return fmt::format(
+      "dtrain runs in {}: --launcher {} starts the processes on its hosts (--launcher local starts them on this host)",
+      allocation->text, allocation->launcher);
 }
 
 }  // namespace dtrain::job

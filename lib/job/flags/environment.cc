@@ -42,9 +42,10 @@ void note_role(const Flags& flags, const Environment& environment, std::vector<s
   const bool asks_for_job =
       flags.source("num-workers") == Source::kCommandLine || flags.source("num-servers") == Source::kCommandLine;
   if (flags.source("role") == Source::kEnvironment && flags.launch.role != Role::kNone) {
-    notes.push_back(fmt::format(
-        "the environment variable DMLC_ROLE makes this process a {} of a job that others start; unset it to {} here",
-        format_value(flags.launch.role), asks_for_job ? "start a job" : "train"));
+    notes.push_back(
+        fmt::format("the environment variable DMLC_ROLE makes this process a {} of a job that another program starts; "
+                    "to {} here, unset the variable",
+                    format_value(flags.launch.role), asks_for_job ? "start a job" : "train"));
   }
   if (flags.launch.role == Role::kNone && flags.source("num-workers") == Source::kEnvironment) {
     notes.push_back(fmt::format(
@@ -73,7 +74,7 @@ void note_job(const Flags& flags, const Environment& environment, std::vector<st
     return !variable.starts_with("DMLC_") || variable.starts_with("DMLC_NUM_WORKER=");
   });
   if (used.empty()) return;
-  notes.push_back(fmt::format("this job takes {} from the environment; unset what is left there from another job",
+  notes.push_back(fmt::format("this job takes {} from the environment; unset variables that are left from another job",
                               fmt::join(used, " and ")));
 }
 

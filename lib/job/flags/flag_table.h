@@ -147,7 +147,7 @@ class FlagTable {
   FlagTable(std::vector<FlagRow<Options>> rows, std::vector<RefusedFlag> refused = {})
       : rows_(std::move(rows)), refused_(std::move(refused)) {
     for (const FlagRow<Options>& row : rows_) {
-      DT_CHECK(!row.bind.numeric || (row.min && row.max), "--{}: its numbers have no range", row.name);
+      DT_CHECK(!row.bind.numeric || (row.min && row.max), "--{}: the row of a numeric flag lacks its range", row.name);
       DT_CHECK(row.later.empty() || !row.choices.empty(), "--{}: only the values of later versions are listed",
                row.name);
     }

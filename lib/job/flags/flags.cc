@@ -142,7 +142,7 @@ Error no_positionals(const std::string& first) {
   const bool is_script = first.ends_with(".py") || first.ends_with(".sh");
   const bool is_data = !is_script && (first.ends_with(".rec") || std::filesystem::exists(first, none));
   const std::string advice =
-      is_data ? fmt::format("; if it is training data, give --data-{} {}",
+      is_data ? fmt::format("; if it is training data, use --data-{} {}",
                             std::filesystem::is_directory(first, none) ? "dir" : "train", first)
               : ", and dtrain does not run other programs. For MXNet's scripts, see the table \"Coming from MXNet\" in "
                 "README.md";
@@ -212,13 +212,14 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 }
 
 std::string help_text() {
-  return "Sources of values, from the strongest to the weakest: the command line, the run\n"
-         "of --resume DIR, the --config file (stronger than that run if it contains\n"
-         "resume), the --preset, environment variables, the default. A flag shown without\n"
-         "a value is a switch: alone or with 1 it is on, with 0 it is off;\n"
-         "true, yes and on mean 1, and false, no and off mean 0. Brackets show the range\n"
-         "of a number and the default. Times can end in ms, s, m or h (default: s), whole\n"
-         "numbers in K, M or G (powers of 1024). --version prints the version.\n" +
+  return "The value of a flag comes from the first of these sources that sets it: the\n"
+         "command line, the run of --resume DIR, the --config file (before that run if\n"
+         "the file contains resume), the --preset, environment variables, the default.\n"
+         "A flag shown without a value is a switch: 1 or no value turns it on, 0 turns\n"
+         "it off; true, yes and on mean 1, and false, no and off mean 0. Brackets show\n"
+         "the range of a number and the default. Times can end in ms, s, m or h\n"
+         "(default: s), and whole numbers can end in K, M or G (powers of 1024).\n"
+         "--version prints the version.\n" +
          help_lines(training_flags().flag_helps());
 }
 

@@ -61,7 +61,8 @@ Result<> check_parameter(const OptimizerKind& kind, std::string_view text, std::
     std::vector<std::string> known;
     for (const OptimizerParameter& p : kind.parameters) known.push_back(p.name + "=X");
     if (known.empty()) return fail(Code::kUsage, "{} takes no parameters in parentheses", kind.name);
-    return fail(Code::kUsage, "'{}' is no parameter of {}: use {}", printable(text), kind.name, fmt::join(known, ", "));
+    return fail(Code::kUsage, "'{}' is not a parameter of {}: use {}", printable(text), kind.name,
+                fmt::join(known, ", "));
   }
   if (!seen.insert(name).second) return fail(Code::kUsage, "{} is given twice", name);
   double value = 0;

@@ -55,7 +55,7 @@ Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Me
                                                      std::span<const uint32_t> stop_set_of) {
   DT_TRY(std::vector<Contribution> all, gather(name, std::move(own), stop_set_of));
   if (all.size() != workers()) {
-    return fail(Code::kInternal, "barrier '{}' gave the messages of {} workers, not of {}", name, all.size(),
+    return fail(Code::kInternal, "barrier '{}' returned the messages of {} workers instead of {}", name, all.size(),
                 workers());
   }
   std::vector<Message> messages;
@@ -63,7 +63,7 @@ Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Me
   for (Contribution& one : all) {
     Message* message = std::get_if<Message>(&one);
     if (message == nullptr) {
-      return fail(Code::kInternal, "barrier '{}': worker {} sent another message than this worker", name,
+      return fail(Code::kInternal, "barrier '{}': worker {} sent a different kind of message than this worker", name,
                   messages.size());
     }
     messages.push_back(std::move(*message));

@@ -71,11 +71,10 @@ Result<> parse_host(std::string_view text, HostLine& line) {
   // In Horovod's host files, the number after the colon is a number of processes.
   constexpr int64_t kUsualSshPort = 22;
   if (line.ssh_port >= kUsualSshPort) return {};
-  return fail(
-      Code::kUsage,
-      "'{}': the number after the colon is the ssh port of the host, and {} is too low for one; for {} processes on "
-      "the host, write '{} slots={}'",
-      printable(text), line.ssh_port, line.ssh_port, printable(host), line.ssh_port);
+  return fail(Code::kUsage,
+              "'{}': the number after the colon is the ssh port of the host, and {} is too low for a port; for {} "
+              "processes on the host, write '{} slots={}'",
+              printable(text), line.ssh_port, line.ssh_port, printable(host), line.ssh_port);
 }
 
 Result<> parse_slots(std::string_view text, HostLine& line) {
@@ -176,7 +175,7 @@ Result<std::vector<size_t>> take_places(Places& places, const std::string& file,
   for (int64_t rank = 0; rank < count; rank++) {
     const std::optional<size_t> line = places.take();
     if (!line) {
-      return fail(Code::kUsage, "{}: no slot is left for {} {} of {}: add hosts or slots", file, format_value(role),
+      return fail(Code::kUsage, "{}: there is no slot for {} {} (of {}): add hosts or slots", file, format_value(role),
                   rank, count);
     }
     lines.push_back(*line);
@@ -228,7 +227,8 @@ ProcessSlot slot_at(const HostLine& line) {
 Result<> check_pack(const HostFile& file) {
   for (const HostLine& line : file.lines) {
     if (line.slots) continue;
-    return fail(Code::kUsage, "{}:{}: --host-order pack needs slots=K for '{}', the number of processes that fill it",
+    return fail(Code::kUsage,
+                "{}:{}: --host-order pack needs slots=K for '{}', the number of processes to place on the host",
                 file.name, line.number, printable(line.host));
   }
   return {};

@@ -46,7 +46,7 @@ template <class Value>
 Result<> add_rule(const Inject::Rule<Value>& rule, Rules<Value>& rules) {
   for (const Inject::Rule<Value>& other : rules) {
     if (other.where == rule.where) {
-      return fail(Code::kUsage, "it is given twice{}", rule.where ? " for " + to_text(*rule.where) : "");
+      return fail(Code::kUsage, "the rule is given twice{}", rule.where ? " for " + to_text(*rule.where) : "");
     }
   }
   rules.push_back(rule);
@@ -93,7 +93,7 @@ Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
 }
 
 Result<> read_seed(std::string_view text, std::optional<uint64_t>& seed) {
-  if (seed) return fail(Code::kUsage, "it is given twice");
+  if (seed) return fail(Code::kUsage, "the rule is given twice");
   return parse_value(text, seed);
 }
 

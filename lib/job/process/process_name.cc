@@ -16,7 +16,8 @@ Result<ProcessName> parse_process_name(std::string_view text) {
   DT_TRY_VOID(parse_value(text.substr(0, colon), process.role));
   DT_TRY_VOID(parse_value(text.substr(colon + 1), process.rank));
   if (process.role == Role::kNone || process.rank < 0) {
-    return fail(Code::kUsage, "'{}' is not a role (scheduler, server or worker) and a rank of at least 0", text);
+    return fail(Code::kUsage, "'{}' must be a role (scheduler, server or worker) followed by a rank of at least 0",
+                text);
   }
   return process;
 }

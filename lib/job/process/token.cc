@@ -54,8 +54,9 @@ std::string token_file_note(const std::string& path) {
   if (path.empty() || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   constexpr mode_t kOthers = S_IRGRP | S_IROTH;
   if ((status.st_mode & kOthers) == 0) return {};
-  return fmt::format("--token-file {0}: others on this host can read the file, and with it join the job: chmod 600 {0}",
-                     shell_word(path));
+  return fmt::format(
+      "--token-file {0}: other users of this host can read the file, and could join the job with it: chmod 600 {0}",
+      shell_word(path));
 }
 
 bool same_token(std::string_view a, std::string_view b) {
@@ -80,7 +81,7 @@ bool is_loopback(std::string_view address) {
 namespace {
 
 constexpr const char* kWays =
-    "Give every process of the job the same one with --token-file FILE or the environment variable DTRAIN_TOKEN, or "
+    "Give every process of the job the same token with --token-file FILE or the environment variable DTRAIN_TOKEN, or "
     "allow jobs without a token with --insecure";
 
 bool needs_token(std::string_view token, bool insecure, std::string_view address) {

@@ -87,8 +87,8 @@ Result<> check_ranges(const AugmentFlags& augment) {
   const AspectRange aspect = aspect_range(augment);
   if (!augment.min_random_aspect_ratio && aspect.min <= 0) {
     return fail(Code::kUsage,
-                "--max-random-aspect-ratio {}: without --min-random-aspect-ratio it is the largest deviation from 1 "
-                "and must be below 1",
+                "--max-random-aspect-ratio {}: without --min-random-aspect-ratio, the value is the largest deviation "
+                "from 1, so it must be below 1",
                 augment.max_random_aspect_ratio);
   }
   DT_TRY_VOID(check_range("random-aspect-ratio", aspect.min, aspect.max, 1e10));

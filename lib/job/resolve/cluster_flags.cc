@@ -39,7 +39,7 @@ Result<> check_hosts(const LaunchFlags& launch) {
   if (!launch.sync_dst_dir.empty()) {
     return fail(Code::kUsage,
                 "--sync-dst-dir: with --launcher {} the hosts are not known before the job runs: start dtrain in a "
-                "directory that all of them share, or put what the job needs into the image",
+                "directory that all hosts share, or put the files that the job needs into the image",
                 launch.launcher);
   }
   return {};
@@ -67,7 +67,7 @@ Result<> check_cluster_flags(const Flags& flags) {
   }
   if (launch.launcher == "kubernetes" && flags.batch.image.empty())
     return fail(Code::kUsage,
-                "--launcher kubernetes: the container image with dtrain in it is missing (--image IMAGE)");
+                "--launcher kubernetes: the container image that contains dtrain is missing (--image IMAGE)");
   return {};
 }
 

@@ -47,7 +47,7 @@ constexpr const char* kUsualInitializer = "xavier(gaussian,in,2)";
 // Names the current directory, because a relative path is often correct in another one.
 std::string why_no_directory(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return "this is a file; give the directory that holds it";
+  if (std::filesystem::exists(path, ignored)) return "this is a file; give the directory that contains it";
   if (std::filesystem::path(path).is_absolute()) return "no such directory";
   return fmt::format("no such directory in {}", std::filesystem::current_path(ignored).string());
 }
@@ -112,7 +112,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
 namespace {
 
 std::string usual_image_text(const NetworkFlags& network) {
-  if (is_name_of_file(network.network)) return "the network's file does not tell it";
+  if (is_name_of_file(network.network)) return "the network's file does not state it";
   return fmt::format("{} was made for {}", network.network,
                      fmt::join(image_of_network(network.network, network.num_layers), ","));
 }
@@ -123,12 +123,14 @@ Result<> apply_found(const FoundData& found, JobFlags& flags) {
   if (network.num_classes == 0) network.num_classes = found.classes;
   if (network.image_shape.empty()) network.image_shape = found.image_shape;
   if (network.num_classes == 0) {
-    return fail(Code::kUsage, "{}: this does not tell the classes; give --num-classes, or the data set's --data-type",
-                found.seen);
+    return fail(
+        Code::kUsage,
+        "{}: the number of classes cannot be read from these files; give --num-classes, or the data set's --data-type",
+        found.seen);
   }
   if (network.image_shape.empty()) {
     const bool is_gray = found.channels == 1;
-    return fail(Code::kUsage, "{}: give the size that the network takes with --image-shape {},H,W ({}{})", found.seen,
+    return fail(Code::kUsage, "{}: set the network's input size with --image-shape {},H,W ({}{})", found.seen,
                 is_gray ? "1" : "C", usual_image_text(network), is_gray ? "; 1 is the channel of gray images" : "");
   }
   return apply_data_set(found.name, flags);

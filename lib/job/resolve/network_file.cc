@@ -55,7 +55,7 @@ Result<> resolve_network_file(Flags& flags) {
   for (const char* flag :
        {"num-layers", "widen-factor", "num-group", "batch-norm", "add-stn", "smooth-alpha", "bn-mom"}) {
     if (flags.source(flag) != Source::kCommandLine) continue;
-    return fail(Code::kUsage, "--{}: the symbol file of --network says this itself: leave the flag out", flag);
+    return fail(Code::kUsage, "--{}: the symbol file of --network sets this value: leave the flag out", flag);
   }
   network.num_layers = 0;
   network.widen_factor = 1;
@@ -70,11 +70,11 @@ Result<> resolve_network_file(Flags& flags) {
 
 Result<std::string> read_network_file(const NetworkFlags& flags) {
   if (flags.file.empty()) {
-    return fail(Code::kUsage, "the job's network is a symbol file ({}): give this process --network FILE, too",
+    return fail(Code::kUsage, "the job's network is a symbol file ({}): also give this process --network FILE",
                 flags.network);
   }
   DT_TRY(std::string content, read(flags.file),
-         "reading the symbol file of the run's network, {}; if it was moved, give --network FILE", flags.file);
+         "reading the symbol file of the run's network, {} (if the file was moved, give --network FILE)", flags.file);
   const std::string seen = network_of_file(flags.file, content);
   const auto hash = [](const std::string& name) { return name.substr(name.rfind(':') + 1); };
   if (hash(seen) == hash(flags.network)) return content;

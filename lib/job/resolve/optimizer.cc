@@ -17,7 +17,7 @@ Result<> drop_unused(Flags& flags) {
   const std::string_view name = optimizer_name(optimizer.optimizer);
   const auto is_asked_for = [&](const char* flag) { return flags.source(flag) > Source::kPreset; };
   if (!optimizer_kind(name).takes_momentum && is_asked_for("mom") && flags.source("mom") != Source::kResumed) {
-    return fail(Code::kUsage, "--mom {} has no effect with --optimizer {}, which has no such momentum: leave it out",
+    return fail(Code::kUsage, "--mom {} has no effect with --optimizer {}, which does not use --mom: leave it out",
                 optimizer.momentum, name);
   }
   if (name != "adadelta") return {};
@@ -50,7 +50,7 @@ Result<> check_large_batch(Flags& flags) {
     if (!refused(flag, differs)) continue;
     return fail(Code::kUsage, "--{} is only for --optimizer lbsgd, and the optimizer is {}{}", flag,
                 optimizer.optimizer,
-                std::string_view(flag) == "warmup-epochs" ? "; others rise by --lr-warmup-epochs" : "");
+                std::string_view(flag) == "warmup-epochs" ? "; for other optimizers use --lr-warmup-epochs" : "");
   }
   optimizer.macrobatch_size = defaults.macrobatch_size;
   optimizer.warmup_epochs = defaults.warmup_epochs;
@@ -73,15 +73,15 @@ Result<> check_norms(const Flags& flags, const Store& store) {
   const std::string asked =
       by_strategy ? "--warmup-strategy lars" : fmt::format("--optimizer {}", optimizer_name(optimizer.optimizer));
   if (scheme.update_on == UpdateOn::kStore || (store.servers && store.scheme != Scheme::kBsp)) {
-    return fail(
-        Code::kUsage,
-        "{}: it needs the norms of whole arrays, of which a server has slices, so the workers must update: with "
-        "--kv-store dist_sync or allreduce, without --update-on store",
-        asked);
+    return fail(Code::kUsage,
+                "{} needs the norms of whole arrays, but a server has only slices of them, so the workers must update "
+                "the weights: use --kv-store dist_sync or allreduce, without --update-on store",
+                asked);
   }
   if (scheme.backup > 0) {
-    return fail(Code::kUsage, "{} with --backup {}: a late worker would miss updates of its own weights", asked,
-                scheme.backup);
+    return fail(Code::kUsage,
+                "{} with --backup {}: a late worker would miss updates of its own weights; leave out one of them",
+                asked, scheme.backup);
   }
   return {};
 }

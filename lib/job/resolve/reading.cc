@@ -8,13 +8,14 @@ namespace {
 Result<> check_synthetic(const Flags& flags) {
   if (!flags.device.synthetic_on_device) return {};
   if (!flags.job.augment.benchmark) {
-    return fail(Code::kUsage,
-                "--synthetic-on gpu says where the batch of --benchmark 1 lies: give --benchmark 1, or leave it out");
+    return fail(
+        Code::kUsage,
+        "--synthetic-on gpu only has an effect with --benchmark 1: give --benchmark 1, or leave out --synthetic-on");
   }
   if (flags.device.gpus.empty()) {
     return fail(Code::kUsage,
                 "--synthetic-on gpu needs a GPU: give its number with --gpus, or use --synthetic-on cpu, because CPU "
-                "devices read the batch where it lies");
+                "devices read the batch from host memory");
   }
   return {};
 }

@@ -38,7 +38,7 @@ Result<> check_update_place(const SchemeFlags& scheme) {
                 name);
   }
   if (scheme.update_on == UpdateOn::kStore && store.update == Update::kWorker) {
-    return fail(Code::kUsage, "--update-on store: {} has no place for updates other than the workers", name);
+    return fail(Code::kUsage, "--update-on store: with {}, only the workers can update the weights", name);
   }
   return {};
 }
@@ -52,7 +52,8 @@ Result<> check_one_process(const Flags& flags) {
                 name, flags.job.num_workers);
   }
   if (flags.launch.role != Role::kNone) {
-    return fail(Code::kUsage, "--kv-store {} is for a single process and has no {}; use dist_sync", name,
+    return fail(Code::kUsage,
+                "--kv-store {} is for a single process and has no process with the role {}; use dist_sync", name,
                 format_value(flags.launch.role));
   }
   return {};
@@ -63,7 +64,7 @@ Result<> resolve_launcher(Flags& flags) {
   LaunchFlags& launch = flags.launch;
   if (launch.hostfile.empty()) {
     if (flags.given("host-order")) return fail(Code::kUsage, "--host-order: the host file is missing (-H FILE)");
-    if (launch.launcher == "ssh") return fail(Code::kUsage, "--launcher ssh: the hosts are missing (-H FILE)");
+    if (launch.launcher == "ssh") return fail(Code::kUsage, "--launcher ssh: the list of hosts is missing (-H FILE)");
     return {};
   }
   if (!flags.given("num-workers"))
@@ -86,7 +87,8 @@ Result<> check_launching(const Flags& flags) {
     if (launch.exclude.empty()) return {};
     return fail(Code::kUsage, "--exclude has no effect without --sync-dst-dir");
   }
-  if (!launch.on_other_hosts()) return fail(Code::kUsage, "--sync-dst-dir: the hosts to copy to are missing (-H FILE)");
+  if (!launch.on_other_hosts())
+    return fail(Code::kUsage, "--sync-dst-dir: the list of hosts to copy to is missing (-H FILE)");
   if (launch.sync_dst_dir.front() != '/') {
     return fail(Code::kUsage, "--sync-dst-dir {}: give an absolute path", launch.sync_dst_dir);
   }
@@ -153,7 +155,8 @@ Result<> resolve_loss_scale(JobFlags& job) {
   double number = 0;
   if (scale == "none") return {};
   if (!scales)
-    return fail(Code::kUsage, "--loss-scale {}: only float16 scales the loss, not --dtype {}", scale, job.dtype);
+    return fail(Code::kUsage, "--loss-scale {}: the loss is scaled only with --dtype float16, not with --dtype {}",
+                scale, job.dtype);
   if (scale == "dynamic" || (parse_value(scale, number) && number >= 1 && number <= kLossScaleMax)) return {};
   return fail(Code::kUsage, "--loss-scale {}: give dynamic, none or a number from 1 to 2^24", scale);
 }
@@ -308,11 +311,10 @@ Result<> check_metrics(const JobFlags& job) {
 // Validation within an epoch needs workers that make the same steps.
 Result<> check_validation(const JobFlags& job) {
   if (job.eval_batches_interval == 0 || (store_of(job).scheme == Scheme::kBsp && job.scheme.backup == 0)) return {};
-  return fail(
-      Code::kUsage,
-      "--eval-batches-interval {}: validation within an epoch needs workers that step together; {} validates at "
-      "the end of each epoch",
-      job.eval_batches_interval, job.scheme.backup > 0 ? "a job with --backup" : job.scheme.kv_store);
+  return fail(Code::kUsage,
+              "--eval-batches-interval {}: validation within an epoch needs workers that make the same steps; {} can "
+              "only validate at the end of each epoch",
+              job.eval_batches_interval, job.scheme.backup > 0 ? "a job with --backup" : job.scheme.kv_store);
 }
 
 // --overwrite needs the name of the run to delete, which must not be the one to continue.

@@ -19,7 +19,7 @@ Result<> choose_companion(Flags& flags) {
   const Source steps = flags.source("lr-step-epochs"), every = flags.source("lr-factor-epoch");
   if (steps == every) {
     return fail(Code::kUsage,
-                "--lr-step-epochs and --lr-factor-epoch both say when --lr-factor applies: give one of them");
+                "--lr-step-epochs and --lr-factor-epoch both set when --lr-factor applies: give one of them");
   }
   if (steps > every) {
     optimizer.lr_factor_epoch = 0;
@@ -98,11 +98,15 @@ Result<> check_warmup(const OptimizerFlags& optimizer, int64_t num_epochs) {
                 optimizer.lr_warmup_begin);
   }
   if (optimizer.lr_warmup_begin > optimizer.lr) {
-    return fail(Code::kUsage, "--lr-warmup-begin {}: a warm-up rises, so it must not be above the learning rate {}",
-                optimizer.lr_warmup_begin, optimizer.lr);
+    return fail(
+        Code::kUsage,
+        "--lr-warmup-begin {}: the learning rate rises during the warm-up, so this value must not be above --lr {}",
+        optimizer.lr_warmup_begin, optimizer.lr);
   }
   if (optimizer.lr_scheduler != LrScheduler::kAuto && optimizer.lr_warmup_epochs >= static_cast<double>(num_epochs)) {
-    return fail(Code::kUsage, "--lr-warmup-epochs {}: --lr-scheduler {} needs epochs after them, of --num-epochs {}",
+    return fail(Code::kUsage,
+                "--lr-warmup-epochs {}: --lr-scheduler {} needs epochs after the warm-up, so the value must be less "
+                "than --num-epochs {}",
                 optimizer.lr_warmup_epochs, format_value(optimizer.lr_scheduler), num_epochs);
   }
   return {};

@@ -30,20 +30,20 @@ bool has_sharding_file(const Flags& flags, const Store&) {
   return flags.job.scheme.data_allocator;
 }
 
-constexpr const char* kOfSsp = "dist_ssync and dist_device_ssync do";
-constexpr const char* kOfGsp = "dist_gsync and dist_device_gsync do";
-constexpr const char* kOfShares = "jobs with --data-allocator 1 do";
+constexpr const char* kOfSsp = "dist_ssync and dist_device_ssync use it";
+constexpr const char* kOfGsp = "dist_gsync and dist_device_gsync use it";
+constexpr const char* kOfShares = "jobs with --data-allocator 1 use it";
 
 constexpr FlagReader kReaders[] = {
     {"staleness", [](const Flags&, const Store& store) { return store.scheme == Scheme::kSsp; }, kOfSsp},
-    {"ssp-warn", has_bound, "dist_ssync does, and dist_gsync with --group-staleness"},
+    {"ssp-warn", has_bound, "dist_ssync uses it, and dist_gsync with --group-staleness"},
     {"groups-file", has_groups, kOfGsp},
     {"ungrouped", has_groups, kOfGsp},
     {"gsp-weight", has_groups, kOfGsp},
     {"group-staleness", has_groups, kOfGsp},
     {"regroup-every", has_groups, kOfGsp},
-    {"backup", has_rounds_on_servers, "dist_sync and dist_device_sync do"},
-    {"trace-events", [](const Flags&, const Store& store) { return store.servers; }, "stores with servers do"},
+    {"backup", has_rounds_on_servers, "dist_sync and dist_device_sync use it"},
+    {"trace-events", [](const Flags&, const Store& store) { return store.servers; }, "stores with servers use it"},
     {"data-sharding-file", has_sharding_file, kOfShares},
     {"allow-gaps", has_sharding_file, kOfShares},
 };
@@ -115,7 +115,7 @@ Result<> check_scheme(const Flags& flags) {
   if (flags.loop.save_every.count() > 0 && !same_weights) {
     return fail(Code::kUsage,
                 "--save-every: within an epoch, the workers of this {} job have different weights; use --save-period, "
-                "which saves at the ends of epochs, where all workers meet",
+                "which saves at the end of an epoch, when all workers have the same weights",
                 job.scheme.kv_store);
   }
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
@@ -134,8 +134,8 @@ std::string learning_rate_hint(const JobFlags& job) {
   if (optimizer_name(job.optimizer.optimizer) == "adadelta") return {};  // it has no learning rate
   const bool waits_like_bsp = store.scheme == Scheme::kSsp && job.scheme.staleness == 0;
   return fmt::format(
-      "{} with {} workers{} makes {} updates at the full learning rate {} where dist_sync makes one: unless that rate "
-      "was chosen for {}, start with --lr {:.6g} (lr/W)",
+      "{} with {} workers{} makes {} updates at the full learning rate {}, while dist_sync makes one: unless you chose "
+      "that rate for {}, start with --lr {:.6g} (lr/W)",
       job.scheme.kv_store, workers, waits_like_bsp ? " and --staleness 0" : "", workers, job.optimizer.lr,
       job.scheme.kv_store, job.optimizer.lr / static_cast<double>(workers));
 }

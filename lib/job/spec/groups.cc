@@ -137,7 +137,7 @@ class GroupsReader {
     for (size_t rank = 0; rank < group_.size(); rank++) {
       if (!group_[rank] && ungrouped == Ungrouped::kError) {
         return fail(Code::kUsage,
-                    "{}: {} is in no group: add it to a line, as #{} or by its host, or give --ungrouped own",
+                    "{}: {} is in no group: add it to a line as #{} or by its host, or give --ungrouped own",
                     file_.name, describe(rank), rank);
       }
       group_of.push_back(group_[rank] ? *group_[rank] : groups++);

@@ -20,7 +20,8 @@ sync::Policy policy_of(const JobSpec& spec, Scheme scheme) {
     case Scheme::kSsp: return sync::ssp(workers, static_cast<sync::Step>(flags.staleness));
     case Scheme::kGsp: break;
   }
-  DT_CHECK(spec.groups.size() == workers, "{} workers in groups, the job has {}", spec.groups.size(), workers);
+  DT_CHECK(spec.groups.size() == workers, "the groups contain {} workers, but the job has {}", spec.groups.size(),
+           workers);
   std::optional<sync::Step> lead_max;
   if (flags.group_staleness) lead_max = static_cast<sync::Step>(*flags.group_staleness);
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);

@@ -24,7 +24,7 @@ Result<> parse_value(std::string_view text, Interval& interval) {
   if (colon == text.size()) return fail(Code::kUsage, "'{}' does not have the form BEGIN:END", text);
   DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
   DT_TRY_VOID(parse_value(text.substr(colon + 1), interval.end));
-  if (interval.begin > interval.end) return fail(Code::kUsage, "the begin of '{}' is larger than its end", text);
+  if (interval.begin > interval.end) return fail(Code::kUsage, "the begin is larger than the end in '{}'", text);
   return {};
 }
 
@@ -234,8 +234,10 @@ Result<> drop_gone_flags(const NamedText& source, Entries& entries) {
     const auto entry = entries.find(std::string(flag.name));
     if (entry == entries.end()) continue;
     if (flag.off && entry->second != *flag.off) {
-      return source.wrong(flag.name, fmt::format("dtrain has no --{} any more, and the run has '{}'", flag.name,
-                                                 printable(entry->second)));
+      return source.wrong(
+          flag.name,
+          fmt::format("the run used this flag with the value '{1}', but this version of dtrain no longer has --{0}",
+                      flag.name, printable(entry->second)));
     }
     entries.erase(entry);
   }
@@ -246,7 +248,8 @@ Result<> drop_gone_flags(const NamedText& source, Entries& entries) {
 Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
     if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
-    return source.wrong(name, fmt::format("there are {} values for {} workers", size, spec.flags.num_workers));
+    return source.wrong(name,
+                        fmt::format("there are {} values, but the job has {} workers", size, spec.flags.num_workers));
   };
   const bool open = spec.shares.empty();
   DT_TRY_VOID(check("shares", spec.shares.size(), open));

@@ -51,10 +51,10 @@ Error no_run(const std::string& directory) {
   }
   const std::vector<std::string> inside = runs_in(directory);
   if (!inside.empty()) {
-    return error(
-        fmt::format("this is not a run directory, but it holds some: give one of {}", fmt::join(inside, ", ")));
+    return error(fmt::format("this is not a run directory, but it contains run directories: give one of {}",
+                             fmt::join(inside, ", ")));
   }
-  return error(fmt::format("no run has begun in this directory: it has no file '{}'", kJobSpecFile));
+  return error(fmt::format("no run has started in this directory: it has no file '{}'", kJobSpecFile));
 }
 
 }  // namespace
