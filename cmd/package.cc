@@ -52,7 +52,7 @@ void print_summary(const package::Contents& contents) {
              contents.files.size() + 1, static_cast<double>(contents.bytes()) / kMiB, contents.libraries.size());
   fmt::print("hosts need: an x86-64 processor, Linux, glibc {} or newer\n", contents.glibc);
   if (contents.gpu_libraries.empty()) {
-    fmt::print("hosts with GPUs: this build has no part for GPUs\n");
+    fmt::print("hosts with GPUs: this build has no module for GPUs\n");
   } else {
     fmt::print("hosts with GPUs also need: NVIDIA's driver, and {} where the loader finds them\n",
                fmt::join(contents.gpu_libraries, ", "));

@@ -65,7 +65,7 @@ std::string_view file_kind(std::string_view first_bytes) {
   }
   if (is_pickle(first_bytes)) return "a pickled Python object";
   if (first_bytes.empty()) return "an empty file";
-  return is_text(first_bytes) ? "a text file" : "a file of an unknown format";
+  return is_text(first_bytes) ? "a text file" : "a file of another kind";
 }
 
 }  // namespace dtrain

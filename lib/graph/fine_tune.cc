@@ -79,7 +79,7 @@ Result<std::vector<VariableId>> found_by(const std::string& pattern, const Graph
   }
   constexpr size_t kShown = 10;
   const size_t shown = std::min(kShown, names.size());
-  return fail(Code::kUsage, "--lr-mult {}: no layer of the network that learns has such a name{} (its layers are {}{})",
+  return fail(Code::kUsage, "--lr-mult {}: no layer with trainable parameters has this name{} (such layers are {}{})",
               pattern, suggestion(pattern, names),
               fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
               shown < names.size() ? ", ..." : "");
@@ -136,7 +136,8 @@ Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_
   for (const Node& node : tuned.nodes()) {
     if (node.name != kNewLayer && node.name != kNewLoss) continue;
     return fail(Code::kUsage,
-                "--layer-before-fullc {}: the network has a layer '{}' before it, which is the name of a new layer",
+                "--layer-before-fullc {}: the part of the network to keep has a layer '{}', but fine-tuning adds a "
+                "layer with this name",
                 layer, node.name);
   }
   tuned.add(kNewLoss, SoftmaxOutput{}, {tuned.add(kNewLayer, FullyConnected{.outputs = classes}, {kept})});
@@ -151,7 +152,8 @@ Result<> apply_rates(const std::vector<std::string>& rules, Graph& graph) {
   }
   const auto learns = [](const Variable& v) { return v.role == Variable::Role::kLearned && !v.is_frozen(); };
   if (std::ranges::any_of(graph.variables(), learns)) return {};
-  return fail(Code::kUsage, "--lr-mult {}: nothing of the network is left to train", fmt::join(rules, ","));
+  return fail(Code::kUsage, "--lr-mult {}: all parameters of the network are frozen, so there is nothing to train",
+              fmt::join(rules, ","));
 }
 
 }  // namespace dtrain::graph

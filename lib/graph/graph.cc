@@ -137,7 +137,7 @@ void Graph::check_given(const std::string& node, const Argument& argument, Tenso
 }
 
 void Graph::add_head(NodeId node) {
-  DT_CHECK(node < nodes_.size(), "node {} of {} is a head", node, nodes_.size());
+  DT_CHECK(node < nodes_.size(), "the head is node {}, but the graph has {} nodes", node, nodes_.size());
   heads_.push_back(node);
 }
 

@@ -69,7 +69,7 @@ class Inference {
 
   Result<> expect_inputs(size_t count) const {
     if (x_.size() == count) return {};
-    return refuse("takes {} input(s), has {}", count, x_.size());
+    return refuse("takes {} input(s), but has {}", count, x_.size());
   }
 
   Result<> expect_map() const {
@@ -174,14 +174,15 @@ class Inference {
     DT_TRY_VOID(expect_map());
     if (op.size < 1 || op.size % 2 == 0) return refuse("the number of channels is {}, but must be odd", op.size);
     if (!(op.k > 0 && op.alpha >= 0 && op.beta >= 0)) {
-      return refuse("k is {}, alpha {} and beta {}, but k must be larger than 0, and the others not less", op.k,
-                    op.alpha, op.beta);
+      return refuse(
+          "k is {}, alpha {} and beta {}, but k must be larger than 0, and alpha and beta must not be less than 0",
+          op.k, op.alpha, op.beta);
     }
     return same();
   }
 
   Result<NodeShapes> infer(const Dropout& op) const {
-    if (!(op.rate >= 0 && op.rate < 1)) return refuse("the rate is {}, but must be from 0, and below 1", op.rate);
+    if (!(op.rate >= 0 && op.rate < 1)) return refuse("the rate is {}, but must be at least 0 and below 1", op.rate);
     return same();
   }
 
@@ -201,7 +202,7 @@ class Inference {
     if (op.smooth_alpha < 0 || op.smooth_alpha > 1)
       return refuse("the smoothing is {}, but must be from 0 to 1", op.smooth_alpha);
     if (op.smooth_alpha > 0 && x_[0][0] < 2)
-      return refuse("smoothing needs at least 2 classes, the input is {}", to_string(x_[0]));
+      return refuse("smoothing needs at least 2 classes, but the input is {}", to_string(x_[0]));
     return NodeShapes{x_[0], {}};
   }
 
@@ -328,7 +329,7 @@ std::vector<HeadInfo> find_heads(const Graph& graph, const Shapes& shapes) {
 template <class Info>
 size_t place_of(const std::vector<Info>& infos, VariableId variable) {
   const auto found = std::ranges::find(infos, variable, &Info::variable);
-  DT_CHECK(found != infos.end(), "no node that is computed reads variable {}", variable);
+  DT_CHECK(found != infos.end(), "variable {} is not read by any node that is computed", variable);
   return static_cast<size_t>(found - infos.begin());
 }
 

@@ -39,7 +39,7 @@ cv::Mat in_color(const Image& image) {
 }  // namespace
 
 Result<Image> contact_sheet(const std::vector<SheetImage>& images) {
-  DT_CHECK(!images.empty(), "a sheet without images");
+  DT_CHECK(!images.empty(), "a contact sheet needs at least one image");
   const Image& first = images.front().image;
   const auto columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
   const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
@@ -52,7 +52,8 @@ Result<Image> contact_sheet(const std::vector<SheetImage>& images) {
   canvas.setTo(cv::Scalar::all(255));
   for (size_t i = 0; i < images.size(); i++) {
     const SheetImage& image = images[i];
-    DT_CHECK(image.image.height == first.height && image.image.width == first.width, "images of different sizes");
+    DT_CHECK(image.image.height == first.height && image.image.width == first.width,
+             "the images of a contact sheet must have the same size");
     const int x = kGap + static_cast<int>(i) % columns * static_cast<int>(cell_width);
     const int y = kGap + static_cast<int>(i) / columns * static_cast<int>(cell_height);
     in_color(image.image).copyTo(canvas(cv::Rect(x, y, first.width, first.height)));

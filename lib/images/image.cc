@@ -192,7 +192,7 @@ Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string&
     return encode_png(image.pixels.data(),
                       {.height = image.height, .width = image.width, .channels = image.channels, .bits = 8}, quality);
   }
-  DT_CHECK(extension == ".jpg", "images are not encoded as '{}'", extension);
+  DT_CHECK(extension == ".jpg", "images cannot be encoded as '{}'", extension);
   std::vector<uint8_t> out;
   DT_TRY_VOID(JpegEncoder().encode(image, {.quality = quality}, out));
   return out;

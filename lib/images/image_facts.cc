@@ -61,11 +61,11 @@ Result<ImageFacts> jpeg_facts(Bytes file) {
     }
     at += length + 2;
   }
-  return fail(Code::kData, "a JPEG without a size");
+  return fail(Code::kData, "the JPEG file does not state the image size");
 }
 
 Result<ImageFacts> stored_facts(Bytes file) {
-  if (file.empty()) return fail(Code::kData, "there is no image in it");
+  if (file.empty()) return fail(Code::kData, "the file is empty");
   if (is_jpeg(file)) return jpeg_facts(file);
   DT_TRY(const ImageHeader header, read_image_header(file));
   return ImageFacts{.format = std::string(header.format) + (header.bits > 8 ? " of 16 bits" : ""),

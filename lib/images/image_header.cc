@@ -87,10 +87,11 @@ Result<ImageHeader> read_image_header(Bytes file) {
   if (has_at(file, 0, "\x89PNG\r\n\x1a\n")) {
     header = png_header(fields);
   } else if (const std::string_view name = unread_format(file); !name.empty()) {
-    return fail(Code::kData, "{} images are not read; convert the image to PNG or JPEG, as `mogrify -format png` does",
-                name);
+    return fail(Code::kData,
+                "{} images are not supported; convert the image to PNG or JPEG, as `mogrify -format png` does", name);
   } else {
-    return fail(Code::kData, "not an image in a known format ({} bytes); known are JPEG, PNG and raw images",
+    return fail(Code::kData,
+                "the data ({} bytes) are not an image in a known format, which are JPEG, PNG and raw images",
                 file.size());
   }
   if (fields.cut()) return fail(Code::kData, "{}: the file ends within its header", header.format);
@@ -110,10 +111,12 @@ bool has_cut_png_chunk(Bytes file) {
 }
 
 Result<> check_image_size(std::string_view format, int64_t height, int64_t width) {
-  if (height < 1 || width < 1) return fail(Code::kData, "{}: the image has {} x {} pixels", format, height, width);
+  if (height < 1 || width < 1)
+    return fail(Code::kData, "{}: the image has an invalid size of {} x {} pixels", format, height, width);
   // Compare each edge first, because the product may overflow.
   if (height <= kImagePixelsMax && width <= kImagePixelsMax && height * width <= kImagePixelsMax) return {};
-  return fail(Code::kData, "{}: {} x {} pixels are more than the limit of {}", format, height, width, kImagePixelsMax);
+  return fail(Code::kData, "{}: the image has {} x {} pixels, more than the limit of {}", format, height, width,
+              kImagePixelsMax);
 }
 
 Result<> check_decoding_bytes(std::string_view format, int64_t bytes) {

@@ -166,7 +166,7 @@ Result<std::vector<uint8_t>> PngWriter::write(const uint8_t* pixels, const PngLa
 
 Result<> decode_png(Bytes file, PngColors colors, const std::function<uint8_t*(const PngLayout&)>& memory) {
   if (has_cut_png_chunk(file)) {
-    return fail(Code::kData, "PNG: the file ends early, or the length of a part is damaged ({} bytes)", file.size());
+    return fail(Code::kData, "PNG: the file ends early, or the length of a chunk is damaged ({} bytes)", file.size());
   }
   PngReader reader(file);
   DT_TRY(const PngLayout layout, reader.read_header(colors));

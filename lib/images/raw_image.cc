@@ -52,15 +52,15 @@ Result<RawImage> parse_raw_image(Bytes file) {
   const size_t bytes =
       static_cast<size_t>(image.height) * static_cast<size_t>(image.width) * static_cast<size_t>(image.channels);
   if (image.pixels.size() != bytes) {
-    return fail(Code::kData, "raw image: {} x {} x {} pixels are {} bytes, but {} follow the header", image.height,
-                image.width, image.channels, bytes, image.pixels.size());
+    return fail(Code::kData, "raw image: {} x {} x {} pixels need {} bytes, but {} bytes follow the header",
+                image.height, image.width, image.channels, bytes, image.pixels.size());
   }
   return image;
 }
 
 Result<std::vector<uint8_t>> make_raw_image(const Image& image) {
   if (std::max(image.height, image.width) > RawImage::kEdgeMax) {
-    return fail(Code::kData, "an image of {} x {} cannot be stored raw: an edge may have at most {} pixels",
+    return fail(Code::kData, "an image of {} x {} cannot be stored raw: its width and height may be at most {} pixels",
                 image.height, image.width, RawImage::kEdgeMax);
   }
   std::vector<uint8_t> out(RawImage::kHeaderBytes);

@@ -71,7 +71,7 @@ Result<job::Flags> untrained_flags(const InfoOptions& options, const Log& log) {
   if (is_given || !job::is_name_of_file(network.network)) return flags;
   DT_TRY(const Shape stated, role::stated_image(network));
   if (stated.empty()) {
-    log.warn("{} does not state the size of its images: {} is assumed; --image-shape C,H,W gives another",
+    log.warn("{} does not state its image size, so {} is assumed; --image-shape C,H,W sets another size",
              network.network, to_string(network.image_shape));
   }
   return flags;

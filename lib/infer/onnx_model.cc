@@ -325,7 +325,7 @@ Result<StoredModel> read_onnx(const std::string& path) {
   if (!file) return fail(Code::kNotFound, "cannot read '{}': {}", path, std::strerror(errno));
   onnx::ModelProto proto;
   if (!proto.ParseFromIstream(&file) || !proto.has_graph()) {
-    return fail(Code::kData, "{}: the file is no model of ONNX, or it is damaged", path);
+    return fail(Code::kData, "{}: the file is not an ONNX model, or it is damaged", path);
   }
   StoredModel model;
   for (const onnx::StringStringEntryProto& entry : proto.metadata_props()) model.metadata[entry.key()] = entry.value();

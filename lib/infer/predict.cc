@@ -111,12 +111,13 @@ Result<size_t> find_result(const graph::Shapes& shapes, const std::string& name,
   std::vector<std::string> names;
   for (const graph::HeadInfo& head : shapes.heads) names.push_back(head.name);
   if (name.empty() && names.size() > 1) {
-    log.info("the network has the results {}; using '{}' (--result NAME chooses another)", fmt::join(names, ", "),
-             names[0]);
+    log.info("the network has the outputs {}; using '{}' (--result NAME chooses another output)",
+             fmt::join(names, ", "), names[0]);
   }
   const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  return fail(Code::kUsage, "--result {}: the network has {}", name, fmt::join(names, ", "));
+  return fail(Code::kUsage, "--result {}: the network does not have this output; it has {}", name,
+              fmt::join(names, ", "));
 }
 
 Result<> classify(exec::Executor& executor, size_t head, data::Loader& loader, size_t classes, Report& report) {
@@ -137,10 +138,10 @@ Result<> fit_image_files(const PredictOptions& options, TrainedModel& model) {
   if (!model.fits_images) return {};
   const auto sets = std::ranges::count_if(options.inputs, data::is_set_file);
   if (sets > 0 && sets < std::ssize(options.inputs)) {
-    return fail(
-        Code::kUsage,
-        "image files together with records, idx or CIFAR files: image files would be fitted to the network's input "
-        "and the others cropped; give --val-resize (fit, off or N), or predict them separately");
+    return fail(Code::kUsage,
+                "image files cannot be mixed with records, idx or CIFAR files without --val-resize, because image "
+                "files would be fitted to the network's input and the other images cropped: give --val-resize (fit, "
+                "off or N), or predict them separately");
   }
   if (sets == 0) model.flags.job.augment.val_resize = job::Resize{job::Resize::kFit};
   return {};
@@ -171,7 +172,8 @@ Result<std::vector<std::string>> with_lines_of(std::istream& standard_input, con
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log) {
   if (options.inputs.empty()) {
     return fail(Code::kUsage,
-                "no images: name image files, directories or a .rec file, or - for a list on standard input");
+                "there are no images: name image files, directories or a .rec file, or give - to read a list from "
+                "standard input");
   }
   ModelChoice choice = options.model;
   const auto set = std::ranges::find_if(options.inputs, data::is_set_file);

@@ -28,9 +28,9 @@ Result<ArrayInfo> array_of(const std::string& name, const ordered_json& entry, u
                         std::ranges::all_of(entry["shape"], is_count) && entry.contains("data_offsets") &&
                         entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2 &&
                         std::ranges::all_of(entry["data_offsets"], is_count);
-  if (!is_array) return fail(Code::kData, "the header's entry '{}' is no array", name);
+  if (!is_array) return fail(Code::kData, "the header's entry '{}' is not an array", name);
   if (entry["data_offsets"][1].get<uint64_t>() > data_bytes) {
-    return fail(Code::kData, "the file is cut short: array '{}' ends after its end", name);
+    return fail(Code::kData, "the file is cut short: array '{}' ends after the end of the file", name);
   }
   ArrayInfo array{name, type_name(entry["dtype"].get<std::string>()), entry["shape"].get<Shape>()};
   DT_TRY_VOID(check_shape(array));
@@ -38,14 +38,14 @@ Result<ArrayInfo> array_of(const std::string& name, const ordered_json& entry, u
 }
 
 Result<StoredModel> model_of(const ordered_json& header, uint64_t data_bytes) {
-  if (!header.is_object()) return fail(Code::kData, "the header is no JSON object");
+  if (!header.is_object()) return fail(Code::kData, "the header is not a JSON object");
   StoredModel model;
   for (const auto& [name, entry] : header.items()) {
     if (name != "__metadata__") {
       DT_TRY(model.arrays.emplace_back(), array_of(name, entry, data_bytes));
       continue;
     }
-    if (!entry.is_object()) return fail(Code::kData, "the header's __metadata__ is no JSON object");
+    if (!entry.is_object()) return fail(Code::kData, "the header's __metadata__ is not a JSON object");
     for (const auto& [key, value] : entry.items()) {
       if (value.is_string()) model.metadata[key] = value.get<std::string>();
     }
@@ -85,7 +85,7 @@ Result<StoredModel> read_safetensors(const std::string& path) {
   uint64_t length = 0;
   for (size_t byte = kLengthBytes; byte-- > 0;) length = length << 8 | static_cast<uint8_t>(start[byte]);
   if (!file || length > kHeaderBytesMax || length > bytes - kLengthBytes) {
-    return fail(Code::kData, "{}: the file is no safetensors file, or it is cut short", path);
+    return fail(Code::kData, "{}: the file is not a safetensors file, or it is cut short", path);
   }
   std::string text(length, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(length))) {

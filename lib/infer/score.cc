@@ -36,7 +36,8 @@ Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
   DT_TRY(const std::string trained, read_file(path, int64_t{64} << 20));
   if (trained == fmt::format("{}\n", fmt::join(names, "\n"))) return {};
   return fail(Code::kUsage,
-              "the class directories of the data are not the classes in {}, with which the model was trained", path);
+              "the class directories of the data differ from the classes in {}, with which the model was trained",
+              path);
 }
 
 // Names the data to score with, for people: "data/mnist".
@@ -56,15 +57,15 @@ Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   DT_TRY(const std::string params, role::params_of({choice.flag, choice.model, choice.epoch}));
   const Result<job::JobSpec> spec = role::spec_of(params);
   if (!spec && spec.error().code != Code::kNotFound) return tl::unexpected(spec.error());
-  if (!spec) return fail(Code::kUsage, "no data to score with: {}; {}", kHowToNameData, kWaysToGetData);
+  if (!spec) return fail(Code::kUsage, "there are no images to classify: {}; {}", kHowToNameData, kWaysToGetData);
   job::Flags run;
   std::error_code ignored;
   DT_TRY_VOID(job::recall(spec->remembered, std::filesystem::current_path(ignored).string(), {}, run),
-              "reading which data {} was trained on", params);
+              "finding the data that {} was trained on", params);
   if (!names_data(run.data)) {
-    return fail(Code::kUsage, "{} comes from a run without validation data: {}", params, kHowToNameData);
+    return fail(Code::kUsage, "the run that wrote {} had no validation data: {}", params, kHowToNameData);
   }
-  log.info("scoring with the validation data of the run, {}; --data-val or --data-dir names other data",
+  log.info("scoring with the validation data of the run, {}; to use other data, give --data-val or --data-dir",
            data_text(run.data));
   job::DataFlags& data = choice.flags.data;
   data.data_dir = run.data.data_dir;
@@ -96,10 +97,10 @@ Result<data::DataSets> open_validation(const TrainedModel& model, bool is_of_run
   }
   DT_TRY(data::DataSets sets, role::open_data(flags, 0, log));
   if (sets.validation == nullptr && is_of_run) {
-    return fail(Code::kUsage, "{} comes from a run without validation data: {}", model.params, kHowToNameData);
+    return fail(Code::kUsage, "the run that wrote {} had no validation data: {}", model.params, kHowToNameData);
   }
   if (sets.validation == nullptr) {
-    return fail(Code::kUsage, "--data-dir {}: it has no validation data; name the images with --data-val",
+    return fail(Code::kUsage, "--data-dir {}: the directory has no validation data; name the images with --data-val",
                 flags.data.data_dir);
   }
   DT_TRY_VOID(check_classes(sets, model));
@@ -139,7 +140,7 @@ Result<Score> score(const ScoreOptions& options, const Log& log) {
   DT_TRY(const TrainedModel model, find_model(choice, log));
   DT_TRY(const CompiledModel compiled, compile_model(model, log));
   DT_TRY(const data::DataSets sets, open_validation(model, takes_data_of_run, log), "opening the {}",
-         takes_data_of_run ? "validation data of the run; if they have moved, give --data-dir or --data-val" : "data");
+         takes_data_of_run ? "validation data of the run (if they were moved, give --data-dir or --data-val)" : "data");
   log.info("{}", sets.found_for_validation);
   data::LoaderOptions loading = in_order(model, sets.validation->size());
   DT_TRY(loading.labels, role::batch_labels(model.flags.job.augment, compiled.shapes));

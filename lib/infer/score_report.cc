@@ -84,8 +84,9 @@ std::string confusion_lines(const Score& score) {
   std::string text = "\n";
   for (size_t i = 0; i < std::min(confusions.size(), kConfusionsShown); i++) {
     const Confusion& one = confusions[i];
-    text += fmt::format("{} taken for {}: {} of {}\n", class_name(score, one.label), class_name(score, one.prediction),
-                        with_thousands(one.images), with_thousands(one.images_of_label));
+    text +=
+        fmt::format("{} classified as {}: {} of {}\n", class_name(score, one.label), class_name(score, one.prediction),
+                    with_thousands(one.images), with_thousands(one.images_of_label));
   }
   return text;
 }
@@ -111,7 +112,8 @@ std::string Score::text() const {
 
 std::string Score::table() const {
   const std::string which =
-      result.empty() ? "" : fmt::format("\nThe classes are those of the result {}.\n", cut(printable(result), 40));
+      result.empty() ? ""
+                     : fmt::format("\nThe classes are those of the network's output {}.\n", cut(printable(result), 40));
   return headline(*this) + metric_lines(*this) + which + class_lines(*this) + confusion_lines(*this);
 }
 

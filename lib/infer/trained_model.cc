@@ -25,8 +25,8 @@ namespace {
 Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network) {
   if (network.num_classes > 0) return {};
   if (!job::is_name_of_file(network.network)) {
-    return fail(Code::kUsage, "{} {}: its files do not tell the number of classes: give --num-classes", choice.flag,
-                choice.model);
+    return fail(Code::kUsage, "{} {}: the number of classes is not in the model's files: give --num-classes",
+                choice.flag, choice.model);
   }
   DT_TRY(network.num_classes, role::classes_of_file(network));
   return {};
@@ -79,18 +79,17 @@ Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   const bool tells_pixels = data && data->name != "folder";
   trained.knows_pixels = tells_pixels || !is_file || (!augment.rgb_mean.empty() && augment.scale);
   if (network.image_shape.empty()) {
-    return fail(
-        Code::kUsage,
-        "{} {}: the size of the images is unknown: neither a jobspec nor the images state it; give --image-shape C,H,W "
-        "(models of MXNet often take 3,224,224)",
-        choice.flag, choice.model);
+    return fail(Code::kUsage,
+                "{} {}: the size of the images is unknown, because neither a jobspec nor the images state it; give "
+                "--image-shape C,H,W (many MXNet models use 3,224,224)",
+                choice.flag, choice.model);
   }
   if (!trained.knows_pixels && choice.reads_images) {
-    return fail(Code::kUsage,
-                "{} {}: it is unknown how pixels become floats: neither a jobspec nor the images state it; give "
-                "--rgb-mean and --scale (models of MXNet often take --rgb-mean 0,0,0 or 123.68,116.779,103.939, and "
-                "--scale 1)",
-                choice.flag, choice.model);
+    return fail(
+        Code::kUsage,
+        "{} {}: it is unknown how pixels are normalized, because neither a jobspec nor the images state it; give "
+        "--rgb-mean and --scale (many MXNet models use --rgb-mean 0,0,0 or 123.68,116.779,103.939, and --scale 1)",
+        choice.flag, choice.model);
   }
   DT_TRY_VOID(complete_classes(choice, network));
   const std::string name =
@@ -125,7 +124,7 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   trained.data_dir = job::absolute_value("data-dir", run.path_of("data-dir"), run.directory, "");
   trained.has_mean_image = spec->mean_image;
   if (choice.reads_images && spec->mean_image && flags.data.mean_img.empty()) {
-    return fail(Code::kUsage, "--model {}: it was trained with a mean image: name the file with --mean-img",
+    return fail(Code::kUsage, "--model {}: the model was trained with a mean image: name the file with --mean-img",
                 choice.model);
   }
   const job::NetworkFlags network = std::exchange(flags.job.network, spec->flags.network);
@@ -156,7 +155,7 @@ ModelChoice::ModelChoice() {
 
 Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   if (choice.model.empty()) {
-    return fail(Code::kUsage, "no model was named: give --model RUN-DIRECTORY, PREFIX or FILE.params");
+    return fail(Code::kUsage, "the model is missing: give --model RUN-DIRECTORY, PREFIX or FILE.params");
   }
   TrainedModel model{.params = {}, .flags = choice.flags};
   DT_TRY(model.params, role::params_of({choice.flag, choice.model, choice.epoch}));

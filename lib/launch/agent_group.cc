@@ -144,7 +144,7 @@ class AgentGroup::NewAgent : public net::Caller {
   }
   [[nodiscard]] pollfd watched() const override { return {.fd = connection_.get(), .events = POLLIN, .revents = 0}; }
   [[nodiscard]] Clock::time_point until() const override { return until_; }
-  void on_timeout() override { group_.refuse(connection_, "the connection does not begin as an agent's"); }
+  void on_timeout() override { group_.refuse(connection_, "the first line of the connection is not that of an agent"); }
 
  private:
   AgentGroup& group_;
@@ -200,7 +200,7 @@ std::unique_ptr<AgentLink> AgentGroup::link(size_t host) const {
 }
 
 Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
-  return fail(Code::kInternal, "{} cannot run on {}, which only starts agents", command.name(), options_.tool);
+  return fail(Code::kInternal, "{} cannot be started with {}, which only starts agents", command.name(), options_.tool);
 }
 
 // Agents that have called get signals through their connections. Until all of them have called, training has not begun.
@@ -263,9 +263,12 @@ void AgentGroup::refuse(const UniqueFd& connection, std::string_view why) {
 
 Result<> AgentGroup::admit(UniqueFd& connection, std::string_view line) {
   DT_TRY(const Hello hello, parse_hello(line));
-  if (!job::same_token(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
+  if (!job::same_token(hello.key, key_))
+    return fail(Code::kDenied, "the caller does not know the key of this job's agents");
   const std::optional<size_t> place = place_of(hello, options_.hosts, taken_);
-  if (!place) return fail(Code::kDenied, "all hosts of the job have an agent, and {} is not among them", hello.host);
+  if (!place)
+    return fail(Code::kDenied, "all hosts of the job already have an agent, and {} is not one of these hosts",
+                hello.host);
   Contact& contact = *contacts_[*place];
   contact.is_taken = taken_[*place] = true;
   ++*called_;

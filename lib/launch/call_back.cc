@@ -50,7 +50,7 @@ std::string to_line(const Hello& hello) {
 Result<Hello> parse_hello(std::string_view line) {
   const Result<std::vector<std::string>> words = parse_message(line);
   if (!words || words->size() < 4 || words->front() != kHello)
-    return fail(Code::kDenied, "the connection does not begin as an agent's");
+    return fail(Code::kDenied, "the first line of the connection is not that of an agent");
   const std::vector<std::string>& all = *words;
   return Hello{all[1], number_of(all[2]), all[3], {all.begin() + 4, all.end()}};
 }
@@ -81,7 +81,7 @@ Result<Meeting> read_meeting(const std::string& path) {
   if (!text) return fail(Code::kStartup, "reading the launcher's address: {}", text.error().message);
   const std::vector<WordLine> lines = word_lines(*text);
   if (lines.size() != 1 || lines[0].words.size() != 2)
-    return fail(Code::kStartup, "{}: this is not a launcher's address and key", path);
+    return fail(Code::kStartup, "{}: the file does not contain a launcher's address and key", path);
   DT_TRY(const net::Endpoint launcher, net::parse_endpoint(std::string(lines[0].words[0])), "reading {}", path);
   return Meeting{launcher, std::string(lines[0].words[1])};
 }

@@ -111,8 +111,8 @@ class Copier {
       targets_[i].state = parse_copy_state(answers[i].output);
       const std::string& architecture = targets_[i].state.architecture;
       if (architecture == "x86_64") continue;
-      return fail(Code::kStartup, "--sync-dst-dir: this program is for x86_64, but {} is {}", targets_[i].host->name,
-                  architecture.empty() ? "unknown" : architecture);
+      return fail(Code::kStartup, "--sync-dst-dir: this program is for x86_64, but the architecture of {} is {}",
+                  targets_[i].host->name, architecture.empty() ? "unknown" : architecture);
     }
     return {};
   }
@@ -166,7 +166,7 @@ class Copier {
     if (!by_tar.empty()) {
       const std::string where =
           rsync.is_here ? fmt::format("{} of them, such as {}, have", by_tar.size(), by_tar.front()) : "this host has";
-      screen_.line(fmt::format("dtrain: {} no rsync, so all files are sent, not only those that changed", where));
+      screen_.line(fmt::format("dtrain: {} no rsync, so all files are sent, not only files that have changed", where));
     }
     Step step{"copying the current directory", "copying the current directory to {} failed: {}"};
     if (rsync.prints_bytes || by_tar.size() == others.size()) {

@@ -127,7 +127,7 @@ JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
     return {job::kExitPreempted, "", {}};
   }
   if (history.killed_by_user && cause.stopped && cause.signal == SIGKILL) {
-    const std::string what = "killed by the second interrupt, perhaps before a checkpoint was complete";
+    const std::string what = "killed by the second interrupt; a checkpoint may be incomplete";
     say(screen, what);
     if (history.may_have_trained && !job.stopped_hint.empty()) say(screen, job.stopped_hint);
     return {code_of(cause), what, {}};

@@ -155,8 +155,9 @@ std::vector<std::string> tar_size_command(const HostCopy& copy) {
 // The other commands have three levels of quotes, so they are described instead of printed.
 std::string copy_text(const HostCopy& copy, const std::string& host) {
   return fmt::format(
-      "(over ssh to {}, unless it is there already: this program with its libraries, to {}/)\n{}\n"
-      "(or, if {} has no rsync: tar over ssh)\n",
+      "(copies this program with its libraries over ssh to {}, to {}/, unless they are already there)\n"
+      "{}\n"
+      "(if {} has no rsync, uses tar over ssh instead)\n",
       host, proc::shell_line({programs_in(copy.directory)}), proc::shell_line(rsync_command(copy)), host);
 }
 

@@ -350,7 +350,7 @@ std::string dry_run_text(const Job& job) {
   std::string text = process_table(commands);
   if (job.other_hosts.empty()) return text;
   text += commands_of_hosts(job);
-  text += fmt::format("\nenvironment variables, sent through {}:\n",
+  text += fmt::format("\nenvironment variables, which are sent through {}:\n",
                       job.group ? "the connections of the agents" : "the standard input of ssh");
   for (const Command& command : commands) {
     if (command.host_number > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));

@@ -206,8 +206,10 @@ std::string failure_of(const job::SshAddress& host, const proc::Finished& answer
   const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
   if (answer.over) return fmt::format("{} did not answer in time{}", host_name(host), words);
   if (answer.ended_with(kNoExecutable)) {
-    return fmt::format("{} does not have this executable{}; if the job was copied there, give its --sync-dst-dir",
-                       host_name(host), words);
+    return fmt::format(
+        "{} does not have this executable{}; if the executable was copied there with --sync-dst-dir, give the same "
+        "--sync-dst-dir",
+        host_name(host), words);
   }
   return fmt::format("ssh to {} failed{}", host_name(host), words);
 }

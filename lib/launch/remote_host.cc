@@ -159,7 +159,7 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
   const bool speaks = words.size() == 3 && words[1] == std::to_string(kAgentProtocol);
   if (!speaks || (build != options_.build_id && !options_.allow_mixed_builds)) {
     return fail(Code::kDenied,
-                "dtrain on {1} is of build {0}, but here it is of build {2}: copy this one to every host with "
+                "{1} has build {0} of dtrain, but this host has build {2}: copy this host's build to every host with "
                 "--sync-dst-dir, or allow different builds with --allow-mixed-builds",
                 build, options_.name, options_.build_id);
   }

@@ -120,8 +120,9 @@ std::string SshLink::why(int status) const {
     return fmt::format("has no executable '{}'; --sync-dst-dir copies it to every host", host_.executable);
   }
   if (code == kNoDirectory) {
-    return fmt::format("has no directory '{}', the current one here; --sync-dst-dir copies it to every host",
-                       host_.directory);
+    return fmt::format(
+        "has no directory '{}', which is the current directory on this host; --sync-dst-dir copies it to every host",
+        host_.directory);
   }
   return code == kSshFailed ? "cannot be reached by ssh" : fmt::format("ended with code {}", code);
 }

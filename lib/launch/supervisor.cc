@@ -248,7 +248,7 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   const Result<> kept = member.log.append(line);
   if (kept || has_lost_lines_) return;
   has_lost_lines_ = true;  // said once, because a full disk affects the logs of all processes
-  say(fmt::format("{}; the job continues, but logs of other hosts may lack lines", kept.error().message));
+  say(fmt::format("{}; the job continues, but logs of processes on other hosts may lack lines", kept.error().message));
 }
 
 // True if the line was meant for the launcher.
@@ -287,7 +287,8 @@ void Supervisor::on_signal(int signal) {
   if (phase_ >= JobPhase::kStopping) return;
   const Limits::Duration time = may_train() ? time_to_stop() : job_.limits.kill_after;
   say(fmt::format(
-      "stopping the job ({}): {}; processes that still run in {:.0f} s are killed, and a second Ctrl-C kills at once",
+      "stopping the job ({}): {}; processes that are still running after {:.0f} s are killed, and a second Ctrl-C "
+      "kills them at once",
       strsignal(signal),
       may_train() ? "each process ends its step, and worker 0 writes a checkpoint" : "training has not begun",
       std::chrono::duration<double>(time).count()));
@@ -380,7 +381,7 @@ void Supervisor::on_deadline() {
       return;
     case JobPhase::kRunning: return deadline_.reset();
     case JobPhase::kSettling:
-      say(fmt::format("stopping processes that still run: {}", running_names()));
+      say(fmt::format("stopping processes that are still running: {}", running_names()));
       return stop(job_.limits.kill_after);
     case JobPhase::kStopping:
       say(fmt::format("killing processes that did not stop: {}", running_names()));

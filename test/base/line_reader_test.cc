@@ -23,7 +23,7 @@ TEST_CASE("lines are read one by one, and long ones are cut", "[line-reader]") {
   CHECK_FALSE(lines.has_newline());
   CHECK(lines.number() == 4);
   CHECK_FALSE(must(lines.next()));
-  CHECK(lines.cut_lines_text() == dir.path("a") + ": 1 line is longer than 1 MiB and was cut, first line 3");
+  CHECK(lines.cut_lines_text() == dir.path("a") + ": 1 line is longer than 1 MiB and was cut; the first is line 3");
   CHECK(LineReader::open(dir.path("none")).error().code == Code::kNotFound);
   LineReader directory = must(LineReader::open(dir.path()));
   CHECK(directory.next().error().code == Code::kData);

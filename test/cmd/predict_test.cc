@@ -139,7 +139,7 @@ TEST_CASE("a model without its run gets image files fitted and records cut, and 
     words.insert(words.end(), more.begin(), more.end());
     return in_directory(dir, words);
   };
-  const std::string unknown = "it is unknown how pixels become floats";
+  const std::string unknown = "it is unknown how pixels are normalized";
   CHECK_THAT(with_model("score", {"--data-val", "classes"}).output, Contains(unknown));
   CHECK_THAT(with_model("predict", {"classes"}).output, Contains(unknown));
 
@@ -162,7 +162,7 @@ TEST_CASE("predict leaves out images that cannot be read if it may, and otherwis
   REQUIRE(write_file_atomic(dir.path("bad.jpg"), "not an image"));
   const test::Ended refused = in_directory(dir, {"predict", "--model", "run", "a.png", "bad.jpg"});
   CHECK(refused.code == 7);
-  CHECK_THAT(refused.output, Contains("bad.jpg: not an image in a known format") &&
+  CHECK_THAT(refused.output, Contains("are not an image in a known format") &&
                                  Contains("--max-bad-records N leaves out") && !Contains("skipped"));
   const std::vector<std::string> few = {"predict",  "--model",          "run", "bad.jpg", "a.png",
                                         "gone.png", "--max-bad-records"};

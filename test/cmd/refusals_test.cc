@@ -68,7 +68,7 @@ TEST_CASE("wrong flags are refused with the documented exit code and a helpful m
       {{"--dtype", "float16", "--benchmark", "1"}, 2, {"--dtype float16 needs a GPU", "float32", "bfloat16"}},
       {{"-p", "2"}, 2, {"--placement"}},
       {{"--hostname", "a"}, 2, {"--advertise"}},
-      {{"--cluster1-begin", "0"}, 2, {"data_sharding"}},
+      {{"--cluster1-begin", "0"}, 2, {"--data-sharding-file"}},
       {{"--workspace", "512"}, 2, {"--dry-run"}},
       {{"--staleness", "1", "-n", "2", "--benchmark", "1"},
        2,

@@ -49,7 +49,8 @@ TEST_CASE("score says first that it takes the run's own data, wherever it runs",
   INFO(here.output);
   CHECK_THAT(
       here.output.substr(0, here.output.find('\n')),
-      Catch::Contains("scoring with the validation data of the run, data; --data-val or --data-dir names other data"));
+      Catch::Contains(
+          "scoring with the validation data of the run, data; to use other data, give --data-val or --data-dir"));
   std::filesystem::create_directory(dir.path("elsewhere"));
   const test::Ended there = test::run({DTRAIN_EXE, "score", "--model", "../run"},
                                       {.deadline_s = 60, .directory = dir.path("elsewhere"), .environment = {}});
@@ -59,7 +60,7 @@ TEST_CASE("score says first that it takes the run's own data, wherever it runs",
   std::filesystem::rename(dir.path("data"), dir.path("moved"));
   const test::Ended moved = in_directory(dir, {"score", "--model", "run"});
   CHECK(moved.code == 7);
-  CHECK_THAT(moved.output, Catch::Contains("if they have moved, give --data-dir or --data-val"));
+  CHECK_THAT(moved.output, Catch::Contains("if they were moved, give --data-dir or --data-val"));
 }
 
 TEST_CASE("score prints a table on a terminal, and MXNet's lines elsewhere", "[cmd]") {
@@ -109,7 +110,7 @@ TEST_CASE("score says what is wrong with a model or the data", "[cmd]") {
       {{"--data-dir", "data"}, 2, "give --model"},
       {{"--model", "nowhere", "--data-dir", "data"}, 7, "--model nowhere: there is no nowhere-NNNN.params"},
       {{"--model", "run", "--load-epoch", "9", "--data-dir", "data"}, 7, "run/lenet-0009.params"},
-      {{"--model", "trained-only"}, 2, "comes from a run without validation data: give --data-val"},
+      {{"--model", "trained-only"}, 2, "had no validation data: give --data-val"},
       {{"--model", "foreign/lenet", "--network", "lenet", "--num-classes", "10"}, 2, "give --data-val"},
       {{"--model", "run", "--data-val", "nothing.rec"}, 7, "nothing.rec"},
       {{"--model", "foreign/lenet", "--data-dir", "data"}, 2, "give --network and --num-classes"},

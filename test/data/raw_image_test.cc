@@ -98,14 +98,14 @@ TEST_CASE("a raw image is refused unless its header is valid and its length exac
   CHECK_THAT(changed(4, 0), Contains("0 x 4 pixels"));
   CHECK_THAT(changed(8, 2), Contains("announces 2 channels; it must be 1, 3 or 4"));
   CHECK_THAT(changed(10, 1), Contains("bytes 9 to 11 of the header must be zero"));
-  CHECK_THAT(changed(0, 'E'), Contains("not an image in a known format"));
+  CHECK_THAT(changed(0, 'E'), Contains("are not an image in a known format"));
   auto longer = file;
   longer.push_back(0);
   CHECK_THAT(raw_refusal(longer), Contains("but 37 follow"));
   CHECK_THAT(raw_refusal(Bytes(file).first(11)), Contains("ends within its header"));
   std::vector<uint8_t> bomb(file.begin(), file.begin() + 12);
   bomb[4] = bomb[5] = bomb[6] = bomb[7] = 0xff;
-  CHECK_THAT(raw_refusal(bomb), Contains("65535 x 65535 pixels are more than the limit"));
+  CHECK_THAT(raw_refusal(bomb), Contains("65535 x 65535 pixels, more than the limit"));
 }
 
 TEST_CASE("records may hold raw images", "[data]") {

@@ -367,7 +367,8 @@ TEST_CASE("depths that do not exist are refused", "[graph][models]") {
   CHECK(message("lenet-5") == "network 'lenet' has a fixed depth: it cannot have 5 layers");
   CHECK(message("mlp", 3) == "network 'mlp' has a fixed depth: it cannot have 3 layers");
   CHECK(message("vgg-12", 0, {3, 32, 32}) == "network 'vgg' cannot have 12 layers: it can have 11, 13, 16 or 19");
-  CHECK(message("vgg-16@v0.7", 0, {3, 32, 32}) == "network 'vgg-16@v0.7' cannot have 16 layers: this version has 11");
+  CHECK(message("vgg-16@v0.7", 0, {3, 32, 32}) ==
+        "network 'vgg-16@v0.7' cannot have 16 layers: this version of vgg has 11");
   CHECK_THAT(message("cross", 13), Catch::Contains("cannot have 13 layers: the depth must be at least 14"));
   CHECK(build_model({.network = "lenet", .widen_factor = 2}).error().message ==
         "network 'lenet' has a fixed width: the widen factor must be 1, not 2");
@@ -376,7 +377,7 @@ TEST_CASE("depths that do not exist are refused", "[graph][models]") {
   CHECK(build_model({.network = "resnet", .num_group = 16}).error().message ==
         "network 'resnet' has no groups: --num-group is for resnext");
   CHECK(build_model({.network = "vgg@v0.7", .batch_norm = true}).error().message ==
-        "network 'vgg@v0.7' cannot take --batch-norm, which is for vgg of MXNet 1.x");
+        "network 'vgg@v0.7' does not support --batch-norm, which is for the vgg of MXNet 1.x");
   CHECK(build_model({.network = "mlp", .add_stn = true}).error().message ==
         "network 'mlp' has no spatial transformer: --add-stn is for lenet");
   CHECK_THAT(message("resnet", -1), Catch::Contains("the number of layers is -1"));

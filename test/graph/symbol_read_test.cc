@@ -146,9 +146,10 @@ TEST_CASE("operators and connections that dtrain does not have are named", "[gra
              Contains("'LeakyReLU' does not exist") && Contains("Convolution") && Contains("node 'leaky'"));
   CHECK_THAT(with(node("Activation", "a", R"("act_type": "swish")", "[3, 0, 0]")),
              Contains("swish") && Contains("relu"));
-  CHECK_THAT(with(node("Flatten", "f", R"json("shape": "(1,)")json", "[3, 0, 0]")), Contains("'shape' is not known"));
+  CHECK_THAT(with(node("Flatten", "f", R"json("shape": "(1,)")json", "[3, 0, 0]")), Contains("'shape' is unknown"));
   CHECK_THAT(with(node("Flatten", "f", "", "[3, 1, 0]")), Contains("output 1 of 'fc'") && Contains("node 'f'"));
-  CHECK_THAT(with(node("Flatten", "f", "", "[3, 0, 0], [0, 0, 0]")), Contains("has 2 inputs, but takes 1"));
+  CHECK_THAT(with(node("Flatten", "f", "", "[3, 0, 0], [0, 0, 0]")),
+             Contains("has 2 inputs, but the operator takes 1"));
   CHECK_THAT(with(node("Flatten", "f", "", "[1, 0, 0]")), Contains("'w' as data") && Contains("a learned tensor"));
   CHECK_THAT(with(node("FullyConnected", "g", R"("num_hidden": "3", "no_bias": "True")", "[0, 0, 0], [3, 0, 0]")),
              Contains("its weight is computed by the node 'fc'"));
@@ -180,7 +181,7 @@ TEST_CASE("dropouts, norms and transformers that dtrain does not have are refuse
   CHECK_THAT(refused("Cast", R"("dtype": "int8")"), Contains("int8"));
   CHECK_THAT(refused("SpatialTransformer", R"json("target_shape": "(28, 28)", "transform_type": "affine",
       "sampler_type": "bilinear")json"),
-             Contains("has 1 inputs, but takes 2"));
+             Contains("has 1 inputs, but the operator takes 2"));
   CHECK_THAT(refused("SpatialTransformer", R"json("target_shape": "(0, 0)", "transform_type": "affine",
       "sampler_type": "bilinear")json"),
              Contains("target_shape"));

@@ -107,7 +107,7 @@ TEST_CASE("no decoder message is printed for a damaged image", "[images]") {
 
 TEST_CASE("an image with too many pixels is refused after its header is read, with its size and the limit",
           "[images]") {
-  const std::string limit = "pixels are more than the limit of 67108864";
+  const std::string limit = "pixels, more than the limit of 67108864";
   for (const int channels : {1, 3, 4}) {
     INFO(channels << " channels");
     auto png = must(encode_image(test::gradient_image(4, 4, 3, 1), ".png", 95));
@@ -123,23 +123,24 @@ TEST_CASE("an image with too many pixels is refused after its header is read, wi
 }
 
 TEST_CASE("an image of a format that is not read is refused by the format's name, with a remedy", "[images]") {
-  CHECK_THAT(refusal(bytes_of({"II*\0\x08\0\0\0", 8})),
-             Contains("TIFF images are not read; convert the image to PNG or JPEG, as `mogrify -format png` does"));
+  CHECK_THAT(
+      refusal(bytes_of({"II*\0\x08\0\0\0", 8})),
+      Contains("TIFF images are not supported; convert the image to PNG or JPEG, as `mogrify -format png` does"));
   for (const auto& [extension, name] : {std::pair(".bmp", "BMP"), {".webp", "WebP"}, {".ppm", "PNM"}}) {
     const auto file = test::encode_with_opencv(test::gradient_image(4, 4, 3, 1), extension, 95);
-    CHECK_THAT(refusal(file), Contains(std::string(name) + " images are not read"));
+    CHECK_THAT(refusal(file), Contains(std::string(name) + " images are not supported"));
     Image image;
     CHECK_THAT(ImageDecoder().decode_as_stored(file, image).error().message, Contains(name));
   }
-  CHECK_THAT(refusal(bytes_of("P5#a\n 1 1 255\n")), Contains("PNM images are not read"));
-  CHECK_THAT(refusal(bytes_of({"\0\0\0\x0cjP  \r\n\x87\n", 12})), Contains("JPEG 2000 images are not read"));
-  CHECK_THAT(refusal(bytes_of("\xff\x4f\xff\x51")), Contains("JPEG 2000 images are not read"));
-  CHECK_THAT(refusal(bytes_of("GIF89a")), Contains("GIF images are not read"));
+  CHECK_THAT(refusal(bytes_of("P5#a\n 1 1 255\n")), Contains("PNM images are not supported"));
+  CHECK_THAT(refusal(bytes_of({"\0\0\0\x0cjP  \r\n\x87\n", 12})), Contains("JPEG 2000 images are not supported"));
+  CHECK_THAT(refusal(bytes_of("\xff\x4f\xff\x51")), Contains("JPEG 2000 images are not supported"));
+  CHECK_THAT(refusal(bytes_of("GIF89a")), Contains("GIF images are not supported"));
   CHECK_THAT(refusal(bytes_of({"\0\0\0\x1c"
                                "ftypavif",
                                12})),
-             Contains("HEIF or AVIF images are not read"));
-  CHECK_THAT(refusal(bytes_of("hello")), Contains("not an image in a known format (5 bytes"));
+             Contains("HEIF or AVIF images are not supported"));
+  CHECK_THAT(refusal(bytes_of("hello")), Contains("the data (5 bytes"));
   CHECK_THAT(refusal({}), Contains("0 bytes"));
 }
 

@@ -63,8 +63,8 @@ TEST_CASE("score's table has metrics, accuracies by class and confusions", "[inf
         "cat      0.8770  877 of 1,000\n"
         "dog      0.9800  245 of 250\n"
         "\n"
-        "cat taken for dog: 123 of 1,000\n"
-        "dog taken for cat: 5 of 250\n");
+        "cat classified as dog: 123 of 1,000\n"
+        "dog classified as cat: 5 of 250\n");
 }
 
 TEST_CASE("score's table has numbers for classes without names, and no confusions if there are none",
@@ -74,8 +74,8 @@ TEST_CASE("score's table has numbers for classes without names, and no confusion
   score.counts = {};
   score.counts.add(7, 7, 3);
   score.result = "softmax_a";
-  CHECK_THAT(score.table(), Contains("\n7        1.0000  3 of 3\n") && !Contains("taken for") &&
-                                Contains("The classes are those of the result softmax_a.\n"));
+  CHECK_THAT(score.table(), Contains("\n7        1.0000  3 of 3\n") && !Contains("classified as") &&
+                                Contains("The classes are those of the network's output softmax_a.\n"));
 }
 
 TEST_CASE("the accuracy of the classes that score's table leaves out is that of the first of them", "[infer][score]") {
@@ -107,7 +107,7 @@ TEST_CASE("of many classes score's table shows the worst, and is never wider tha
     INFO(line);
     CHECK(columns(line) <= 80);
     classes += line.find("  0.5") != std::string::npos ? 1 : 0;
-    confusions += line.find(" taken for ") != std::string::npos ? 1 : 0;
+    confusions += line.find(" classified as ") != std::string::npos ? 1 : 0;
   }
   CHECK(classes == 20);
   CHECK(confusions == 10);

@@ -41,10 +41,10 @@ TEST_CASE("an allocation of several hosts is recognized", "[job][allocation]") {
   CHECK(launcher_in({}).empty());
   CHECK(launcher_in(kSlurm) == "slurm: Slurm job 12, on n[1-3]");
   CHECK(launcher_in({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_JOB_NUM_NODES", "1"}}).empty());
-  CHECK(launcher_in({{"LSB_MCPU_HOSTS", "n1 4 n2 4 n1 2"}, {"LSB_JOBID", "7"}}) == "mpi: job 7 of LSF, on 2 hosts");
+  CHECK(launcher_in({{"LSB_MCPU_HOSTS", "n1 4 n2 4 n1 2"}, {"LSB_JOBID", "7"}}) == "mpi: LSF job 7, on 2 hosts");
   CHECK(launcher_in({{"LSB_MCPU_HOSTS", "n1 4"}}).empty());
   CHECK(launcher_in({{"PE_HOSTFILE", "/x"}, {"NHOSTS", "4"}, {"JOB_ID", "9"}}) == "mpi: SGE job 9, on 4 hosts");
-  CHECK(launcher_in({{"PBS_NUM_NODES", "2"}, {"PBS_JOBID", "3.head"}}) == "mpi: job 3.head of Torque, on 2 hosts");
+  CHECK(launcher_in({{"PBS_NUM_NODES", "2"}, {"PBS_JOBID", "3.head"}}) == "mpi: Torque job 3.head, on 2 hosts");
   CHECK(launcher_in({{"PBS_NUM_NODES", "two"}}).empty());
 }
 

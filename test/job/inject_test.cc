@@ -77,7 +77,7 @@ TEST_CASE("malformed faults are refused with their rule", "[job]") {
   CHECK_THAT(refused_inject("step-ms=10@server:0"), Contains("server:0 has no steps"));
   CHECK_THAT(refused_inject("step-ms=10@worker"), Contains("ROLE:RANK"));
   CHECK_THAT(refused_inject("drop=0.1@boss:1"), Contains("there is no 'boss'"));
-  CHECK_THAT(refused_inject("drop=0.1@none:1"), Contains("is not a role (scheduler, server or worker)"));
+  CHECK_THAT(refused_inject("drop=0.1@none:1"), Contains("must be a role (scheduler, server or worker)"));
   CHECK_THAT(refused_inject("drop=0.1@worker:-1"), Contains("a rank of at least 0"));
   CHECK_THAT(refused_inject("kill=worker:1"), Contains("@step:N"));
   CHECK_THAT(refused_inject("kill=worker:1@step:-3"), Contains("whole number of at least 0"));

@@ -83,11 +83,11 @@ TEST_CASE("a flag that the store does not use is refused with the names of the f
                Contains("the store dist_ssync does not use this flag; dist_gsync and dist_device_gsync use it"));
   }
   for (const char* store : {"dist_async", "dist_ssync", "dist_gsync", "allreduce"}) {
-    CHECK_THAT(refused(with_store(store, {"--backup", "1"})), Contains("dist_sync and dist_device_sync do"));
+    CHECK_THAT(refused(with_store(store, {"--backup", "1"})), Contains("dist_sync and dist_device_sync use it"));
   }
   CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--trace-events", "f"}), Contains("stores with servers"));
-  CHECK_THAT(refused({"-n", "2", "--data-sharding-file", "f"}), Contains("jobs with --data-allocator 1 do"));
-  CHECK_THAT(refused({"-n", "2", "--allow-gaps"}), Contains("jobs with --data-allocator 1 do"));
+  CHECK_THAT(refused({"-n", "2", "--data-sharding-file", "f"}), Contains("jobs with --data-allocator 1 use it"));
+  CHECK_THAT(refused({"-n", "2", "--allow-gaps"}), Contains("jobs with --data-allocator 1 use it"));
 }
 
 TEST_CASE("flags that a scheme cannot honor are refused", "[job]") {

@@ -125,7 +125,7 @@ TEST_CASE("a command that starts no agents fails the start with its own words", 
       other.environment = {"AGENT_BUILD=0.0.1-old"};
       return other;
     };
-    error = "is of build 0.0.1-old";
+    error = "has build 0.0.1-old of dtrain";
   }
   SECTION("there is no such address to listen on") {
     job.group->listen.host = "192.0.2.1";
@@ -150,10 +150,11 @@ TEST_CASE("a stranger is refused, and the agents are not kept waiting by one who
   const UniqueFd stranger = net::connect_to(endpoint, 5s).value();
   const std::string line = to_line({.key = "guess", .number = 0, .host = "a"});
   REQUIRE(::write(stranger.get(), line.data(), line.size()) == std::ssize(line));
-  launcher.await("[mpirun] refused a connection from 127.0.0.1: it does not know the key of this job's agents");
+  launcher.await("[mpirun] refused a connection from 127.0.0.1: the caller does not know the key of this job's agents");
   const UniqueFd browser = net::connect_to(endpoint, 5s).value();
   REQUIRE(::write(browser.get(), "GET / HTTP/1.1\r\n", 16) == 16);
-  launcher.await("[mpirun] refused a connection from 127.0.0.1: the connection does not begin as an agent's");
+  launcher.await(
+      "[mpirun] refused a connection from 127.0.0.1: the first line of the connection is not that of an agent");
   launcher.signal(SIGINT);
   CHECK(launcher.wait() == 75);
   CHECK(none_left(dir));

@@ -184,9 +184,9 @@ TEST_CASE("with --sync-dst-dir hosts run the copied program", "[launch]") {
         "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -o ControlPath=none "
         "-p 2222 -l me' ./ "
         "a:/tmp/copy/");
-  CHECK_THAT(dry_run_text(job),
-             Catch::Contains("(over ssh to a:2222, unless it is there already: this program with its "
-                             "libraries, to /tmp/copy/.dtrain/)\nrsync -az "));
+  CHECK_THAT(dry_run_text(job), Catch::Contains("(copies this program with its libraries over ssh to a:2222, to "
+                                                "/tmp/copy/.dtrain/, unless they are already there)\n"
+                                                "rsync -az "));
   CHECK(remote_executable("/usr/bin/dtrain", "") == "/usr/bin/dtrain");
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("a dry run of an ssh job shows its commands but no secret", "[launch]"
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
         "ControlMaster=no -o ControlPath=none -- b 'exec sh -s'\n"
         "\n"
-        "environment variables, sent through the standard input of ssh:\n"
+        "environment variables, which are sent through the standard input of ssh:\n"
         "server 0: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A DTRAIN_TOKEN DMLC_NUM_WORKER DMLC_NUM_SERVER "
         "DMLC_JOB_CLUSTER DMLC_ROLE DMLC_RANK DMLC_PS_ROOT_URI DMLC_PS_ROOT_PORT DMLC_TASK_ID DMLC_SERVER_ID\n"
         "worker 0: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A OMP_NUM_THREADS DTRAIN_TOKEN DMLC_NUM_WORKER "

@@ -145,7 +145,8 @@ TEST_CASE("a log that cannot be written is said once, and the job continues", "[
   const std::string& output = launcher.output();
   INFO(output);
   const std::string said = "cannot write 'run/worker-";
-  CHECK(contains(output, "No space left on device; the job continues, but logs of other hosts may lack lines"));
+  CHECK(contains(output,
+                 "No space left on device; the job continues, but logs of processes on other hosts may lack lines"));
   CHECK(output.find(said) == output.rfind(said));
   CHECK(contains(output, "[worker 1 b] line 9"));
 }
@@ -206,7 +207,7 @@ TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]")
   }
   SECTION("the build differs") {
     job.other_hosts[1].agent[0] = "AGENT_BUILD=0.0.1-old";
-    error = "dtrain on b is of build 0.0.1-old";
+    error = "b has build 0.0.1-old of dtrain";
     code = 6;
   }
   SECTION("the job record cannot be written") {

@@ -212,8 +212,7 @@ TEST_CASE("an interrupted job leaves no process running", "[launch]") {
     launcher.signal(SIGINT);
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "second interrupt, killing the job"));
-    CHECK(contains(launcher.output(),
-                   "dtrain: killed by the second interrupt, perhaps before a checkpoint was complete\nEND "));
+    CHECK(contains(launcher.output(), "dtrain: killed by the second interrupt; a checkpoint may be incomplete\nEND "));
     CHECK_FALSE(contains(launcher.output(), " on here was killed"));
   }
   SECTION("a worker leaves a child process") {
@@ -253,7 +252,7 @@ TEST_CASE("processes that do not end by themselves after a failure are stopped",
   CHECK(launcher.wait() == 5);
   INFO(launcher.output());
   CHECK(contains(launcher.output(), "dtrain: worker 0 was killed by signal 9 (Killed)\n"));
-  CHECK(contains(launcher.output(), "stopping processes that still run: scheduler, worker 1"));
+  CHECK(contains(launcher.output(), "stopping processes that are still running: scheduler, worker 1"));
   CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   CHECK(all_gone(dir));
 }
@@ -344,21 +343,22 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
   CHECK(launcher.wait() == 5);
   CHECK(contains(launcher.output(), "second interrupt, killing the job"));
   CHECK(contains(launcher.output(),
-                 "dtrain: killed by the second interrupt, perhaps before a checkpoint was complete\n"
-                 "dtrain: stopped; go on\nEND "));
+                 "dtrain: killed by the second interrupt; a checkpoint may be incomplete\n"
+                 "dtrain: stopped; go on\n"
+                 "END "));
   CHECK(all_gone(dir));
 }
 
 TEST_CASE("the time to stop grows with the job's checkpoints, unless --stop-timeout sets it", "[launch]") {
   const TempDir dir;
   Limits limits = kQuick;
-  std::string expected = "processes that still run in 301 s are killed";
+  std::string expected = "processes that are still running after 301 s are killed";
   SECTION("three checkpoints are added") {
     limits.remind = 10ms;
   }
   SECTION("the given time is all") {
     limits.adds_measured = false;
-    expected = "processes that still run in 0 s are killed";
+    expected = "processes that are still running after 0 s are killed";
   }
   Launcher launcher(job_of(
       dir,
@@ -399,7 +399,7 @@ TEST_CASE("servers that do not end after the last worker are stopped and count a
   const TempDir dir;
   Launcher launcher(job_of(dir, {.workers = {"mark done"}, .servers = {Scripts::kStubborn}}, kQuick));
   CHECK(launcher.wait() == 5);
-  CHECK(contains(launcher.output(), "stopping processes that still run: server 0"));
+  CHECK(contains(launcher.output(), "stopping processes that are still running: server 0"));
   CHECK(all_gone(dir));
 }
 

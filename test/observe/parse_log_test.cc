@@ -141,7 +141,7 @@ TEST_CASE("logs are read line by line, and a long line is cut and named", "[obse
         "|  2 | nan | nan | 2.0 |\n"
         "|  3 | 0.500000 | nan | nan |\n");
   REQUIRE(parsed.notes.size() == 1);
-  CHECK(parsed.notes[0] == dir.path("a.log") + ": 1 line is longer than 1 MiB and was cut, first line 9");
+  CHECK(parsed.notes[0] == dir.path("a.log") + ": 1 line is longer than 1 MiB and was cut; the first is line 9");
   CHECK(parse_logs({dir.path("none")}, {}).error().code == Code::kNotFound);
 }
 

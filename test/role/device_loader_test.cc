@@ -22,8 +22,9 @@ void check_refused(const Result<std::shared_ptr<exec::DeviceModule>>& loaded, co
 }  // namespace
 
 TEST_CASE("a missing or wrong CUDA module is an error that suggests --cpus", "[role]") {
-  check_refused(role::load_devices("/nowhere/dtrain_cuda.so"), "this build of dtrain does not have the part for GPUs");
-  check_refused(role::load_devices("/proc/self/exe"), "cannot load the part for GPUs");
+  check_refused(role::load_devices("/nowhere/dtrain_cuda.so"),
+                "this build of dtrain does not have the module for GPUs");
+  check_refused(role::load_devices("/proc/self/exe"), "cannot load the module for GPUs");
 }
 
 // With a driver and a device it describes the device. Without them it still loads, and says what is missing.

@@ -158,7 +158,8 @@ Result<> check_choices(const ModelOptions& options, const NetworkVersion& family
     return fail(Code::kUsage, "network '{}' has no groups: --num-group is for resnext", options.network);
   }
   if (options.batch_norm && family.build != vgg) {
-    return fail(Code::kUsage, "network '{}' cannot take --batch-norm, which is for vgg of MXNet 1.x", options.network);
+    return fail(Code::kUsage, "network '{}' does not support --batch-norm, which is for the vgg of MXNet 1.x",
+                options.network);
   }
   if (options.add_stn && family.build != lenet && family.build != lenet_stn) {
     return fail(Code::kUsage, "network '{}' has no spatial transformer: --add-stn is for lenet", options.network);

@@ -162,7 +162,8 @@ std::optional<std::string> AttributeReader::finish() {
   for (const auto& [key, value] : attributes_) {
     if (problem_) break;
     if (is_hidden_attribute(key) || std::ranges::find(known_, std::string_view(key)) != known_.end()) continue;
-    problem(fmt::format("the attribute '{}' is not known; known are {}", printable(key), fmt::join(known_, ", ")));
+    problem(fmt::format("the attribute '{}' is unknown; the known attributes are {}", printable(key),
+                        fmt::join(known_, ", ")));
   }
   return problem_;
 }

@@ -103,7 +103,7 @@ Op read_old_pooling(AttributeReader& in, size_t) {
   Pooling op = read_any_pooling(in);
   op.divisor = Pooling::Divisor::kKernel;
   if (op.kind == Pooling::Kind::kMax && !op.global && (op.pad_h != 0 || op.pad_w != 0)) {
-    in.problem("maxima over padded cells are not supported; use Pooling");
+    in.problem("a maximum over padded cells is not supported; use Pooling");
   }
   return op;
 }
@@ -111,7 +111,7 @@ Op read_old_pooling(AttributeReader& in, size_t) {
 void expect_inputs(AttributeReader& in, size_t inputs) {
   const int64_t stated = in.number("num_args", {1, 1 << 16});
   if (std::cmp_not_equal(stated, inputs))
-    in.problem(fmt::format("'num_args' is {}, but it has {} inputs", stated, inputs));
+    in.problem(fmt::format("'num_args' is {}, but the node has {} inputs", stated, inputs));
 }
 
 Op read_concat(AttributeReader& in, size_t inputs) {
@@ -126,7 +126,7 @@ Op read_sum(AttributeReader& in, size_t inputs) {
 }
 
 Op read_add(AttributeReader& in, size_t inputs) {
-  if (inputs != 2) in.problem(fmt::format("it adds two inputs, but has {}", inputs));
+  if (inputs != 2) in.problem(fmt::format("the operator adds two inputs, but the node has {}", inputs));
   return Add{};
 }
 
@@ -158,7 +158,7 @@ Op read_dropout(AttributeReader& in, size_t) {
   in.only("axes", {"()", "[]", "None"});
   in.ignore({"cudnn_off"});
   const double rate = in.real("p", 0.5);
-  if (!(rate >= 0 && rate < 1)) in.problem("'p' must be from 0, and below 1");
+  if (!(rate >= 0 && rate < 1)) in.problem("'p' must be at least 0 and below 1");
   return Dropout{rate};
 }
 

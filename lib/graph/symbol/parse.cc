@@ -46,7 +46,7 @@ class SymbolHandler final : public nlohmann::json_sax<nlohmann::json> {
 
   // To be called after the last event.
   Result<SymbolFile> take();
-  [[nodiscard]] Error error() const { return error_.value_or(Error{Code::kData, "the file is no symbol file", {}}); }
+  [[nodiscard]] Error error() const { return error_.value_or(Error{Code::kData, "the file is not a symbol file", {}}); }
 
   bool null() override { return unexpected("null"); }
   bool boolean(bool) override { return unexpected("a truth value"); }
@@ -127,16 +127,16 @@ bool SymbolHandler::number_unsigned(number_unsigned_t value) {
   }
   if (!inside(Place::kEntry) && !inside(Place::kHead) && !inside(Place::kFileAttribute)) return unexpected("a number");
   numbers_.push_back(number);
-  return numbers_.size() <= 3 || refuse("an entry has more than three numbers");
+  return numbers_.size() <= 3 || refuse("an entry has more than three integers");
 }
 
 bool SymbolHandler::check_text(const std::string& value, size_t bytes_max) {
   if (value.size() > bytes_max)
-    return refuse("a text has {} bytes, but at most {} are allowed", value.size(), bytes_max);
+    return refuse("a string has {} bytes, but at most {} are allowed", value.size(), bytes_max);
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
   };
-  return std::ranges::none_of(value, is_control) || refuse("the text '{}' has a control character", printable(value));
+  return std::ranges::none_of(value, is_control) || refuse("the string '{}' has a control character", printable(value));
 }
 
 bool SymbolHandler::string(string_t& value) {
@@ -178,10 +178,10 @@ bool SymbolHandler::key(string_t& name) {
 
 bool SymbolHandler::known_key(const std::string& name, Keys keys) {
   if (std::ranges::find(keys, name) == keys.end()) {
-    return refuse("the key '{}' is not known; known are {}", printable(name), fmt::join(keys, ", "));
+    return refuse("the key '{}' is unknown; the known keys are {}", printable(name), fmt::join(keys, ", "));
   }
   std::vector<std::string>& seen = inside(Place::kTop) ? top_seen_ : fields_seen_;
-  if (std::ranges::find(seen, name) != seen.end()) return refuse("the key '{}' is there twice", name);
+  if (std::ranges::find(seen, name) != seen.end()) return refuse("the key '{}' occurs twice", name);
   seen.push_back(name);
   return true;
 }
@@ -189,8 +189,8 @@ bool SymbolHandler::known_key(const std::string& name, Keys keys) {
 bool SymbolHandler::attribute_key(const std::string& name) {
   const Attributes& attributes = file_.nodes.back().attributes;
   if (!check_text(name, limits_.text)) return false;
-  if (attributes.contains(name)) return refuse("the attribute '{}' is there twice", printable(name));
-  if (attributes.size() == limits_.attributes) return refuse("more than {} attributes", limits_.attributes);
+  if (attributes.contains(name)) return refuse("the attribute '{}' occurs twice", printable(name));
+  if (attributes.size() == limits_.attributes) return refuse("a node has more than {} attributes", limits_.attributes);
   const size_t total = 4 * limits_.nodes;
   if (++attributes_ > total) return refuse("the file has more than {} attributes", total);
   return true;
@@ -248,8 +248,8 @@ bool SymbolHandler::end_array() {
 
 // Files from before MXNet 0.9 have no version in their entries.
 bool SymbolHandler::end_entry(std::vector<FileEntry>& list, size_t limit) {
-  if (numbers_.size() < 2) return refuse("an entry has {} numbers, but needs two or three", numbers_.size());
-  if (list.size() == limit) return refuse("more than {} entries", limit);
+  if (numbers_.size() < 2) return refuse("an entry has {} integers, but must have two or three", numbers_.size());
+  if (list.size() == limit) return refuse("a list has a list has more than {} entries", limit);
   list.push_back({numbers_[0], numbers_[1], numbers_.size() == 3 ? numbers_[2] : 0});
   return leave();
 }
@@ -295,7 +295,7 @@ Result<> SymbolHandler::check() const {
   if (file_.heads.empty()) return fail(Code::kData, "'heads' is empty");
   for (const FileEntry& head : file_.heads) {
     if (head.node < file_.nodes.size()) continue;
-    return fail(Code::kData, "'heads' has node {}, but there are {}", head.node, file_.nodes.size());
+    return fail(Code::kData, "'heads' contains node {}, but the file has {} nodes", head.node, file_.nodes.size());
   }
   return {};
 }

@@ -129,7 +129,8 @@ class Reader {
     DT_TRY(Op op, read_operator(node.op, node.attributes, node.inputs.size()));
     const std::vector<Argument> arguments = file_arguments(op, node.inputs.size());
     if (node.inputs.size() != arguments.size()) {
-      return fail(Code::kData, "it has {} inputs, but takes {}", node.inputs.size(), arguments.size());
+      return fail(Code::kData, "the node has {} inputs, but the operator takes {}", node.inputs.size(),
+                  arguments.size());
     }
     std::vector<TensorId> given;
     for (size_t i = 0; i < arguments.size(); i++) {
@@ -154,13 +155,14 @@ class Reader {
   Result<TensorId> input(const FileEntry& entry, const Argument& argument) {
     const FileNode& node = file_.nodes[entry.node];
     if (entry.output != 0) {
-      return fail(Code::kUsage, "it reads output {} of '{}'; dtrain's operators have output 0 alone", entry.output,
-                  printable(node.name));
+      return fail(Code::kUsage, "the node reads output {} of '{}', but dtrain's operators have only output 0",
+                  entry.output, printable(node.name));
     }
     if (is_variable(node)) return variable(entry.node, argument);
     if (argument.role == Role::kTensor) return *tensors_[entry.node];
-    return fail(Code::kUsage, "its {} is computed by the node '{}'; dtrain takes only a variable there", argument.name,
-                printable(node.name));
+    return fail(Code::kUsage,
+                "the node's {} is computed by the node '{}', but dtrain accepts only a variable as this input",
+                argument.name, printable(node.name));
   }
 
   Result<TensorId> variable(size_t index, const Argument& argument) {
@@ -172,10 +174,11 @@ class Reader {
     const auto& [known_role, known_kind] = found->second;
     if (known_role == role && known_kind == kind) return *tensors_[index];
     if (known_role != role) {
-      return fail(Code::kUsage, "it reads '{}' as {}, but another node reads it as {}", printable(node.name),
+      return fail(Code::kUsage, "the node reads '{}' as {}, but another node reads it as {}", printable(node.name),
                   name_of(role), name_of(known_role));
     }
-    return fail(Code::kUsage, "it reads '{}' as its {}, but another node reads it as an argument of another kind",
+    return fail(Code::kUsage,
+                "the node reads '{}' as its {}, but another node reads it as a different kind of argument",
                 printable(node.name), argument.name);
   }
 
@@ -194,7 +197,8 @@ class Reader {
   Result<> add_head(const FileEntry& head) {
     const FileNode& node = file_.nodes[head.node];
     if (is_variable(node) || head.output != 0) {
-      return fail(Code::kUsage, "the output of the network is {} of '{}'; dtrain takes only output 0 of an operator",
+      return fail(Code::kUsage,
+                  "the output of the network is {} of '{}', but dtrain accepts only output 0 of an operator",
                   is_variable(node) ? "the value" : fmt::format("output {}", head.output), printable(node.name));
     }
     graph_.add_head(graph_.edge(*tensors_[head.node])->node);

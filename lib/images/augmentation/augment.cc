@@ -34,7 +34,7 @@ Result<> Augmenter::apply(OpenImage& image, RandomStream& random, Scratch& scrat
 }
 
 Result<bool> Augmenter::crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const {
-  DT_CHECK(normalisation() != nullptr, "random contrast and illumination cannot be applied to pixels");
+  DT_CHECK(normalisation() != nullptr, "random contrast and illumination can be applied only to normalized floats");
   DT_TRY(const Augmentation augmentation, draw(image, random));
   const size_t row_bytes = out.size() / static_cast<size_t>(height_);
   DT_TRY_VOID(make_rows(augmentation, image, scratch, [&](const uint8_t* row, int y) {

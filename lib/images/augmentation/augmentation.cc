@@ -121,9 +121,10 @@ bool GeometryDraw::cut_by_area() {
 Result<> GeometryDraw::cut_square() {
   if (std::min(size_.height, size_.width) < distortion_.crop_size_max) {
     // Not kData: the image is sound, and leaving it out would hide that the flag is unsuitable.
-    return fail(Code::kUsage,
-                "the image of {} x {} is smaller than --max-crop-size {}: give a smaller one, or --resize {}",
-                size_.height, size_.width, distortion_.crop_size_max, distortion_.crop_size_max);
+    return fail(
+        Code::kUsage,
+        "the image of {} x {} is smaller than --max-crop-size {}: give a smaller --max-crop-size, or --resize {}",
+        size_.height, size_.width, distortion_.crop_size_max, distortion_.crop_size_max);
   }
   const int edge = draw_between(distortion_.crop_size_min, distortion_.crop_size_max, random_);
   cut(place(size_, {edge, edge}, distortion_.random_crop, random_));

@@ -70,7 +70,7 @@ void add_pca_noise(const std::array<double, 3>& alpha, Image& image) {
 }
 
 void change_color(const ColorChange& change, Image& image) {
-  DT_CHECK(image.channels == 3, "changes of colors need 3 channels, the image has {}", image.channels);
+  DT_CHECK(image.channels == 3, "color changes need 3 channels, but the image has {}", image.channels);
   if (change.jitter) apply(*change.jitter, image);
   if (change.hsl) shift_hsl(*change.hsl, image);
   if (change.pca) add_pca_noise(*change.pca, image);

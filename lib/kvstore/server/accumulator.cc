@@ -56,7 +56,7 @@ void Accumulator::mean(std::span<float> out) const {
 }
 
 std::span<const float> Accumulator::total() {
-  DT_CHECK(gradients_ > 0, "the sum of no gradients");
+  DT_CHECK(gradients_ > 0, "a sum was taken before any gradient was added");
   if (order_ == Order::kArrival) return sum_.span();
   std::span<float> sum;
   for (auto& [rank, contribution] : contributions_) {

@@ -28,12 +28,12 @@ class BusyTimer {
 Result<> check(const ShardOptions& options) {
   for (const Slice& slice : options.placement) {
     if (slice.count == 0 || slice.count > kSliceElementsMax) {
-      return fail(Code::kUsage, "key {} slice {} has {} elements: 1 to {} can be sent", slice.key, slice.part,
-                  slice.count, kSliceElementsMax);
+      return fail(Code::kUsage, "key {} slice {} has {} elements, but a slice must have from 1 to {}", slice.key,
+                  slice.part, slice.count, kSliceElementsMax);
     }
   }
   if (!options.sums_only && optim::uses_norms(options.rule.optimizer)) {
-    return fail(Code::kUsage, "a shard holds slices, and {} needs the norms of whole arrays",
+    return fail(Code::kUsage, "a shard holds only slices of arrays, but {} needs the norms of whole arrays",
                 options.rule.optimizer.name);
   }
   if (options.policy.group_of.empty()) return fail(Code::kUsage, "a shard needs at least one worker");

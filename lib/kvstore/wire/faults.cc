@@ -257,7 +257,7 @@ FaultyTransport::~FaultyTransport() {
 }
 
 std::vector<std::shared_ptr<Pipe>> FaultyTransport::wrap(std::span<const std::shared_ptr<Pipe>> pipes) {
-  DT_CHECK(pipes.size() == queue_->servers(), "{} pipes and the faults of {}", pipes.size(), queue_->servers());
+  DT_CHECK(pipes.size() == queue_->servers(), "there are {} pipes, but faults for {}", pipes.size(), queue_->servers());
   std::vector<std::shared_ptr<Pipe>> wrapped(pipes.begin(), pipes.end());
   for (uint32_t server = 0; server < pipes.size(); server++) {
     if (!queue_->has_faults(server)) continue;

@@ -8,7 +8,7 @@
 namespace dtrain::kvstore {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the wire's numbers are little-endian");
+static_assert(std::endian::native == std::endian::little, "this host is not little-endian, but the wire format is");
 
 bool is_known(Kind kind) {
   return kind >= Kind::kPush && kind <= Kind::kAnswer;

@@ -25,8 +25,8 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions opti
                                                          std::vector<std::unique_ptr<comm::Collective>> group,
                                                          std::unique_ptr<Store> servers, Waits& waits) {
   const bool has_servers = options.update_at == UpdateAt::kServers;
-  DT_CHECK(has_servers == (servers != nullptr), "servers update, or devices do");
-  DT_CHECK(!has_servers || group.size() > 1, "one device needs no store before its servers");
+  DT_CHECK(has_servers == (servers != nullptr), "a store must be given if servers update the weights, and only then");
+  DT_CHECK(!has_servers || group.size() > 1, "a device store in front of servers needs more than one device");
   std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), false, std::move(servers), waits));
   store->take(std::move(group));
   if (has_servers) return store;
@@ -40,10 +40,11 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions opti
 Result<std::unique_ptr<DeviceStore>> DeviceStore::create_on_devices(
     DeviceStoreOptions options, std::vector<std::unique_ptr<comm::Collective>> group, Optimizers optimizers,
     Waits& waits) {
-  DT_CHECK(options.update_at != UpdateAt::kServers, "servers update in the host's memory");
+  DT_CHECK(options.update_at != UpdateAt::kServers,
+           "if servers update the weights, the weights must be in host memory");
   std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), true, nullptr, waits));
   store->take(std::move(group));
-  DT_CHECK(store->devices_.size() == optimizers.size(), "{} optimizers of {} devices", optimizers.size(),
+  DT_CHECK(store->devices_.size() == optimizers.size(), "there are {} optimizers for {} devices", optimizers.size(),
            store->devices_.size());
   for (size_t i = 0; i < optimizers.size(); i++) {
     const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
@@ -118,7 +119,7 @@ std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
 }
 
 Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
-  DT_CHECK(devices.size() == devices_.size(), "{} views of {} devices", devices.size(), devices_.size());
+  DT_CHECK(devices.size() == devices_.size(), "there are {} views for {} devices", devices.size(), devices_.size());
   for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
   {
     const MutexLock lock(mutex_);

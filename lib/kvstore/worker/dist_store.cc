@@ -94,7 +94,7 @@ Result<> DistStore::bind(const ParameterView& view) {
 
 Result<> DistStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(requests_.is_attached(), "no pipes were attached");
-  DT_CHECK(devices.size() == 1, "{} devices push and pull apart", devices.size());
+  DT_CHECK(devices.size() == 1, "there are {} devices, but this store can push and pull for only one", devices.size());
   DT_TRY_VOID(bind(devices.front()));
   next_step_ = state.updates;
   first_samples_ = state.samples;
@@ -199,8 +199,7 @@ Result<> DistStore::wait_for_weights(DeviceBucket at) {
 void DistStore::log_left_out() {
   const uint32_t pushed = std::exchange(pushed_samples_, 0);
   if (pushed == 0 || slices_.empty() || !is_parameter(slices_[0]) || requests_.answer(0).samples > 0) return;
-  options_.log.info("step {}: left out by all workers, because the gradient of another worker is not finite",
-                    next_step_ - 1);
+  options_.log.info("all workers skip step {}, because the gradient of another worker is not finite", next_step_ - 1);
 }
 
 Result<> DistStore::update_from_sum(size_t bucket) {
@@ -243,8 +242,8 @@ Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
     const uint64_t updates = requests_.answer(i).counters.updates;
     if (updates != step.value_or(updates)) {
       const Slice& slice = options_.placement[i];
-      return fail(Code::kInternal, "new groups: key {} slice {} has {} updates, others have {}", slice.key, slice.part,
-                  updates, *step);
+      return fail(Code::kInternal, "new groups: key {} slice {} has {} updates, but other slices have {}", slice.key,
+                  slice.part, updates, *step);
     }
     step = updates;
   }

@@ -117,7 +117,7 @@ void SliceRequests::on(size_t slice, RequestStage::Event event) {
     case RequestStage::Action::kSend: send_now(slice); break;
     case RequestStage::Action::kClose: close_request(entries_[slice]); break;
     case RequestStage::Action::kForbidden:
-      DT_CHECK(false, "key {} slice {}: event {} must not come now", at(slice).key, at(slice).part,
+      DT_CHECK(false, "key {} slice {}: event {} is not allowed in this state", at(slice).key, at(slice).part,
                static_cast<int>(event));
       break;
     case RequestStage::Action::kKeep:
@@ -197,7 +197,7 @@ void SliceRequests::on_reconnected(uint32_t server) {
 }
 
 void SliceRequests::send_again(size_t slice) {
-  const std::string what = fmt::format("key {} slice {} was damaged on its way between worker {} and server {}",
+  const std::string what = fmt::format("a message for key {} slice {} between worker {} and server {} was corrupted",
                                        at(slice).key, at(slice).part, options_.rank, at(slice).server);
   bool is_logged = false;
   {
@@ -208,7 +208,8 @@ void SliceRequests::send_again(size_t slice) {
     is_logged = damaged_++ % kDamagedPerLine == 0;
     on(slice, RequestStage::Event::kRepeat);
   }
-  if (is_logged) options_.log.warn("{}; it is sent again (1 of {} such messages is logged)", what, kDamagedPerLine);
+  if (is_logged)
+    options_.log.warn("{}; it is sent again (only 1 of {} such messages is logged)", what, kDamagedPerLine);
 }
 
 // Answers.
@@ -296,7 +297,7 @@ std::optional<Error> SliceRequests::objection(size_t slice, const SliceRequest& 
   const size_t bytes = request.into.size_bytes();
   if (answer.encoding == Encoding::kFloat32 && byte_count(payload) == bytes) return std::nullopt;
   return Error{Code::kInternal,
-               fmt::format("server {} sends {} bytes for key {} slice {}, which has {}", at(slice).server,
+               fmt::format("server {} sent {} bytes for key {} slice {}, which has {} bytes", at(slice).server,
                            byte_count(payload), at(slice).key, at(slice).part, bytes),
                {}};
 }
@@ -304,14 +305,14 @@ std::optional<Error> SliceRequests::objection(size_t slice, const SliceRequest& 
 Error SliceRequests::refusal(size_t slice, const SliceRequest& request, Status status) const {
   const auto* header = std::get_if<Header>(&request.head);
   const std::string step = header == nullptr ? "" : fmt::format(" step {}", header->step);
-  const std::string what = fmt::format("server {} refuses key {} slice {}{} of worker {}", at(slice).server,
-                                       at(slice).key, at(slice).part, step, options_.rank);
+  const std::string what = fmt::format("server {} refused the request for key {} slice {}{} from worker {}",
+                                       at(slice).server, at(slice).key, at(slice).part, step, options_.rank);
   switch (status) {
     case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
-    case Status::kBadSize: return {Code::kUsage, what + ": its size is another one there", {}};
+    case Status::kBadSize: return {Code::kUsage, what + ": the slice has a different size on the server", {}};
     case Status::kNonFinite: return {Code::kInternal, what + ": the sum of the gradients is not finite", {}};
-    default: return {Code::kInternal, what + ": it is against the protocol", {}};
+    default: return {Code::kInternal, what + ": the request violates the protocol", {}};
   }
 }
 

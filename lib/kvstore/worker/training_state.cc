@@ -23,8 +23,8 @@ Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& v
       if (found == by_name.end()) return fail(Code::kData, "the optimizer's state has no '{}'", name);
       const std::vector<float>& values = found->second->values;
       if (values.size() != parameter.weight.size()) {
-        return fail(Code::kData, "'{}' of the optimizer's state has {} elements, not {}", name, values.size(),
-                    parameter.weight.size());
+        return fail(Code::kData, "array '{}' of the optimizer's state has {} elements instead of {}", name,
+                    values.size(), parameter.weight.size());
       }
       matched.back().emplace_back(values);
     }

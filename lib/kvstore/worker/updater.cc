@@ -73,7 +73,7 @@ std::vector<Updater::Piece> Updater::pieces_of(size_t bucket, std::span<const Fl
     if (begin >= owned_end || end <= owned_begin) continue;
     const size_t from = std::max(begin, owned_begin);
     DT_CHECK(!optim::uses_norms(options_.rule.optimizer) || (from == begin && end <= owned_end),
-             "only a part of '{}' is updated here, but {} needs the norms of all of it", view_.parameters[p].name,
+             "only a part of '{}' is updated here, but {} needs the norm of the whole array", view_.parameters[p].name,
              options_.rule.optimizer.name);
     pieces.push_back({p, from - begin, std::min(end, owned_end) - from});
   }

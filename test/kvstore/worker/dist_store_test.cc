@@ -213,7 +213,7 @@ TEST_CASE("a slice that is damaged every time it is sent ends the job with its n
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == Code::kPeerLost);
   CHECK(result.error().message ==
-        "key 0 slice 0 was damaged on its way between worker 0 and server 0 10 times in a row");
+        "a message for key 0 slice 0 between worker 0 and server 0 was corrupted 10 times in a row");
 }
 
 // In order of arrival, too, nothing is lost or added twice. Only the rounding differs, and small integers are not
