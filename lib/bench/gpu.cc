@@ -199,7 +199,7 @@ class Gpu final : public BenchDevice {
     timeline_.end();
     const std::map<std::string, Calls> calls = calls_of(timeline_, track());
     const auto found = calls.find(fmt::format("{}: forward", kLayer));
-    DT_CHECK(found != calls.end(), "a trace has no span of the layer");
+    DT_CHECK(found != calls.end(), "the timeline has no span of the layer");
     return line_of(found->first, found->second, kTries).least_s;
   }
 
@@ -217,7 +217,7 @@ class Gpu final : public BenchDevice {
 
 Result<std::unique_ptr<BenchDevice>> bench_gpu(int number, const std::string& module) {
   DT_TRY(std::shared_ptr<exec::DeviceModule> loaded, role::load_devices(module),
-         "opening --gpus; without it, the CPU is measured");
+         "opening --gpus (without --gpus, the CPU is measured)");
   DT_TRY(const std::string description, loaded->describe(number), "opening --gpus");
   DT_TRY(std::unique_ptr<exec::Backend> backend, loaded->make_backend(number, "", Log::silent()));
   return std::make_unique<Gpu>(number, fmt::format("gpu({}): {}", number, description), std::move(loaded),

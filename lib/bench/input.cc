@@ -89,7 +89,8 @@ void BatchConsumer::drop_prefetched() {
 
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log) {
   if (flags.job.augment.benchmark)
-    return fail(Code::kUsage, "--benchmark 1: synthetic batches are not read; leave out the flag, and name data");
+    return fail(Code::kUsage,
+                "--benchmark 1: synthetic batches are not read from files; leave out the flag, and name data");
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const data::DataSets data, role::open_data(flags, 0, log));
   DT_TRY(const bool pixels, holds_pixels(*data.train, options.form));

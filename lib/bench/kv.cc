@@ -176,22 +176,23 @@ std::string BenchKvResult::text() const {
       arrays, static_cast<double>(bytes) / 1e6, where, options.store, ms.median, ms.min, ms.max, gb_per_s, small_key_us,
       error);
   if (is_of_devices()) return text;
-  return text + fmt::format("by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long\n", proto_bytes_ms,
-                            proto_bytes_ms / ms.median);
+  return text + fmt::format("the same with unary calls and protobuf bytes: {:.1f} ms, {:.2f} times as long\n",
+                            proto_bytes_ms, proto_bytes_ms / ms.median);
 }
 
 Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line) {
   const job::Store store = job::store_by_name(options.store);
   if (store.servers && options.store != "dist_sync") {
-    return fail(Code::kUsage, "bench kv measures dist_sync and the stores of one process, not '{}'", options.store);
+    return fail(Code::kUsage, "bench kv measures dist_sync and the stores within one process, not '{}'", options.store);
   }
   if (store.servers == (options.devices > 1)) {
     return fail(Code::kUsage, "--kv-store {}: {}", options.store,
-                store.servers ? "its workers have one device each here: leave --cpus out"
-                              : "say over how many devices with --cpus, at least 2");
+                store.servers ? "in this benchmark, its workers have one device each: leave out --cpus"
+                              : "give the number of devices, at least 2, with --cpus");
   }
   if (options.workers < 1 || options.servers < 1 || options.num_batches < 1 || options.disp_batches < 1) {
-    return fail(Code::kUsage, "workers, servers, --num-batches and --disp-batches are at least 1");
+    return fail(Code::kUsage,
+                "the numbers of workers and servers, --num-batches and --disp-batches must be at least 1");
   }
   DT_TRY(const KvPlan plan, make_kv_plan(options));
   if (options.devices > 1) return bench_devices(options, plan, line);

@@ -31,7 +31,7 @@ Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& p
     for (int64_t extent = 0; words >> extent;) shape.push_back(extent);
     const bool positive = element_count(shape) > 0 && element_count(shape) < int64_t{1} << 31;
     if (!words.eof() || shape.empty() || !positive) {
-      return fail(Code::kUsage, "{}:{}: '{}' is not NAME D0 D1 ...", path, number, line);
+      return fail(Code::kUsage, "{}:{}: '{}' does not have the form NAME D0 D1 ...", path, number, line);
     }
     plan.names.push_back(name);
     plan.kinds.push_back(ParameterKind::kWeight);

@@ -182,7 +182,7 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   if (options.bound && !training) return fail(Code::kUsage, "--bound measures a training step: leave out --phase");
   if (options.bound && options.gpu) {
     return fail(Code::kUsage,
-                "--bound is about oneDNN's primitives, which GPUs do not use: leave out --gpus, or --bound");
+                "--bound measures oneDNN's primitives, which GPUs do not use: leave out --gpus or --bound");
   }
   if (options.batch_size < 1 || options.num_batches < 1 || options.num_warmup_batches < 0) {
     return fail(Code::kUsage, "--batch-size and --num-batches must be at least 1, --num-warmup-batches at least 0");

@@ -37,7 +37,7 @@ nlohmann::ordered_json json_of(const Profile& profile) {
 
 std::string text_of(const Profile& profile) {
   std::string text =
-      fmt::format("at most {:.0f} GFLOP/s (a large product of matrices) and {:.1f} GB/s (a sum of large arrays)\n",
+      fmt::format("measured peak: {:.0f} GFLOP/s (a large matrix product) and {:.1f} GB/s (a sum of large arrays)\n",
                   profile.peak_flops_per_s / kGiga, profile.peak_bytes_per_s / kGiga);
   const bool has_primitives =
       std::ranges::any_of(profile.lines, [](const Profile::Line& line) { return line.primitive_s > 0; });
@@ -53,10 +53,10 @@ std::string text_of(const Profile& profile) {
                         line.what, line.node, line.implementation);
     mean += line.mean_s, least += line.least_s, bound += line.bound_s;
   }
-  return text + fmt::format(
-                    "{:8.3f} {:8.3f} in all; {:.3f} ms, {:.0f} %, if each step reached its bound (c: compute, m: "
-                    "memory)\n",
-                    1e3 * mean, 1e3 * least, 1e3 * bound, least > 0 ? 100 * bound / least : 0);
+  return text +
+         fmt::format(
+             "{:8.3f} {:8.3f} in total; {:.3f} ms, {:.0f} %, if each step reached its bound (c: compute, m: memory)\n",
+             1e3 * mean, 1e3 * least, 1e3 * bound, least > 0 ? 100 * bound / least : 0);
 }
 
 }  // namespace
@@ -78,8 +78,9 @@ std::string BenchTrainResult::text() const {
       samples_per_s.min, samples_per_s.max, static_cast<double>(peak_rss_bytes) / (1 << 20));
   if (bound) {
     result += fmt::format(
-        "oneDNN's primitives alone: {:.1f} samples/s direct, {:.1f} best: reached {:.2f} and {:.2f}\n", bound->direct,
-        bound->best, samples_per_s.median / bound->direct, samples_per_s.median / bound->best);
+        "oneDNN's primitives alone: {:.1f} samples/s direct, {:.1f} best; the network reaches {:.2f} and {:.2f} of "
+        "that\n",
+        bound->direct, bound->best, samples_per_s.median / bound->direct, samples_per_s.median / bound->best);
   }
   return profile ? result + text_of(*profile) : result;
 }

@@ -129,7 +129,7 @@ class GrpcClient final : public UnaryClient {
 
   void finish(Call& call, grpc::Status status) {
     if (status.ok() && call.reply.data().size() != call.back.size())
-      status = {grpc::INTERNAL, "the reply has another size than the request"};
+      status = {grpc::INTERNAL, "the size of the reply differs from that of the request"};
     if (status.ok()) std::memcpy(call.back.data(), call.reply.data().data(), call.back.size());
     call.request.clear_data();
     call.reply.Clear();

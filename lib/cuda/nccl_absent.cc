@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 Result<std::vector<std::unique_ptr<comm::Collective>>> join_devices(std::span<CudaExecutor* const> executors,
                                                                     const comm::Processes& processes) {
-  return fail(Code::kDevice, "this build has no NCCL, which {} GPUs need: train with one GPU",
+  return fail(Code::kDevice, "this build does not include NCCL, which training on {} GPUs needs: train with one GPU",
               executors.size() * processes.size);
 }
 

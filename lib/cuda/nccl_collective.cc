@@ -243,12 +243,12 @@ class NcclCollective final : public comm::Collective {
   Result<> watch(Clock::duration waited) {
     DT_TRY_VOID(usable());
     if (waited < rank_.operation_limit) return {};
-    return tl::unexpected<Error>(communicator_->fail_with(
-        {Code::kPeerLost,
-         fmt::format("rank {} of {}: the sums did not finish within {} ms: a rank is missing or its connection is "
-                     "broken",
-                     rank_.rank, rank_.size, rank_.operation_limit.count()),
-         {}}));
+    return tl::unexpected<Error>(
+        communicator_->fail_with({Code::kPeerLost,
+                                  fmt::format("rank {} of {}: the all-reduce did not finish within {} ms: a rank is "
+                                              "missing, or its connection is broken",
+                                              rank_.rank, rank_.size, rank_.operation_limit.count()),
+                                  {}}));
   }
 
  private:
@@ -310,12 +310,12 @@ class NcclCollective final : public comm::Collective {
   }
 
   Result<> late(const char* what, size_t count) {
-    return tl::unexpected<Error>(communicator_->fail_with(
-        {Code::kPeerLost,
-         fmt::format("rank {} of {}: {} of {} values did not finish within {} ms: a rank is missing or its connection "
-                     "is broken",
-                     rank_.rank, rank_.size, what, count, rank_.operation_limit.count()),
-         {}}));
+    return tl::unexpected<Error>(
+        communicator_->fail_with({Code::kPeerLost,
+                                  fmt::format("rank {} of {}: {} of {} values did not finish within {} ms: a rank is "
+                                              "missing, or its connection is broken",
+                                              rank_.rank, rank_.size, what, count, rank_.operation_limit.count()),
+                                  {}}));
   }
 
   // Failures of peers and networks are Errors. A broken device, or a call that NCCL rejects as invalid, throws
@@ -437,7 +437,8 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
   }
   if (all[0].size() != NCCL_UNIQUE_ID_BYTES) {
     return fail(Code::kStartup,
-                "the first process of the NCCL group sent an id of {} bytes instead of {}: is it another build?",
+                "the first process of the NCCL group sent an id of {} bytes instead of {}: does it run a different "
+                "build of dtrain?",
                 all[0].size(), NCCL_UNIQUE_ID_BYTES);
   }
   return std::move(all[0]);

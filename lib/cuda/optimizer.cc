@@ -40,7 +40,7 @@ Rule kernel_rule(std::string_view name) {
   if (name == "rmsprop@v0.7") return Rule::kOldRmsprop;
   if (name == "adadelta") return Rule::kAdadelta;
   if (name == "ftrl") return Rule::kFtrl;
-  DT_CHECK(false, "no kernel computes the rule '{}'", name);
+  DT_CHECK(false, "there is no kernel for the optimizer '{}'", name);
   return Rule::kSgd;
 }
 

@@ -109,7 +109,7 @@ class Checker {
   void compare_gradient(NodeId id) {
     if (reference_.gradient(id).empty()) return;  // no gradient flows there, for example into the images
     const std::vector<float> tested = tested_.node_gradient(id);
-    compare(id, "gradient by its output", tested, reference_.gradient(id), sum_of_consumers(id));
+    compare(id, "gradient with respect to its output", tested, reference_.gradient(id), sum_of_consumers(id));
     adopt(tested, reference_.gradient(id));
   }
 

@@ -9,11 +9,12 @@ namespace dtrain::exec {
 namespace {
 
 void check_same(const std::vector<ParameterSpan>& spans, const std::vector<graph::ParameterInfo>& infos) {
-  DT_CHECK(spans.size() == infos.size(), "{} tensors to share, the graph has {}", spans.size(), infos.size());
+  DT_CHECK(spans.size() == infos.size(), "the shared weights have {} tensors, but the graph has {}", spans.size(),
+           infos.size());
   for (size_t i = 0; i < infos.size(); i++) {
     DT_CHECK(spans[i].name == infos[i].name && spans[i].shape == infos[i].shape,
-             "tensor {} is {} {}, the graph has {} {}", i, spans[i].name, to_string(spans[i].shape), infos[i].name,
-             to_string(infos[i].shape));
+             "tensor {} of the shared weights is {} {}, but that of the graph is {} {}", i, spans[i].name,
+             to_string(spans[i].shape), infos[i].name, to_string(infos[i].shape));
   }
 }
 
@@ -32,13 +33,14 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   DT_CHECK(options.inputs.size() <= Batch::kInputsMax, "{} inputs", options.inputs.size());
   for (const InputForm& input : options.inputs) {
     DT_CHECK(input.normalisation == nullptr || input.normalisation->image() == input.shape,
-             "the normalization is for images of shape {}, the executor for {}",
+             "the normalization is for images of shape {}, but the executor is for {}",
              to_string(input.normalisation->image()), to_string(input.shape));
   }
   const std::vector<size_t>& begin = options.bucket_begin;
   DT_CHECK(!begin.empty() && begin[0] == 0, "the first bucket must begin with the first parameter");
   for (size_t b = 1; b < begin.size(); b++) {
-    DT_CHECK(begin[b] > begin[b - 1] && begin[b] < shapes.parameters.size(), "bucket {} begins at {} of {} parameters",
+    DT_CHECK(begin[b] > begin[b - 1] && begin[b] < shapes.parameters.size(),
+             "bucket {} begins at parameter {}, which is not after the previous bucket or not among the {} parameters",
              b, begin[b], shapes.parameters.size());
   }
 }
@@ -82,8 +84,8 @@ void check_input(const Batch::Input& input, const InputForm& form, int64_t batch
   const auto expected = static_cast<size_t>(batch_size * element_count(form.shape));
   const bool pixels = form.normalisation != nullptr;
   DT_CHECK(input.floats.size() == (pixels ? 0 : expected) && input.pixels.size() == (pixels ? expected : 0),
-           "a batch of {} floats and {} pixels, compiled for {} {}", input.floats.size(), input.pixels.size(), expected,
-           pixels ? "pixels" : "floats");
+           "the batch has {} floats and {} pixels, but the executor was compiled for {} {}", input.floats.size(),
+           input.pixels.size(), expected, pixels ? "pixels" : "floats");
   DT_CHECK(input.mirrored.size() == (pixels ? static_cast<size_t>(batch_size) : 0),
            "the batch has mirror flags for {} images", input.mirrored.size());
 }
@@ -106,10 +108,10 @@ Result<> check_batch(const Batch& batch, const Options& options, const graph::Sh
   }
   const auto images = static_cast<size_t>(options.batch_size);
   if (batch.labels.empty() && options.purpose == Options::Purpose::kInference) return {};
-  DT_CHECK(batch.keys.size() == images || (!shapes.draws && batch.keys.empty()), "{} keys for {} images",
+  DT_CHECK(batch.keys.size() == images || (!shapes.draws && batch.keys.empty()), "the batch has {} keys for {} images",
            batch.keys.size(), images);
   const size_t count = shapes.labels.size();
-  DT_CHECK(batch.labels.size() == images * count, "{} labels for {} images", batch.labels.size(), images);
+  DT_CHECK(batch.labels.size() == images * count, "the batch has {} labels for {} images", batch.labels.size(), images);
   for (size_t i = 0; i < batch.labels.size(); i++) {
     DT_TRY_VOID(check_label(batch.labels[i], i / count, shapes.labels[i % count], count));
   }

@@ -32,7 +32,7 @@ DeviceGroup::DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::
       forward_([this](int64_t device) { forward_on(static_cast<size_t>(device)); }),
       backward_([this](int64_t device) { backward_on(static_cast<size_t>(device)); }),
       pool_(static_cast<int>(std::max<size_t>(executors_.size(), 1)), "device") {
-  DT_CHECK(!executors_.empty() && executors_.size() == batch_sizes.size(), "{} executors, {} batch sizes",
+  DT_CHECK(!executors_.empty() && executors_.size() == batch_sizes.size(), "there are {} executors, but {} batch sizes",
            executors_.size(), batch_sizes.size());
   for (size_t i = 0; i < shares_.size(); i++) {
     Share& share = shares_[i];

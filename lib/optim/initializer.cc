@@ -92,7 +92,7 @@ double xavier_scale(const InitializerSpec& spec, const Shape& shape) {
 }
 
 void fill_diagonal(double value, const Shape& shape, std::span<float> values) {
-  DT_CHECK(shape.size() >= 2, "a diagonal needs a shape of two dimensions, not {}", dtrain::to_string(shape));
+  DT_CHECK(shape.size() >= 2, "a diagonal needs two dimensions, but the shape is {}", dtrain::to_string(shape));
   const auto rows = static_cast<size_t>(shape[0]), columns = static_cast<size_t>(shape[1]);
   const size_t taps = values.size() / rows / columns;
   std::fill(values.begin(), values.end(), 0.0F);
@@ -131,7 +131,7 @@ void make_orthonormal(std::span<double> vectors, size_t count) {
 }
 
 void fill_orthogonal(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
-  DT_CHECK(shape.size() >= 2, "orthogonal needs a shape of two dimensions, not {}", dtrain::to_string(shape));
+  DT_CHECK(shape.size() >= 2, "orthogonal needs two dimensions, but the shape is {}", dtrain::to_string(shape));
   const auto rows = static_cast<size_t>(shape[0]);
   const size_t columns = values.size() / rows, count = std::min(rows, columns), length = std::max(rows, columns);
   std::vector<double> vectors(values.size());
@@ -148,7 +148,7 @@ void fill_orthogonal(const InitializerSpec& spec, const Shape& shape, RandomStre
 // The filter with which a transposed convolution enlarges an image by linear interpolation. Both directions use the
 // width, as in MXNet.
 void fill_bilinear(const Shape& shape, std::span<float> values) {
-  DT_CHECK(shape.size() == 4, "a bilinear filter needs four dimensions, not {}", dtrain::to_string(shape));
+  DT_CHECK(shape.size() == 4, "a bilinear filter needs four dimensions, but the shape is {}", dtrain::to_string(shape));
   const auto height = static_cast<size_t>(shape[2]), width = static_cast<size_t>(shape[3]), half = (width + 1) / 2;
   const auto f = static_cast<double>(half);
   const double center = (2 * f - 1 - static_cast<double>(half % 2)) / (2 * f);
@@ -175,7 +175,8 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
   const bool xavier = spec.kind == InitializerSpec::Kind::kXavier;
   const bool normal = xavier ? spec.gaussian : spec.kind == InitializerSpec::Kind::kNormal;
-  DT_CHECK(!xavier || shape.size() >= 2, "xavier needs a shape of two dimensions, not {}", dtrain::to_string(shape));
+  DT_CHECK(!xavier || shape.size() >= 2, "xavier needs at least two dimensions, but the shape is {}",
+           dtrain::to_string(shape));
   const double scale = xavier ? xavier_scale(spec, shape) : spec.magnitude;
   for (float& value : values) {
     value = static_cast<float>(normal ? scale * random.normal() : random.uniform(-scale, scale));
@@ -247,12 +248,15 @@ std::string to_string(const InitializerSpec& spec) {
 
 Result<> initialize(const InitializerSpec& spec, const ParameterSpan& tensor, uint64_t seed, uint64_t index) {
   DT_CHECK(static_cast<int64_t>(tensor.weight.size()) == element_count(tensor.shape),
-           "'{}' has {} values and the shape {}", tensor.name, tensor.weight.size(), dtrain::to_string(tensor.shape));
+           "'{}' has {} values, which does not match its shape {}", tensor.name, tensor.weight.size(),
+           dtrain::to_string(tensor.shape));
   const std::optional<InitializerSpec> initial =
       tensor.rule.initial ? tensor.rule.initial : initial_of(tensor.kind, spec);
   if (!initial) {
-    return fail(Code::kUsage, "the network gives no initial value for the parameter '{}', and its kind has none",
-                tensor.name);
+    return fail(
+        Code::kUsage,
+        "the network sets no initial value for the parameter '{}', and there is no default for parameters of its kind",
+        tensor.name);
   }
   // Checked because a symbol file may give any rule to any tensor.
   if (!fits(initial->kind, tensor.shape)) {

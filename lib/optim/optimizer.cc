@@ -277,7 +277,7 @@ Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
 
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update) {
   const Rule* rule = find_rule(spec);
-  DT_CHECK(update > 0, "the first update has the number 1");
+  DT_CHECK(update > 0, "updates are numbered from 1");
   if (rule == nullptr || rule->correction == nullptr) return {};
   return rule->correction(parameters_of(*rule, spec), update);
 }
@@ -326,13 +326,14 @@ void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> 
             std::span<const std::span<float>> state) {
   const Rule* rule = find_rule(spec);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
-  DT_CHECK(w.size() == g.size(), "{} weights, {} gradients", w.size(), g.size());
+  DT_CHECK(w.size() == g.size(), "there are {} weights, but {} gradients", w.size(), g.size());
   const size_t slots = slot_count(*rule, spec);
-  DT_CHECK(state.size() == slots && slots <= kSlotsMax, "{} keeps {} arrays of the weights' size, not {}", spec.name,
+  DT_CHECK(state.size() == slots && slots <= kSlotsMax, "the state of {} has {} arrays, but {} were given", spec.name,
            slots, state.size());
   std::array<float*, kSlotsMax> pointers = {};
   for (size_t i = 0; i < slots; i++) {
-    DT_CHECK(state[i].size() == w.size(), "{} weights with a state of {}", w.size(), state[i].size());
+    DT_CHECK(state[i].size() == w.size(), "there are {} weights, but an array of the optimizer's state has {} elements",
+             w.size(), state[i].size());
     pointers[i] = state[i].data();
   }
   if (rule->momentum == Rule::Momentum::kNone && step.multipliers.learning_rate == 0) return;

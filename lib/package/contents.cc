@@ -172,7 +172,7 @@ Result<Contents> unpacked(const std::string& root, proc::SignalQueue& signals) {
       const proc::Finished check,
       proc::run({.arguments = {"env", "-C", root, "sha256sum", "--check", "--strict", "--quiet", kManifest}}, signals));
   if (!check.ended_with(0)) {
-    return fail(Code::kData, "'{}' is not a whole package, unpack it again: {}", root,
+    return fail(Code::kData, "the package in '{}' is incomplete or damaged; unpack it again: {}", root,
                 proc::first_words(check.output.empty() ? check.errors : check.output));
   }
   contents.name = manifest.name;

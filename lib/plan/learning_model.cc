@@ -129,7 +129,7 @@ void LearningModel::on_event(double ms, uint32_t index, const sync::Machine& /*m
 void LearningModel::on_take(uint32_t server, sync::Worker worker, uint64_t number) {
   auto& sent = servers_[server].sent[worker];
   const auto answer = std::find_if(sent.begin(), sent.end(), [&](const auto& s) { return s.first == number; });
-  DT_CHECK(answer != sent.end(), "the simulator delivered answer {} to worker {}, which was not sent", number, worker);
+  DT_CHECK(answer != sent.end(), "the simulator delivered answer {}, which was not sent, to worker {}", number, worker);
   servers_[server].taken[worker] = answer->second;
   sent.erase(sent.begin(), answer + 1);  // earlier answers were lost or will arrive too late
 }

@@ -93,8 +93,8 @@ std::string members_text(const Plan& plan) {
     for (size_t rank = 0; rank < plan.grouping.group_of.size(); rank++) {
       if (plan.grouping.group_of[rank] == group) ranks.push_back(rank);
     }
-    text += fmt::format("group {}: worker{} {}, the slowest {:.2f} samples/s\n", group, ranks.size() > 1 ? "s" : "",
-                        fmt::join(ranks, " "), plan.grouping.speeds[group]);
+    text += fmt::format("group {}: worker{} {}; the slowest trains {:.2f} samples/s\n", group,
+                        ranks.size() > 1 ? "s" : "", fmt::join(ranks, " "), plan.grouping.speeds[group]);
   }
   return text;
 }
@@ -116,7 +116,7 @@ Result<std::optional<std::string>> text_at(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (!std::filesystem::exists(status)) return std::nullopt;
-  if (!std::filesystem::is_regular_file(status)) return fail(Code::kUsage, "{} is there and is no file", path);
+  if (!std::filesystem::is_regular_file(status)) return fail(Code::kUsage, "{} exists and is not a file", path);
   DT_TRY(std::string text, read_file(path));
   return text;
 }
@@ -124,9 +124,10 @@ Result<std::optional<std::string>> text_at(const std::string& path) {
 Result<> check_file(const std::string& path, const char* flag, bool (*is_one)(std::string_view)) {
   DT_TRY(const std::optional<std::string> text, text_at(path));
   if (!text || is_one(*text)) return {};
-  return fail(Code::kUsage,
-              "{} is there, is of another kind and is not overwritten: move it, or name another file with {}", path,
-              flag);
+  return fail(
+      Code::kUsage,
+      "{} exists but is a different kind of file, so it is not overwritten: move it, or name another file with {}",
+      path, flag);
 }
 
 bool looks_like_sharding(std::string_view text) {
@@ -136,9 +137,9 @@ bool looks_like_sharding(std::string_view text) {
 
 Result<std::string> write_one(const std::string& path, const std::string& text) {
   DT_TRY(const std::optional<std::string> before, text_at(path));
-  if (before == text) return fmt::format("{}: it says so already\n", path);
+  if (before == text) return fmt::format("{}: unchanged, because it already has this content\n", path);
   DT_TRY_VOID(write_file_atomic(path, text), "writing {}", path);
-  return fmt::format("{}: {}\n", path, before ? "written in place of another one" : "written");
+  return fmt::format("{}: {}\n", path, before ? "replaced" : "written");
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ double Plan::epoch_s(std::string_view scheme) const {
   for (const SchemeResult& result : simulated.schemes) {
     if (result.name.starts_with(scheme)) return result.outcome.seconds / epochs_simulated;
   }
-  DT_CHECK(false, "no scheme {} was simulated", scheme);
+  DT_CHECK(false, "scheme {} was not simulated", scheme);
   return 0;
 }
 
@@ -163,11 +164,11 @@ std::string Plan::expectation() const {
   const double bsp = epoch_s("bsp"), gsp = epoch_s("gsp");
   if (grouping.speeds.size() == 1) {
     return fmt::format(
-        "expected: nothing to gain from groups, BSP (dist_sync) is the right choice: {:.2f} s an epoch (simulated), "
-        "and one group does the same",
+        "expected: groups bring no gain, so use BSP (dist_sync), which takes {:.2f} s per epoch (simulated); GSP with "
+        "one group is the same",
         bsp);
   }
-  return fmt::format("expected: GSP {:.2f} times as fast as BSP an epoch (simulated: {:.2f} s instead of {:.2f} s)",
+  return fmt::format("expected: GSP is {:.2f} times as fast as BSP (simulated: {:.2f} s per epoch instead of {:.2f} s)",
                      bsp / gsp, gsp, bsp);
 }
 

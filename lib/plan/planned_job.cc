@@ -45,8 +45,8 @@ std::string hint_of_run(const std::string& path) {
   const Result<job::JobSpec> spec = job::read_job_spec(path);
   if (!spec || spec->flags.num_servers == 0 || job::store_of(spec->flags).scheme != job::Scheme::kBsp) return {};
   return fmt::format(
-      "{} is a run of {}, in which all workers run at the speed of the slowest one; its metrics.jsonl does not have "
-      "the time of each worker's own steps, because no epoch has ended or the workers were on several hosts",
+      "{} is a run with {}, in which all workers train at the speed of the slowest worker; its metrics.jsonl does not "
+      "have the time of each worker's own steps, because no epoch has ended or the workers were on several hosts",
       path, spec->flags.scheme.kv_store);
 }
 
@@ -59,7 +59,7 @@ bool take_own_speeds(const std::string& path, int64_t workers, PlannedJob& job) 
   std::optional<std::vector<double>> speeds = own_speeds(*run, workers);
   if (!speeds) return false;
   job.speeds = std::move(*speeds);
-  job.speeds_from = fmt::format("from {}: of each worker's own steps, without its waits for weights", path);
+  job.speeds_from = fmt::format("from {}: the speed of each worker's own steps, without its waits for weights", path);
   return true;
 }
 
@@ -94,9 +94,9 @@ std::string calibration_dir(const job::Flags& flags) {
 
 Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string& run_dir, int64_t batches) {
   PlannedJob job;
-  DT_TRY(job.speeds, read_speeds(run_dir, flags.job.num_workers), "reading what the workers measured");
-  job.speeds_from =
-      fmt::format("measured: the median of {} batches of {}; logs are in {}", batches, flags.job.batch_size, run_dir);
+  DT_TRY(job.speeds, read_speeds(run_dir, flags.job.num_workers), "reading the speeds that the workers measured");
+  job.speeds_from = fmt::format("measured: the median of {} batches of {} samples; logs are in {}", batches,
+                                flags.job.batch_size, run_dir);
   DT_TRY(const job::JobSpec spec, job::read_job_spec(run_dir));
   job.records = spec.records_train;
   DT_TRY_VOID(describe(flags, job));

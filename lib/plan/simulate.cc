@@ -49,9 +49,9 @@ Result<std::vector<double>> parse_speeds(const std::string& speeds) {
   for (const WordLine& line : word_lines(text)) {
     for (const std::string_view word : line.words) {
       DT_TRY(const Counted<double> speed, parse_pair<double>(word, 'x', true), "--speeds, line {}", line.number);
-      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: a step cannot take {} ms", speed.first);
+      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: {} ms is too long for a step", speed.first);
       step_ms.insert(step_ms.end(), static_cast<size_t>(speed.second), speed.first);
-      if (step_ms.size() > kWorkersMax) return fail(Code::kUsage, "--speeds: more than {} workers", kWorkersMax);
+      if (step_ms.size() > kWorkersMax) return fail(Code::kUsage, "--speeds lists more than {} workers", kWorkersMax);
     }
   }
   return step_ms;
@@ -80,9 +80,11 @@ Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t jo
     return fail(Code::kUsage, "--speeds lists {} workers, but --workers is {}", listed, workers);
   }
   step_ms.resize(static_cast<size_t>(workers + joiners), step_ms.back());
-  if (workers + joiners > kWorkersMax) return fail(Code::kUsage, "more than {} workers", kWorkersMax);
+  if (workers + joiners > kWorkersMax)
+    return fail(Code::kUsage, "a simulation can have at most {} workers", kWorkersMax);
   if ((workers + joiners) * options.servers > kLinesMax) {
-    return fail(Code::kUsage, "{} workers with {} servers are too many", workers + joiners, options.servers);
+    return fail(Code::kUsage, "{} workers with {} servers are more than a simulation can have", workers + joiners,
+                options.servers);
   }
   return step_ms;
 }
@@ -120,10 +122,10 @@ Result<std::vector<sync::Group>> groups_of(const SimulateOptions& options, const
 Result<> apply_inject(const job::Inject& inject, Setting& setting) {
   for (const auto& rule : inject.kill) {
     if (rule.where->role != job::Role::kWorker)
-      return fail(Code::kUsage, "--inject: a simulation can only kill workers");
+      return fail(Code::kUsage, "--inject: a simulation can kill only workers");
   }
   if (!inject.index_ms.empty())
-    return fail(Code::kUsage, "--inject: index-ms has no meaning here, because a simulation reads no record files");
+    return fail(Code::kUsage, "--inject: index-ms has no effect in a simulation, which reads no record files");
   const auto workers = static_cast<int64_t>(setting.step_ms.size());
   DT_TRY_VOID(job::check_processes(inject, {.workers = workers, .servers = setting.servers, .schedulers = 0}));
   const auto hosts = workers + setting.servers;

@@ -114,7 +114,7 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       servers_(setting, observers, outcome_, [this](uint32_t server, sync::Worker w, const Reply& reply, Time parked) {
         send_reply(server, w, reply, parked);
       }) {
-  DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds for {} workers", setting.step_ms.size(),
+  DT_CHECK(setting.step_ms.size() == workers_.size(), "there are {} speeds for {} workers", setting.step_ms.size(),
            workers_.size());
   outcome_.workers.resize(workers_.size());
   for (const Setting::Join& join : setting.joins) first_late_ -= std::min(join.count, first_late_);

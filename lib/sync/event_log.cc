@@ -72,7 +72,7 @@ class Replayer {
     std::string_view step_text = at == line.npos ? "" : line.substr(at + 7);
     Step step = 0;
     if (!take_name(line, name) || !take_number(step_text, step) || !step_text.empty()) {
-      return fail(Code::kData, "'{}' is not a slice", whole);
+      return fail(Code::kData, "'{}' does not describe a slice", whole);
     }
     DT_TRY(const Policy policy, parse_policy(line.substr(0, line.rfind(" begin "))));
     members_ += policy.group_of.size();
@@ -87,11 +87,11 @@ class Replayer {
   Result<> feed(std::string_view line) {
     SliceName name;
     const std::string_view whole = line;
-    if (!take_name(line, name)) return fail(Code::kData, "'{}' is neither a slice nor an event", whole);
+    if (!take_name(line, name)) return fail(Code::kData, "'{}' describes neither a slice nor an event", whole);
     DT_TRY(const Event event, parse_event(line));
     const auto machine = machines_.find(name);
     if (machine == machines_.end())
-      return fail(Code::kData, "an event precedes the line of its slice {}.{}", name.key, name.part);
+      return fail(Code::kData, "an event comes before the line that describes its slice {}.{}", name.key, name.part);
     effects_.clear();
     machine->second.on(event, effects_);
     append_event(name, event, effects_, text_);

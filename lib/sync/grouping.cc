@@ -122,7 +122,7 @@ void merge_small(const Partitions& partitions, size_t min_size, Intervals& group
 }
 
 Result<> check(const std::vector<double>& speeds, const GroupingOptions& options) {
-  if (speeds.empty()) return fail(Code::kData, "no worker's speed is known");
+  if (speeds.empty()) return fail(Code::kData, "the speed of no worker is known");
   for (size_t rank = 0; rank < speeds.size(); rank++) {
     if (std::isfinite(speeds[rank]) && speeds[rank] > 0) continue;
     return fail(Code::kData, "the speed of worker {} is {}, but must be a number above 0", rank, speeds[rank]);

@@ -170,7 +170,8 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
                        event.content, first.name, first.content);
   }
   if (first.stop_set_of == event.stop_set_of) return "";
-  return fmt::format("{} enters barrier '{}' with other stop sets than the other workers", who, event.name);
+  return fmt::format("the stop sets that {} sent at barrier '{}' differ from those of the other workers", who,
+                     event.name);
 }
 
 void Machine::handle(const BarrierEnter& event, Out& out) {
@@ -195,8 +196,8 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
   if (barrier_->bytes > settings_.barrier_bytes_max) {
     return fail_job(Code::kUsage,
-                    fmt::format("barrier '{}': the messages of {} workers have {} bytes together, at most {} are "
-                                "possible: use fewer workers",
+                    fmt::format("barrier '{}': the messages of {} workers have {} bytes in total, more than the limit "
+                                "of {}: use fewer workers",
                                 event.name, barrier_->bytes_of.size(), barrier_->bytes, settings_.barrier_bytes_max),
                     out);
   }
@@ -283,7 +284,7 @@ void Machine::handle(const Done& event, Out& out) {
   if (event.failure && !as_asked) {
     fail_job(*event.failure, fmt::format("{} failed: {}", who, event.message), out);
   } else if (process->join.role == Role::kServer && phase_ != Phase::kFinishing) {
-    fail_job(Code::kPeerLost, fmt::format("{} ended before the workers were done", who), out);
+    fail_job(Code::kPeerLost, fmt::format("{} ended before the workers had finished", who), out);
   } else if (phase_ == Phase::kPreparing) {
     fail_job(Code::kPeerLost, fmt::format("{} ended before the job had started", who), out);
   }

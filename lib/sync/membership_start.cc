@@ -106,8 +106,8 @@ std::vector<Refuse> Machine::with_other_records() const {
     if (join.role != Role::kWorker || same) continue;
     refusals.push_back(
         {incarnation, Code::kUsage,
-         fmt::format("worker {} has {} training and {} validation records, worker 0 has {} and {}", process.rank,
-                     join.records_train, join.records_val, truth.records_train, truth.records_val)});
+         fmt::format("worker {} has {} training records and {} validation records, but worker 0 has {} and {}",
+                     process.rank, join.records_train, join.records_val, truth.records_train, truth.records_val)});
   }
   return refusals;
 }
@@ -158,7 +158,7 @@ void Machine::start(Out& out) {
 void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
   DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.workers,
-           "the job has {} workers, but the stop sets cover {}", settings_.workers, event.stop_set_of.size());
+           "the job has {} workers, but the stop sets cover {} workers", settings_.workers, event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;

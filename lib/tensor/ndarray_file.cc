@@ -28,8 +28,8 @@ void put_array(std::string& out, const StoredArrayView& array) {
   put(out, static_cast<int32_t>(array.shape.size()));
   const size_t count = std::visit([](const auto& values) { return values.size(); }, array.values);
   const int64_t expected = array.shape.empty() ? 0 : element_count(array.shape);
-  DT_CHECK(static_cast<int64_t>(count) == expected, "'{}' has {} values and the shape {}", array.name, count,
-           to_string(array.shape));
+  DT_CHECK(static_cast<int64_t>(count) == expected, "'{}' has {} values, which does not match its shape {}", array.name,
+           count, to_string(array.shape));
   if (array.shape.empty()) return;
   for (const int64_t dimension : array.shape) put(out, dimension);
   put(out, kCpu);
@@ -113,12 +113,12 @@ Result<> refuse_unreadable(const std::vector<StoredEntry>& entries) {
   }
   if (named.empty()) return {};
   const size_t shown = std::min(named.size(), kNamedMax);
-  return fail(
-      Code::kData,
-      "arrays of types that cannot be read: {}{}; dense arrays of float32, float64, float16, bfloat16 and uint8 "
-      "can be (in MXNet: array.astype('float32'), and array.tostype('default') for sparse ones, before saving)",
-      fmt::join(std::span(named).first(shown), ", "),
-      shown < named.size() ? fmt::format(" and {} more", named.size() - shown) : "");
+  return fail(Code::kData,
+              "the file contains arrays of types that cannot be read: {}{}; dtrain reads dense arrays of float32, "
+              "float64, float16, bfloat16 and uint8 (convert arrays in MXNet before saving: array.astype('float32'), "
+              "and array.tostype('default') for sparse arrays)",
+              fmt::join(std::span(named).first(shown), ", "),
+              shown < named.size() ? fmt::format(" and {} more", named.size() - shown) : "");
 }
 
 }  // namespace

@@ -48,11 +48,11 @@ class Reader {
 
   Result<std::vector<StoredEntry>> list() {
     DT_TRY(const uint64_t magic, number<uint64_t>());
-    if (magic != kNdarrayListMagic) return fail(Code::kData, "not an NDArray file; it is {}", other_kind(bytes_));
+    if (magic != kNdarrayListMagic) return fail(Code::kData, "this is not an NDArray file, but {}", other_kind(bytes_));
     DT_TRY_VOID(number<uint64_t>());  // reserved
     DT_TRY(const uint64_t count, number<uint64_t>());
     if (count > kArraysMax) {
-      return fail(Code::kData, "it claims to have {} arrays; at most {} can be read", count, kArraysMax);
+      return fail(Code::kData, "the file claims to have {} arrays, but at most {} can be read", count, kArraysMax);
     }
     std::vector<StoredEntry> arrays;
     for (uint64_t i = 0; i < count; i++) {
@@ -118,7 +118,8 @@ class Reader {
   // Version 0 has no magic number: the first word is the number of dimensions, each of which has 32 bits.
   Result<StoredEntry> legacy_array(uint32_t dimensions) {
     if (dimensions > kDimensionsMax) {
-      return fail(Code::kData, "its first word, {:#x}, is neither a version nor a number of dimensions", dimensions);
+      return fail(Code::kData, "the first word of the array, {:#x}, is neither a version nor a number of dimensions",
+                  dimensions);
     }
     StoredEntry array;
     DT_TRY(array.shape, extents<uint32_t>(static_cast<int32_t>(dimensions), 0));
@@ -142,7 +143,7 @@ class Reader {
   Result<StoredLayout> layout() {
     DT_TRY(const int32_t number, this->number<int32_t>());
     if (number < 0 || number > 2) {
-      return fail(Code::kData, "its storage type is {}, not dense (0), row_sparse (1) or csr (2)", number);
+      return fail(Code::kData, "the array's storage type is {}, not dense (0), row_sparse (1) or csr (2)", number);
     }
     return static_cast<StoredLayout>(number);
   }
@@ -155,20 +156,22 @@ class Reader {
 
   template <class T>
   Result<Shape> extents(int32_t dimensions, int64_t least) {
-    if (dimensions < -1 || dimensions > kDimensionsMax) return fail(Code::kData, "it has {} dimensions", dimensions);
+    if (dimensions < -1 || dimensions > kDimensionsMax)
+      return fail(Code::kData, "the array has {} dimensions", dimensions);
     Shape shape;
     for (int32_t i = 0; i < dimensions; i++) {
       DT_TRY(const T extent, number<T>());
-      if (static_cast<int64_t>(extent) < least) return fail(Code::kData, "its dimension {} is {}", i, extent);
+      if (static_cast<int64_t>(extent) < least) return fail(Code::kData, "the array's dimension {} is {}", i, extent);
       shape.push_back(extent);
     }
-    if (is_too_large(shape)) return fail(Code::kData, "its shape {} is too large", to_string(shape));
+    if (is_too_large(shape)) return fail(Code::kData, "the array's shape {} is too large", to_string(shape));
     return shape;
   }
 
   Result<StoredType> type() {
     DT_TRY(const int32_t number, this->number<int32_t>());
-    if (number < 0 || number >= std::ssize(kTypes)) return fail(Code::kData, "its type is unknown ({})", number);
+    if (number < 0 || number >= std::ssize(kTypes))
+      return fail(Code::kData, "the array's type is unknown ({})", number);
     return static_cast<StoredType>(number);
   }
 

@@ -5,9 +5,9 @@
 namespace dtrain {
 
 FlatInterval flat_interval(const ParameterView& view, size_t first, size_t end) {
-  DT_CHECK(first < end && end <= view.parameters.size(), "parameters {} to {} of {}", first, end,
-           view.parameters.size());
-  DT_CHECK(!view.all_weights.empty(), "the parameters are not in one piece of memory");
+  DT_CHECK(first < end && end <= view.parameters.size(),
+           "the range from parameter {} to {} is not within the {} parameters", first, end, view.parameters.size());
+  DT_CHECK(!view.all_weights.empty(), "the parameters are not contiguous in memory");
   const auto place = [&](size_t index) {
     return index == view.parameters.size()
                ? view.all_weights.size()

@@ -11,11 +11,12 @@ Normalisation::Normalisation(Shape image, std::vector<float> mean, std::vector<f
                              std::shared_ptr<const std::vector<float>> mean_image)
     : image_(std::move(image)), mean_(std::move(mean)), factor_(std::move(factor)), mean_image_(std::move(mean_image)) {
   const auto channels = static_cast<size_t>(image_[0]);
-  DT_CHECK(channels == 1 || channels == 3 || channels == 4, "images of shape {} must have 1, 3 or 4 channels",
-           to_string(image_));
+  DT_CHECK(channels == 1 || channels == 3 || channels == 4,
+           "images must have 1, 3 or 4 channels, but their shape is {}", to_string(image_));
   DT_CHECK(mean_.size() == channels && factor_.size() == channels, "mean and factor need {} values", channels);
   DT_CHECK(mean_image_ == nullptr || mean_image_->size() == static_cast<size_t>(element_count(image_)),
-           "the mean image has {} floats, the images have shape {}", mean_image_->size(), to_string(image_));
+           "the mean image has {} floats, which does not match the image shape {}", mean_image_->size(),
+           to_string(image_));
   for (size_t k = 0; k < channels; k++) {
     for (int p = 0; p < 256; p++) table_.push_back((static_cast<float>(p) - mean_[k]) * factor_[k]);
   }

@@ -100,8 +100,8 @@ TEST_CASE("parameters that dtrain cannot follow are refused by name", "[bench][d
       {{"exp.num_batches=400000000", "exp.replica_batch=10000"}, "have 64000016000000 samples, more than"},
       {{"mxnet.rank=2"}, "mxnet.rank: '2' is not a number from 0 to 1, the ranks of 2 nodes"},
       {{"mxnet.rank=first"}, "mxnet.rank: 'first'"},
-      {{"mxnet.scheduler=false"}, "mxnet.scheduler: the scheduler runs on rank 0"},
-      {{"mxnet.rank=1", "mxnet.scheduler=true"}, "mxnet.scheduler: the scheduler runs on rank 0 and nowhere else"},
+      {{"mxnet.scheduler=false"}, "mxnet.scheduler: the scheduler runs only on the node with rank 0"},
+      {{"mxnet.rank=1", "mxnet.scheduler=true"}, "mxnet.scheduler: the scheduler runs only on the node with rank 0"},
       {{"exp.gpus=\"0:1\""}, "exp.gpus: '0:1': a replica on several GPUs"},
       {{"exp.gpus=\"0,x\""}, "exp.gpus: '0,x' is not a list of numbers"},
       {{"exp.effective_batch=512"},
@@ -110,7 +110,7 @@ TEST_CASE("parameters that dtrain cannot follow are refused by name", "[bench][d
       {{"exp.dtype=float64"}, "exp.dtype: there is no \"float64\""},
       {{"exp.gpus=\"\""}, "exp.dtype: float16 needs GPUs"},
       {{"mxnet.kv_store=horovod"}, "nccl_allreduce sums the gradients of all nodes on GPUs, and allreduce on CPUs"},
-      {{"mxnet.kv_store=device"}, "mxnet.kv_store: device is for one node, and exp.num_nodes is 2"},
+      {{"mxnet.kv_store=device"}, "mxnet.kv_store: device is for one node, but exp.num_nodes is 2"},
       {{"mxnet.kv_store=dist_sycn"}, "did you mean 'dist_sync'?"},
       {{"mxnet.rendezvous=10.0.0.1"}, "mxnet.rendezvous: '10.0.0.1' is not HOST:PORT"},
       {{"mxnet.rendezvous=10.0.0.1:0"}, "is not HOST:PORT"},
@@ -120,7 +120,7 @@ TEST_CASE("parameters that dtrain cannot follow are refused by name", "[bench][d
       {{"mxnet.use_dali=true"}, "mxnet.use_dali: true is not possible: dtrain decodes images on the CPU"},
       {{"mxnet.input_layout=NHWC"}, "mxnet.input_layout: \"NHWC\" is not possible"},
       {{"mxnet.args=x"}, "mxnet.args is for DLBS's own scripts"},
-      {{"runtime.env.X=1"}, "runtime.env.X: set the variable in the environment"},
+      {{"runtime.env.X=1"}, "runtime.env.X: dtrain's processes inherit its environment"},
       {{"monitor.frequency=1"}, "monitor.frequency: 1 is not possible"},
   };
   for (const auto& [settings, why] : cases) {
@@ -135,8 +135,9 @@ TEST_CASE("a node without a number is only the one that runs the scheduler", "[b
   const std::string here = "mxnet.rendezvous=10.0.0.1:1";
   const std::string log = "exp.log_file=log";
   CHECK(must(dlbs_benchmark(must(documented({here, log, "mxnet.scheduler=true"})))).rank == 0);
-  CHECK_THAT(dlbs_benchmark(must(documented({here, log}))).error().message,
-             Contains("mxnet.rank: the number of this node is missing; give each of the 2 nodes one from 0 on"));
+  CHECK_THAT(
+      dlbs_benchmark(must(documented({here, log}))).error().message,
+      Contains("mxnet.rank: the rank of this node is missing; give each of the 2 nodes a different rank, from 0"));
 }
 
 TEST_CASE("a rendezvous is an address, and an interface in front of it", "[bench][dlbs]") {

@@ -114,19 +114,20 @@ TEST_CASE("an entry may have a type, which its value then has", "[bench][dlbs]")
 
 TEST_CASE("mistakes in parameters are named", "[bench][dlbs]") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{", "this is not JSON: the mistake is in line 1"},
-      {"{\"parameters\": {\n\"a\": 1,\n\"b\" 2}}", "the mistake is in line 3"},
+      {"{", "this is not JSON: there is an error in line 1"},
+      {"{\"parameters\": {\n\"a\": 1,\n\"b\" 2}}", "there is an error in line 3"},
       {std::string(100, '['), "nested too deep"},
       {"[]", "must hold an object"},
       {"{}", "the section \"parameters\" is missing"},
       {R"({"parameters": []})", "must be an object"},
       {R"({"parameters": {}, "parametres": {}})", "no section \"parametres\""},
-      {R"({"parameters": {}, "variables": {"exp.model": ["a"]}})", "makes several benchmarks"},
-      {R"({"parameters": {}, "extensions": [{}]})", "makes several benchmarks"},
+      {R"({"parameters": {}, "variables": {"exp.model": ["a"]}})", "defines several benchmarks"},
+      {R"({"parameters": {}, "extensions": [{}]})", "defines several benchmarks"},
       {config_with(R"("a": {"value": 1})"), "a: an object needs \"val\""},
       {config_with(R"("a": {"val": 1, "type": "list"})"), "no type \"list\""},
-      {config_with(R"("a": "${b}", "b": "${c}", "c": "${a}")"), "these parameters need each other: a -> b -> c -> a"},
-      {config_with(R"("a": "${a}")"), "these parameters need each other: a -> a"},
+      {config_with(R"("a": "${b}", "b": "${c}", "c": "${a}")"),
+       "these parameters refer to each other in a circle: a -> b -> c -> a"},
+      {config_with(R"("a": "${a}")"), "these parameters refer to each other in a circle: a -> a"},
       {config_with(R"("a": "${exp.modle}")"),
        "a: there is neither a parameter nor an environment variable "
        "'exp.modle', did you mean 'exp.model'?"},
@@ -137,9 +138,9 @@ TEST_CASE("mistakes in parameters are named", "[bench][dlbs]") {
       {config_with(R"("a": "$(uuid.uuid4())$")"), "a: the expression $(uuid.uuid4())$ has no value: 'uuid'"},
       {config_with(R"("exp.num_batches": "many")"), "exp.num_batches: the value must be a whole number, not \"many\""},
       {config_with(R"("exp.num_batches": 1.5)"), "exp.num_batches: the value must be a whole number, not 1.5"},
-      {config_with(R"("exp.model": true)"), "exp.model: the value must be a text in quotes, not true"},
+      {config_with(R"("exp.model": true)"), "exp.model: the value must be a string in quotes, not true"},
       {config_with(R"("exp.docker": "maybe")"), "exp.docker: the value must be true or false"},
-      {config_with(R"("exp.gpus": null)"), "exp.gpus: the value must be a text"},
+      {config_with(R"("exp.gpus": null)"), "exp.gpus: the value must be a string"},
       {config_with(R"("a b": 1)"), "'a b' cannot be the name of a parameter"},
   };
   for (const auto& [config, why] : cases) {

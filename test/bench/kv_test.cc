@@ -84,7 +84,7 @@ TEST_CASE("bench kv refuses what it cannot measure", "[bench]") {
     CHECK(result.error().code == Code::kUsage);
     return result.error().message;
   };
-  CHECK_THAT(refused({.devices = 8}), Contains("leave --cpus out"));
+  CHECK_THAT(refused({.devices = 8}), Contains("leave out --cpus"));
   CHECK_THAT(refused({.store = "nccl"}), Contains("--cpus"));
   CHECK_THAT(refused({.store = "dist_device_sync"}), Contains("dist_sync"));
   CHECK_THAT(refused({.shapes = "no-such-network"}), Contains("no-such-network"));

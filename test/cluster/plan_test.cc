@@ -46,7 +46,7 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
   INFO(plan.output);
   REQUIRE(plan.code == 0);
   CHECK_THAT(plan.output, Contains("group 0: workers 0 1 3, the slowest ") && Contains("group 1: worker 2, "));
-  CHECK_THAT(plan.output, Contains("expected: GSP ") && Contains(" times as fast as BSP an epoch (simulated: "));
+  CHECK_THAT(plan.output, Contains("expected: GSP ") && Contains(" times as fast as BSP (simulated: "));
   CHECK_THAT(plan.output, Contains("\ngroups: written\ndata_sharding: written\n"));
   CHECK(must(read_file(dir.path("groups"))) == "#0 #1 #3\n#2\n");
 
@@ -65,7 +65,8 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
   const Ended again = run_dtrain(dir, {"plan", "--from-log", logs, "--group-tolerance", "0.5"}, {});
   INFO(again.output);
   CHECK(again.code == 0);
-  CHECK_THAT(again.output, Contains("groups: it says so already\ndata_sharding: it says so already\n"));
+  CHECK_THAT(again.output, Contains("groups: unchanged, because it already has this content\ndata_sharding: unchanged, "
+                                    "because it already has this content\n"));
 }
 
 TEST_CASE("a plan of a BSP run needs no flags, and its speeds are those of the workers' own steps", "[plan]") {
@@ -108,7 +109,7 @@ TEST_CASE("a calibration run that fails or is stopped writes no files", "[plan]"
   must(write_file_atomic(dir.path("groups"), "# Notes, not to be lost\n"));
   const Ended refused = run_dtrain(dir, {"plan"}, {});
   CHECK(refused.code == 2);
-  CHECK_THAT(refused.output, Contains("groups is there, is of another kind and is not overwritten"));
+  CHECK_THAT(refused.output, Contains("groups exists but is a different kind of file, so it is not overwritten"));
 }
 
 TEST_CASE("a plan needs the number of workers, and a dry run starts none", "[plan]") {

@@ -106,7 +106,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
     const CheckReport r = report(c, executor);
     REQUIRE(!r.agrees());
     CHECK(r.differences.front().node == "plus");
-    CHECK(r.differences.front().what == "gradient by its output");
+    CHECK(r.differences.front().what == "gradient with respect to its output");
   }
   SECTION("a parameter's gradient") {
     Faulty executor = compile(c);

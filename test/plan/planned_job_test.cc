@@ -65,7 +65,7 @@ TEST_CASE("the log of a BSP run gives a hint that its workers waited for the slo
   const TempDir dir;
   write_logs(dir);
   must(job::write_job_spec(dir.path(), spec_of("dist_sync")));
-  CHECK_THAT(must(job_of_log(flags_of(), dir.path())).hint, Contains("a run of dist_sync"));
+  CHECK_THAT(must(job_of_log(flags_of(), dir.path())).hint, Contains("a run with dist_sync"));
   must(job::write_job_spec(dir.path(), spec_of("dist_async")));
   CHECK(must(job_of_log(flags_of(), dir.path())).hint.empty());
 }

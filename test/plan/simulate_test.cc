@@ -129,11 +129,11 @@ TEST_CASE("simulate refuses flags that contradict each other", "[plan]") {
   CHECK_THAT(error_of({.backup = 4}), Contains("--backup 4: must be less than the number of workers, 4"));
   CHECK_THAT(error_of({.workers = 65536, .servers = 1000}), Contains("too many"));
   CHECK_THAT(error_of({.loss = 0.5, .data_dir = "/nowhere"}), Contains("/nowhere"));
-  CHECK_THAT(error_of({.speeds = "99999999x2"}), Contains("--speeds: a step cannot take 99999999 ms"));
+  CHECK_THAT(error_of({.speeds = "99999999x2"}), Contains("--speeds: 99999999 ms is too long for a step"));
   CHECK_THAT(error_of({.bandwidth = 1e-9}), Contains("--bandwidth"));
   job::Inject inject;
   must(job::parse_value("kill=server:0@step:3", inject));
-  CHECK_THAT(error_of({.inject = inject}), Contains("a simulation can only kill workers"));
+  CHECK_THAT(error_of({.inject = inject}), Contains("a simulation can kill only workers"));
   must(job::parse_value("step-ms=40@worker:4", inject));
   CHECK_THAT(error_of({.workers = 4, .inject = inject}), Contains("there is no worker:4"));
   must(job::parse_value("drop=0.1@server:1", inject));

@@ -79,7 +79,7 @@ TEST_CASE("the error of an unreadable event log names the line", "[sync][trace]"
     return run ? "" : run.error().text();
   };
   CHECK(error_of("slice 0.0 bsp 2 begin 0\n0.1 push 0 step 0\n") ==
-        "error [data] an event precedes the line of its slice 0.1\n  while line 2");
+        "error [data] an event comes before the line that describes its slice 0.1\n  while line 2");
   for (const char* line : {"x", "0.0", "0.0 ", "0 push 0 step 0", "slice", "slice 0.0 bsp 2", "slice 0.0 xsp 2 begin 0",
                            "slice 0.0 bsp 2 begin x", "slice 0 bsp 2 begin 0", "slice 0.0 begin 0", "0.0 sit 0"}) {
     CAPTURE(line);

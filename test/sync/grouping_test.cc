@@ -118,7 +118,7 @@ TEST_CASE("equal, few and unusable speeds give groups or an error that names the
   const Grouping twins = grouping_of({10, 30, 10, 30}, {.criterion = GroupingOptions::Criterion::kVrc});
   CHECK(twins.group_of == Groups{1, 0, 1, 0});
   CHECK(std::isinf(twins.by_k[1].vrc.value()));
-  CHECK_THAT(error_of({}), Contains("no worker's speed is known"));
+  CHECK_THAT(error_of({}), Contains("the speed of no worker is known"));
   CHECK_THAT(error_of({1, NAN, 3}), Contains("the speed of worker 1 is nan"));
   CHECK_THAT(error_of({1, 2, 0}), Contains("the speed of worker 2 is 0"));
   CHECK_THAT(error_of({1, 2}, {.count = 3}), Contains("3 groups of 2 workers"));

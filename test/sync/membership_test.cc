@@ -202,7 +202,7 @@ TEST_CASE("1,000 workers gather, up to a limit of bytes for all together", "[syn
   REQUIRE(stop.size() == kWorkers);
   CHECK(stop[0].code == Code::kUsage);
   CHECK(stop[0].message ==
-        "barrier 'all': the messages of 1000 workers have 100001 bytes together, at most 100000 are possible: use "
+        "barrier 'all': the messages of 1000 workers have 100001 bytes in total, more than the limit of 100000: use "
         "fewer workers");
 }
 
@@ -347,7 +347,9 @@ TEST_CASE("workers stop by the stop sets of the last meeting", "[sync][membershi
 
 TEST_CASE("stop sets that differ between workers or do not fit the job end the job", "[sync][membership]") {
   const std::vector<std::pair<std::vector<uint32_t>, std::string>> wrong = {
-      {{0, 0}, "other stop sets"}, {{}, "other stop sets"}, {{0, 1, 1}, "stop sets for 3 workers, but the job has 2"}};
+      {{0, 0}, "differ from those of the other workers"},
+      {{}, "differ from those of the other workers"},
+      {{0, 1, 1}, "stop sets for 3 workers, but the job has 2"}};
   for (const auto& [sets, why] : wrong) {
     Conversation c(settings(2, 0));
     c.start(2, 0, {0, 0});

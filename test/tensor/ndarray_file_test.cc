@@ -264,8 +264,9 @@ TEST_CASE("the error of an unreadable file names it", "[tensor]") {
 
 TEST_CASE("a file of another kind is named as what it is", "[tensor]") {
   const auto refusal = [](std::string_view bytes) { return parse_ndarray_bytes(bytes).error().message; };
-  CHECK_THAT(refusal({"\x80\x03}q\x00(K\x00", 8}),
-             Catch::Contains("not an NDArray file; it is a pickled Python object") && Catch::Contains("(.params)"));
+  CHECK_THAT(
+      refusal({"\x80\x03}q\x00(K\x00", 8}),
+      Catch::Contains("this is not an NDArray file, but a pickled Python object") && Catch::Contains("(.params)"));
   CHECK_THAT(refusal("{\"nodes\": [1, 2, 3]}"), Catch::Contains("it is a text file"));
   CHECK_THAT(refusal({"PK\x03\x04 numpy's npz", 16}), Catch::Contains("it is a zip archive"));
 }

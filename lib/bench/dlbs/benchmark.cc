@@ -47,8 +47,8 @@ struct Fixed {
   const char* why;
 };
 constexpr std::array kFixed = {
-    Fixed{"exp.framework", "mxnet", "dtrain takes MXNet's place in DLBS, and no other framework's"},
-    Fixed{"exp.framework_family", "mxnet", "dtrain takes MXNet's place in DLBS, and no other framework's"},
+    Fixed{"exp.framework", "mxnet", "dtrain replaces only MXNet in DLBS, and no other framework"},
+    Fixed{"exp.framework_family", "mxnet", "dtrain replaces only MXNet in DLBS, and no other framework"},
     Fixed{"exp.model_opts", "{}", "the models have no options"},
     Fixed{"exp.use_tensor_core", "True", "float16 always uses tensor cores where the GPU has them"},
     Fixed{"exp.ignore_past_errors", "True", "no list of batches that were too large is kept"},
@@ -76,11 +76,11 @@ Result<> check_fixed(const DlbsParameters& parameters) {
   }
   for (const char* name : kForeign) {
     if (!parameters.is_given(name)) continue;
-    return fail(Code::kUsage, "{} is for DLBS's own scripts and has no meaning for dtrain: leave it out", name);
+    return fail(Code::kUsage, "{} is for DLBS's own scripts and has no effect in dtrain: leave it out", name);
   }
   for (const DlbsParameters::Parameter& parameter : parameters.all()) {
     if (!parameter.name.starts_with("runtime.env.")) continue;
-    return fail(Code::kUsage, "{}: set the variable in the environment of dtrain, which its processes inherit",
+    return fail(Code::kUsage, "{}: dtrain's processes inherit its environment, so set the variable there instead",
                 parameter.name);
   }
   return {};
@@ -104,7 +104,8 @@ Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
   const DlbsParameters::Parameter* given = parameters.find("mxnet.rank");
   if (given == nullptr) {
     if (schedules || nodes == 1) return 0;
-    return fail(Code::kUsage, "mxnet.rank: the number of this node is missing; give each of the {} nodes one from 0 on",
+    return fail(Code::kUsage,
+                "mxnet.rank: the rank of this node is missing; give each of the {} nodes a different rank, from 0",
                 nodes);
   }
   const std::string text = dlbs_text(given->value);
@@ -114,8 +115,8 @@ Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
                 printable(text), nodes - 1, nodes);
   }
   if (parameters.is_given("mxnet.scheduler") && schedules != (rank == 0)) {
-    return fail(Code::kUsage, "mxnet.scheduler: the scheduler runs on rank 0 and nowhere else, and this is rank {}",
-                rank);
+    return fail(Code::kUsage,
+                "mxnet.scheduler: the scheduler runs only on the node with rank 0, but this node has rank {}", rank);
   }
   return rank;
 }
@@ -171,7 +172,7 @@ Result<> choose_store(const DlbsParameters& parameters, DlbsBenchmark& benchmark
   benchmark.has_servers = store.servers;
   if (benchmark.nodes == 1 || store.servers || store.spans_workers()) return {};
   return fail(Code::kUsage,
-              "mxnet.kv_store: {} is for one node, and exp.num_nodes is {}; choose dist_sync, dist_device_sync, "
+              "mxnet.kv_store: {} is for one node, but exp.num_nodes is {}; choose dist_sync, dist_device_sync, "
               "dist_async, allreduce or nccl_allreduce",
               given, benchmark.nodes);
 }
@@ -193,7 +194,7 @@ Result<> check_size(const DlbsBenchmark& benchmark) {
 // Inference uses one device, as in MXNet's program.
 Result<> check_inference(const DlbsBenchmark& benchmark, const std::vector<std::string>& gpus) {
   if (benchmark.nodes > 1) {
-    return fail(Code::kUsage, "exp.phase: inference is measured on one node, and exp.num_nodes is {}", benchmark.nodes);
+    return fail(Code::kUsage, "exp.phase: inference is measured on one node, but exp.num_nodes is {}", benchmark.nodes);
   }
   if (gpus.size() <= 1) return {};
   return fail(Code::kUsage, "exp.phase: inference is measured on one GPU, and exp.gpus names {}", gpus.size());
@@ -227,8 +228,8 @@ Result<Rendezvous> parse_rendezvous(const std::string& text) {
   };
   if (text.find("IP_ADDRESS") != std::string::npos) {
     return fail(Code::kUsage,
-                "mxnet.rendezvous: '{}' is the placeholder of the template: give an address of the node of rank 0, as "
-                "in 10.0.0.1:29500 or eth1:10.0.0.1:29500",
+                "mxnet.rendezvous: '{}' is the placeholder of the template: give an address of the node with rank 0, "
+                "such as 10.0.0.1:29500 or eth1:10.0.0.1:29500",
                 printable(text));
   }
   Rendezvous rendezvous;
@@ -333,7 +334,7 @@ Result<> check_owns_rendezvous(const Rendezvous& rendezvous) {
   const std::vector<std::string> own = net::own_address_texts();
   return fail(Code::kUsage,
               "mxnet.rendezvous: rank 0 runs the scheduler at {}, which is not an address of this host ({}): start "
-              "rank 0 on the host that has it, or change the rendezvous",
+              "rank 0 on the host that has this address, or change the rendezvous",
               rendezvous.scheduler.host, own.empty() ? "127.0.0.1" : fmt::format("{}", fmt::join(own, ", ")));
 }
 

@@ -21,7 +21,8 @@ void append_words(const std::string& text, std::vector<std::string>& words) {
 Result<std::vector<std::string>> docker_command(const DlbsParameters& parameters, const std::string& directory) {
   const std::string image = parameters.text("exp.docker_image");
   if (image.empty()) {
-    return fail(Code::kUsage, "exp.docker: the image is missing (exp.docker_image); scripts/Dockerfile makes one");
+    return fail(Code::kUsage,
+                "exp.docker: the image is missing (exp.docker_image); scripts/Dockerfile builds an image");
   }
   std::vector<std::string> command;
   append_words(parameters.text("exp.docker_launcher"), command);

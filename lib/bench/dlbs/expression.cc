@@ -65,7 +65,7 @@ Value power(int64_t base, int64_t exponent) {
     exponent /= 2;
     if (exponent > 0) fits = fits && !__builtin_mul_overflow(base, base, &base);
   }
-  return fits ? Value(result) : undefined("its value is too large");
+  return fits ? Value(result) : undefined("the value is too large");
 }
 
 // Rounds towards minus infinity.
@@ -85,7 +85,7 @@ Value of_integers(const std::string& op, int64_t a, int64_t b) {
   if (divides && b == 0) return undefined("it divides by 0");
   if (op == "/") return static_cast<double>(a) / static_cast<double>(b);
   if (divides && a == INT64_MIN && b == -1) overflows = op == "//";
-  if (overflows) return undefined("its value is too large");
+  if (overflows) return undefined("the value is too large");
   if (op == "//") result = floor_quotient(a, b);
   if (op == "%") result = b == -1 ? 0 : a - floor_quotient(a, b) * b;
   return result;
@@ -97,7 +97,7 @@ Value of_numbers(const std::string& op, double a, double b) {
   if (op == "*") return a * b;
   if (op == "**") {
     const double result = std::pow(a, b);
-    return std::isfinite(result) ? Value(result) : undefined("its value is not a finite number");
+    return std::isfinite(result) ? Value(result) : undefined("the value is not a finite number");
   }
   if (b == 0) return undefined("it divides by 0");
   if (op == "/") return a / b;
@@ -107,7 +107,7 @@ Value of_numbers(const std::string& op, double a, double b) {
 Value arithmetic(const std::string& op, const Value& a, const Value& b) {
   if (std::holds_alternative<Undefined>(a)) return a;
   if (std::holds_alternative<Undefined>(b)) return b;
-  if (is_text(a) || is_text(b)) return undefined(fmt::format("'{}' needs numbers, not texts", op));
+  if (is_text(a) || is_text(b)) return undefined(fmt::format("'{}' needs numbers, not strings", op));
   const std::optional<int64_t> x = integer_of(a), y = integer_of(b);
   return x && y ? of_integers(op, *x, *y) : of_numbers(op, number_of(a), number_of(b));
 }
@@ -127,7 +127,7 @@ Value comparison(const std::string& op, const Value& a, const Value& b) {
   if (is_text(a) && is_text(b)) return in_order(op, std::get<std::string>(a), std::get<std::string>(b));
   if (is_text(a) != is_text(b)) {
     if (op == "==" || op == "!=") return op == "!=";
-    return undefined(fmt::format("'{}' compares a number and a text", op));
+    return undefined(fmt::format("'{}' compares a number with a string", op));
   }
   const std::optional<int64_t> x = integer_of(a), y = integer_of(b);
   return x && y ? in_order(op, *x, *y) : in_order(op, number_of(a), number_of(b));
@@ -159,10 +159,10 @@ class Evaluator {
 
   [[nodiscard]] tl::unexpected<Error> unexpected() const {
     constexpr const char* kAllowed =
-        "an expression has numbers, quoted texts, ( ) + - * / // % **, comparisons and X if CONDITION else Y";
-    if (token_.kind == Token::Kind::kEnd) return fail(Code::kUsage, "it ends too early; {}", kAllowed);
+        "an expression can contain numbers, quoted strings, ( ) + - * / // % **, comparisons and X if CONDITION else Y";
+    if (token_.kind == Token::Kind::kEnd) return fail(Code::kUsage, "the expression ends too early; {}", kAllowed);
     const std::string shown = token_.kind == Token::Kind::kValue ? text_of(token_.value) : token_.text;
-    return fail(Code::kUsage, "'{}' is not expected there; {}", shown, kAllowed);
+    return fail(Code::kUsage, "'{}' is not allowed at this place; {}", shown, kAllowed);
   }
 
   Result<> advance() {
@@ -191,7 +191,7 @@ class Evaluator {
 
   Result<> read_text(char quote) {
     const size_t end = rest_.find(quote, 1);
-    if (end == std::string_view::npos) return fail(Code::kUsage, "a text lacks its closing {}", quote);
+    if (end == std::string_view::npos) return fail(Code::kUsage, "a string lacks its closing {}", quote);
     token_ = {Token::Kind::kValue, "", std::string(rest_.substr(1, end - 1))};
     rest_.remove_prefix(end + 1);
     return {};
@@ -226,7 +226,7 @@ class Evaluator {
 
   // Parses "X if CONDITION else Y".
   Result<Value> conditional(int depth) {
-    if (depth > kNestingMax) return fail(Code::kUsage, "it is nested more than {} deep", kNestingMax);
+    if (depth > kNestingMax) return fail(Code::kUsage, "the expression is nested more than {} deep", kNestingMax);
     DT_TRY(Value value, comparisons(depth));
     if (!at("if")) return value;
     DT_TRY_VOID(advance());
@@ -286,7 +286,7 @@ class Evaluator {
 
   // -2 ** 2 is -(2 ** 2), and 2 ** -1 is allowed.
   Result<Value> signed_power(int depth) {
-    if (depth > kNestingMax) return fail(Code::kUsage, "it is nested more than {} deep", kNestingMax);
+    if (depth > kNestingMax) return fail(Code::kUsage, "the expression is nested more than {} deep", kNestingMax);
     if (at("-") || at("+")) {
       const std::string sign = token_.text;
       DT_TRY_VOID(advance());

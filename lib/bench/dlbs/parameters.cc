@@ -73,7 +73,7 @@ std::vector<Parameter> defaults() {
 
 const char* name_of(Type type) {
   switch (type) {
-    case Type::kText: return "a text in quotes";
+    case Type::kText: return "a string in quotes";
     case Type::kInteger: return "a whole number";
     case Type::kNumber: return "a number";
     case Type::kBoolean: return "true or false";
@@ -87,7 +87,7 @@ Result<Type> type_named(const std::string& name, const std::string& type) {
   if (type == "int" || type == "integer") return Type::kInteger;
   if (type == "float" || type == "numeric") return Type::kNumber;
   if (type == "bool" || type == "boolean" || type == "binary" || type == "flag") return Type::kBoolean;
-  return fail(Code::kUsage, "{}: there is no type \"{}\"; DLBS has str, int, float and bool", name, type);
+  return fail(Code::kUsage, "{}: there is no type \"{}\"; DLBS's types are str, int, float and bool", name, type);
 }
 
 // The number that the whole text is; it may not contain blanks.
@@ -174,7 +174,7 @@ Result<> take_from_file(const std::string& name, const Json& entry, std::vector<
   }
   give(all, name, without_lists(entry["val"]));
   if (!entry.contains("type")) return {};
-  if (!entry["type"].is_string()) return fail(Code::kUsage, "{}: \"type\" must be a text", name);
+  if (!entry["type"].is_string()) return fail(Code::kUsage, "{}: \"type\" must be a string", name);
   DT_TRY(const Type type, type_named(name, entry["type"].get<std::string>()));
   Parameter* parameter = find_in(all, name);
   if (parameter->type == Type::kAny) parameter->type = type;
@@ -184,13 +184,14 @@ Result<> take_from_file(const std::string& name, const Json& entry, std::vector<
 Result<> read_config(const std::string& config, std::vector<Parameter>& all) {
   const Json json = parse_json<Json>(config);
   if (json.is_discarded()) {
-    std::string where = "it is nested too deep";
+    std::string where = "the value is nested too deep";
     if (json_depth(config) <= kJsonDepthMax) {
       try {
         [[maybe_unused]] const Json parsed = Json::parse(config);
       } catch (const Json::parse_error& error) {
         const auto before = static_cast<int64_t>(std::min(error.byte, config.size()));
-        where = fmt::format("the mistake is in line {}", 1 + std::count(config.begin(), config.begin() + before, '\n'));
+        where =
+            fmt::format("there is an error in line {}", 1 + std::count(config.begin(), config.begin() + before, '\n'));
       }
     }
     return fail(Code::kUsage, "this is not JSON: {}", where);
@@ -202,7 +203,8 @@ Result<> read_config(const std::string& config, std::vector<Parameter>& all) {
     if (expands && value.empty()) continue;
     if (expands) {
       return fail(Code::kUsage,
-                  "\"{}\" makes several benchmarks, and this command runs one: call it for each of them, with -P", key);
+                  "\"{}\" defines several benchmarks, but this command runs one: run it once for each of them, with -P",
+                  key);
     }
     return fail(Code::kUsage, "there is no section \"{}\"; the file has \"parameters\"", printable(key));
   }
@@ -252,11 +254,12 @@ class Expander {
   Result<> check_open(const std::string& name) const {
     const auto first = std::ranges::find(open_, name);
     if (first != open_.end()) {
-      return fail(Code::kUsage, "these parameters need each other: {} -> {}",
+      return fail(Code::kUsage, "these parameters refer to each other in a circle: {} -> {}",
                   fmt::join(std::vector<std::string>(first, open_.end()), " -> "), name);
     }
     if (open_.size() < kReferencesMax) return {};
-    return fail(Code::kUsage, "{}: more than {} parameters need each other in a row", open_.front(), kReferencesMax);
+    return fail(Code::kUsage, "{}: the chain of parameters that refer to each other is longer than {}", open_.front(),
+                kReferencesMax);
   }
 
   Result<> compute(Parameter& parameter) {
@@ -392,13 +395,13 @@ std::string DlbsParameters::text(std::string_view name) const {
 
 int64_t DlbsParameters::integer(std::string_view name) const {
   const Parameter* parameter = find(name);
-  DT_CHECK(parameter != nullptr && parameter->value.is_number_integer(), "'{}' is no whole number", name);
+  DT_CHECK(parameter != nullptr && parameter->value.is_number_integer(), "'{}' is not a whole number", name);
   return parameter->value.get<int64_t>();
 }
 
 bool DlbsParameters::boolean(std::string_view name) const {
   const Parameter* parameter = find(name);
-  DT_CHECK(parameter != nullptr && parameter->value.is_boolean(), "'{}' is no truth value", name);
+  DT_CHECK(parameter != nullptr && parameter->value.is_boolean(), "'{}' is not a boolean", name);
   return parameter->value.get<bool>();
 }
 

@@ -56,7 +56,7 @@ Result<DlbsTimes> times_of(const nlohmann::json& json) {
     if (!times.own.batches_ms.empty() && !times.job.batches_ms.empty()) return times;
     return fail(Code::kData, "no batch was measured");
   } catch (const nlohmann::json::exception& error) {
-    return fail(Code::kData, "this is not a file of --time-batches-after: {}", error.what());
+    return fail(Code::kData, "this file was not written by --time-batches-after: {}", error.what());
   }
 }
 
@@ -147,7 +147,7 @@ Result<DlbsLog> DlbsLog::create(const std::string& path) {
   if (path.empty() || path == "/dev/stdout") return log;
   log.path_ = path;
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  if (!directory.empty()) DT_TRY_VOID(make_directories(directory), "making the directory of exp.log_file");
+  if (!directory.empty()) DT_TRY_VOID(make_directories(directory), "creating the directory of exp.log_file");
   log.file_.open(path, std::ios::trunc);
   if (log.file_.is_open()) return log;
   return fail(Code::kUsage, "exp.log_file: '{}' cannot be written", path);

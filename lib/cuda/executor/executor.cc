@@ -358,7 +358,7 @@ std::span<const float> CudaExecutor::result(size_t head) {
 }
 
 std::vector<float> CudaExecutor::read(const Map& map, const void* address, float factor) {
-  DT_CHECK(options_.keep_all, "the values of single nodes are kept with keep_all only");
+  DT_CHECK(options_.keep_all, "the values of single nodes are kept only with keep_all");
   if (!map.exists()) return {};
   DT_CUDA(cudaSetDevice(device_));
   std::vector<float> values(static_cast<size_t>(map.rows() * map.channels));

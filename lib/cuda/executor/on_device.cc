@@ -99,7 +99,7 @@ void CudaExecutor::end_pass() {
 
 void CudaExecutor::prepare_weights() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(),
-                               "weights in the form of the convolutions");
+                               "weights in the layout of the convolutions");
   if (kept_statistics_.bytes() > 0) {
     DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), device_view_.all_statistics.data(), kept_statistics_.bytes(),
                             cudaMemcpyDeviceToDevice, compute_.get()));

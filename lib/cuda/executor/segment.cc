@@ -12,7 +12,7 @@ void Segment::run(cudaStream_t stream) {
     if (mode != QueueMode::kReplay) queue(stream);
     return {};
   });
-  DT_CHECK(done.has_value(), "a call of a program returned an Error");
+  DT_CHECK(done.has_value(), "recording or replaying a part of the program failed");
 }
 
 }  // namespace dtrain::cuda

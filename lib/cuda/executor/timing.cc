@@ -43,7 +43,7 @@ double median(std::vector<float> values) {
 
 Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch, const exec::GradientReady& ready,
                                                         int steps) {
-  DT_CHECK(training() && on_device() && steps > 0, "only a step on the device can be timed");
+  DT_CHECK(training() && on_device() && steps > 0, "only a training step whose update runs on the device can be timed");
   Marks marks;
   std::vector<std::vector<float>> times;  // indexed by call, then step
   for (int step = 0; step < steps; step++) {
@@ -60,7 +60,7 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
     for (size_t call = 0; call < ms.size(); call++) times[call].push_back(ms[call]);
   }
   std::vector<TimedCall> calls = call_names_;
-  calls.insert(calls.begin(), {.name = "weights in the form of the convolutions"});
+  calls.insert(calls.begin(), {.name = "weights in the layout of the convolutions"});
   calls.push_back({.name = "update", .backward = true});
   DT_CHECK(calls.size() == times.size(), "{} calls, {} times", calls.size(), times.size());
   for (size_t call = 0; call < calls.size(); call++) calls[call].ms = median(times[call]);

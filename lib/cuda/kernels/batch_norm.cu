@@ -204,7 +204,7 @@ int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels) {
 }
 
 void batch_norm_statistics(const BatchNormStatistics& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "statistics of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
   const Width width = Width(s.type, s.channels).rows(s.x);
   const Chunks chunks = chunks_of(s.rows, width.groups());
   const Launch what{.name = "batch_norm_statistics",
@@ -220,7 +220,7 @@ void batch_norm_statistics(const BatchNormStatistics& s, cudaStream_t stream) {
 }
 
 void batch_norm_inverse(const BatchNormInverse& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.channels > 0, "a batch norm of nothing");
+  DT_KERNEL_CHECK(s.channels > 0, "the input is empty");
   const auto blocks = static_cast<uint32_t>((s.channels + kBlockThreads - 1) / kBlockThreads);
   launch({.name = "batch_norm_inverse",
           .grid = {blocks},
@@ -231,8 +231,9 @@ void batch_norm_inverse(const BatchNormInverse& s, cudaStream_t stream) {
 }
 
 void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a batch norm of nothing");
-  DT_KERNEL_CHECK((s.inv_std == nullptr) != (s.variance == nullptr), "either inv_std or variance");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
+  DT_KERNEL_CHECK((s.inv_std == nullptr) != (s.variance == nullptr),
+                  "exactly one of inv_std and variance must be given");
   const Width width = Width(s.type, s.channels).rows(s.x).rows(s.skip).rows(s.y);
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const int64_t maps = s.skip.data == nullptr ? 2 : 3;

@@ -230,8 +230,9 @@ void backward_apply(const BatchNormBackward& s, const Width& width, const Chunks
 }  // namespace
 
 void batch_norm_backward(const BatchNormBackward& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a batch norm of nothing");
-  DT_KERNEL_CHECK(s.dskip.data == nullptr || s.relu, "without a ReLU the gradient of the skip is dy itself");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
+  DT_KERNEL_CHECK(s.dskip.data == nullptr || s.relu,
+                  "without a ReLU, the gradient of the skip is dy itself, so it is not computed");
   const Width width = width_of(s);
   const Chunks chunks = chunks_of(s.rows, width.groups());
   backward_sums(s, width, chunks, stream);

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 }  // namespace
 
 void bias_add(const BiasAdd& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a bias for nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
   const Width width = Width(s.type, s.channels).rows(s.x).rows(s.y);
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const Launch what{.name = "bias_add",
@@ -101,7 +101,7 @@ int64_t bias_workspace_bytes(Type type, int64_t rows, int64_t channels) {
 }
 
 void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a gradient of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the gradient is empty");
   const Width width = Width(s.type, s.channels).rows(s.dy);
   const Chunks chunks = chunks_of(s.rows, width.groups());
   auto* partials = static_cast<float*>(s.workspace);
@@ -125,7 +125,7 @@ void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
 }
 
 void image_sum(const ImageSum& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.images > 0 && s.elements > 0, "a sum of nothing");
+  DT_KERNEL_CHECK(s.images > 0 && s.elements > 0, "the input is empty");
   const Width width = Width(s.type, s.elements).rows(s.x, s.elements).rows(s.y, s.elements);
   const auto [grid, block] = flat_grid(width.groups());
   const Launch what{.name = "image_sum",

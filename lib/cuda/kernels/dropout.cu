@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) keep_kernel(const K
 }  // namespace
 
 void keep_elements(const KeepElements& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0 && s.positions > 0, "a dropout of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0 && s.positions > 0, "the input is empty");
   const Width width = Width(s.type, s.channels).rows(s.x).rows(s.y);
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const Launch what{.name = "keep_elements",

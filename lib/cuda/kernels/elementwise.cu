@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 }  // namespace
 
 void sum(const Sum& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(!s.sources.empty() && s.sources.size() <= size_t{kSourcesMax}, "1 to 8 sources");
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a sum of nothing");
+  DT_KERNEL_CHECK(!s.sources.empty() && s.sources.size() <= size_t{kSourcesMax}, "there must be from 1 to 8 sources");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
   Extent e = flattened({s.rows, s.channels}, {s.y.pitch});
   for (const In& source : s.sources) {
     if (flattened({s.rows, s.channels}, {source.pitch}).rows != 1) e = {s.rows, s.channels};
@@ -162,7 +162,7 @@ void sum(const Sum& s, cudaStream_t stream) {
 }
 
 void activate(const Activate& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "an activation of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
   const Extent e = flattened({s.rows, s.channels}, {s.x.pitch, s.y.pitch});
   const Width width = Width(s.type, e.channels).rows(s.x).rows(s.y);
   const auto [grid, block] = row_grid(e.rows, width.groups());
@@ -179,7 +179,7 @@ void activate(const Activate& s, cudaStream_t stream) {
 }
 
 void activate_backward(const ActivateBackward& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "an activation of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
   const Extent e = flattened({s.rows, s.channels}, {s.y.pitch, s.dy.pitch, s.add.pitch, s.dx.pitch});
   const Width width = Width(s.type, e.channels).rows(s.y).rows(s.dy).rows(s.add).rows(s.dx);
   const auto [grid, block] = row_grid(e.rows, width.groups());
@@ -198,8 +198,8 @@ void activate_backward(const ActivateBackward& s, cudaStream_t stream) {
 }
 
 void convert(const Convert& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.count > 0, "a conversion of nothing");
-  DT_KERNEL_CHECK(s.from_type == Type::kFloat32 || s.to_type == Type::kFloat32, "one of the types is float32");
+  DT_KERNEL_CHECK(s.count > 0, "the input is empty");
+  DT_KERNEL_CHECK(s.from_type == Type::kFloat32 || s.to_type == Type::kFloat32, "one of the types must be float32");
   const auto [grid, block] = flat_grid(divide_up(s.count, 4));
   const Launch what{.name = "convert",
                     .grid = grid,

@@ -51,7 +51,7 @@ inline bool is_aligned(const void* pointer) {
 // One block for each chunk of the table.
 template <class Tensor>
 Launch launch_of(const char* name, const Table<Tensor>& table, cudaStream_t stream) {
-  DT_KERNEL_CHECK(table.chunk_count > 0, "a table of nothing");
+  DT_KERNEL_CHECK(table.chunk_count > 0, "the table is empty");
   return {.name = name,
           .grid = {static_cast<uint32_t>(table.chunk_count)},
           .block = {kBlockThreads},

@@ -81,8 +81,8 @@ void with_stored(int64_t stored, F&& f) {
 
 unsigned checked_pixels(int64_t n, int64_t h, int64_t w, const void* out) {
   // Half of the 32-bit range, because the grid-stride loop may go beyond the last pixel.
-  DT_KERNEL_CHECK(n * h * w > 0 && n * h * w < INT32_MAX, "0 < n*h*w < 2^31");
-  DT_KERNEL_CHECK(is_aligned(out), "the network's input is aligned to 16 bytes");
+  DT_KERNEL_CHECK(n * h * w > 0 && n * h * w < INT32_MAX, "the number of pixels must be above 0 and below 2^31");
+  DT_KERNEL_CHECK(is_aligned(out), "the network's input must be aligned to 16 bytes");
   return static_cast<unsigned>(n * h * w);
 }
 
@@ -90,9 +90,10 @@ unsigned checked_pixels(int64_t n, int64_t h, int64_t w, const void* out) {
 
 void image_input(const ImageInput& s, cudaStream_t stream) {
   const unsigned pixels = checked_pixels(s.n, s.h, s.w, s.out);
-  DT_KERNEL_CHECK(s.channels == 1 || s.channels == 3 || s.channels == 4, "images have 1, 3 or 4 channels");
-  DT_KERNEL_CHECK(s.stored_channels == s.channels || s.stored_channels == 4, "as many channels stored, or 4");
-  DT_KERNEL_CHECK((s.mean == nullptr) != (s.mean_image == nullptr), "either mean or mean_image");
+  DT_KERNEL_CHECK(s.channels == 1 || s.channels == 3 || s.channels == 4, "images must have 1, 3 or 4 channels");
+  DT_KERNEL_CHECK(s.stored_channels == s.channels || s.stored_channels == 4,
+                  "the number of stored channels must be that of the image, or 4");
+  DT_KERNEL_CHECK((s.mean == nullptr) != (s.mean_image == nullptr), "exactly one of mean and mean_image must be given");
   const auto [grid, block] = flat_grid(pixels);
   const int64_t mean_bytes = s.mean_image == nullptr ? 0 : 4 * s.channels * s.h * s.w;
   const Launch what{.name = "image_input",
@@ -118,7 +119,8 @@ void image_input(const ImageInput& s, cudaStream_t stream) {
 
 void planar_input(const PlanarInput& s, cudaStream_t stream) {
   const unsigned pixels = checked_pixels(s.n, s.h, s.w, s.out);
-  DT_KERNEL_CHECK(s.channels > 0 && s.stored_channels >= s.channels, "channels are added, not taken away");
+  DT_KERNEL_CHECK(s.channels > 0 && s.stored_channels >= s.channels,
+                  "there must be at least as many stored channels as channels");
   const auto [grid, block] = flat_grid(pixels);
   const Launch what{.name = "planar_input",
                     .grid = grid,

@@ -100,8 +100,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 
 template <class From, class To>
 void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStream_t stream) {
-  DT_KERNEL_CHECK(a.count > 0 && a.rows > 0 && a.columns > 0, "a permutation of nothing");
-  DT_KERNEL_CHECK(a.rows <= kGridYMax * kTile, "more rows than a grid has");
+  DT_KERNEL_CHECK(a.count > 0 && a.rows > 0 && a.columns > 0, "the input is empty");
+  DT_KERNEL_CHECK(a.rows <= kGridYMax * kTile, "there are more rows than a grid can have");
   const int64_t x = divide_up(a.columns, kTile), y = divide_up(a.rows, kTile);
   // If a matrix has only one or two tiles, a block processes several matrices.
   const int64_t z = std::min({a.count, divide_up(kGridBlocks * 2, x * y), kGridYMax});
@@ -118,7 +118,7 @@ void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStre
 template <class F>
 void with_types(const Planar& shape, F&& f) {
   DT_KERNEL_CHECK(shape.planar_type == shape.type || shape.planar_type == Type::kFloat32,
-                  "planes are of the map's type or float32");
+                  "the type of the planes must be float32 or that of the feature map");
   with_type(shape.type, [&]<class T>() {
     if (shape.planar_type == Type::kFloat32) {
       f.template operator()<T, float>();

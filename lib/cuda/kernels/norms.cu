@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(kLanes) rates_kernel(const NormRates a) {
 }  // namespace
 
 void find_norm_rates(const NormRates& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.tensors > 0 && s.table.chunk_count > 0 && s.step != nullptr, "no arrays to measure");
+  DT_KERNEL_CHECK(s.tensors > 0 && s.table.chunk_count > 0 && s.step != nullptr,
+                  "there are no arrays whose norms to compute");
   launch({.name = "norm_squares",
           .grid = {static_cast<uint32_t>(s.table.chunk_count)},
           .block = {kLanes},

@@ -232,11 +232,11 @@ struct Counts {
 };
 Counts check(const PoolingShape& s) {
   const Counts counts{s.n * s.h * s.w, s.n * s.p * s.q};
-  DT_KERNEL_CHECK(counts.x > 0 && counts.y > 0 && s.channels > 0, "pooling of nothing");
-  DT_KERNEL_CHECK(counts.x < INT32_MAX && counts.y < INT32_MAX, "a map of 2^31 pixels");
-  DT_KERNEL_CHECK(s.pad_h < s.kernel_h && s.pad_w < s.kernel_w, "a window of padding alone");
+  DT_KERNEL_CHECK(counts.x > 0 && counts.y > 0 && s.channels > 0, "the input or the output is empty");
+  DT_KERNEL_CHECK(counts.x < INT32_MAX && counts.y < INT32_MAX, "a feature map has 2^31 pixels or more");
+  DT_KERNEL_CHECK(s.pad_h < s.kernel_h && s.pad_w < s.kernel_w, "a window contains only padding");
   DT_KERNEL_CHECK((s.p - 1) * s.stride_h - s.pad_h < s.h && (s.q - 1) * s.stride_w - s.pad_w < s.w,
-                  "a window that begins past the map");
+                  "a window begins beyond the end of the input");
   return counts;
 }
 
@@ -332,7 +332,7 @@ void max_pooling(const MaxPooling& s, cudaStream_t stream) {
 
 void max_pooling_backward(const MaxPoolingBackward& s, cudaStream_t stream) {
   const Counts pixels = check(s.shape);
-  DT_KERNEL_CHECK(s.where != nullptr, "the backward pass needs the places of the maxima");
+  DT_KERNEL_CHECK(s.where != nullptr, "the backward pass needs the positions of the maxima");
   const int64_t maps = s.add.data == nullptr ? 1 : 2, c = s.shape.channels;
   const Operation o{
       .name = "max_pooling_backward",

@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) response_backward_k
 }
 
 void check(const ResponseNormShape& s) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a response norm of nothing");
-  DT_KERNEL_CHECK(s.size > 0 && s.size % 2 == 1 && s.k > 0, "an odd number of channels, and k > 0");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
+  DT_KERNEL_CHECK(s.size > 0 && s.size % 2 == 1 && s.k > 0, "the number of channels must be odd, and k above 0");
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void response_norm(const ResponseNorm& s, cudaStream_t stream) {
 
 void response_norm_backward(const ResponseNormBackward& s, cudaStream_t stream) {
   check(s.shape);
-  DT_KERNEL_CHECK(s.d != nullptr, "backward needs what forward wrote");
+  DT_KERNEL_CHECK(s.d != nullptr, "the backward pass needs the denominators that the forward pass stored");
   const auto [grid, block] = row_grid(s.shape.rows, s.shape.channels);
   const Launch what{.name = "response_norm_backward",
                     .grid = grid,

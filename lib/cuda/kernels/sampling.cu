@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(kThreads) map_kernel(const BackwardArguments<T
 }
 
 void check(const SamplingShape& s) {
-  DT_KERNEL_CHECK(s.n > 0 && s.channels > 0 && s.h > 0 && s.w > 0, "sampling of nothing");
-  DT_KERNEL_CHECK(s.p > 1 && s.q > 1, "results of at least 2 x 2 cells");
+  DT_KERNEL_CHECK(s.n > 0 && s.channels > 0 && s.h > 0 && s.w > 0, "the input is empty");
+  DT_KERNEL_CHECK(s.p > 1 && s.q > 1, "the output must have at least 2 x 2 cells");
 }
 
 }  // namespace

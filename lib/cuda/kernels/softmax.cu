@@ -67,7 +67,7 @@ Grid row_a_block(int64_t rows) {
 }  // namespace
 
 void softmax(const Softmax& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.classes > 0, "a softmax of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.classes > 0, "the input is empty");
   const auto [grid, block] = row_a_block(s.rows);
   const Launch what{.name = "softmax",
                     .grid = grid,
@@ -79,7 +79,7 @@ void softmax(const Softmax& s, cudaStream_t stream) {
 }
 
 void softmax_backward(const SoftmaxBackward& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.rows > 0 && s.classes > 0, "a softmax of nothing");
+  DT_KERNEL_CHECK(s.rows > 0 && s.classes > 0, "the input is empty");
   const auto [grid, block] = row_a_block(s.rows);
   const Launch what{.name = "softmax_backward",
                     .grid = grid,

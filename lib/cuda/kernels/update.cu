@@ -205,7 +205,7 @@ __global__ void adjust_loss_scale_kernel(const LossScaleRule rule, LossScale* lo
 }  // namespace
 
 void update(const Update& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.step != nullptr, "no step to take");
+  DT_KERNEL_CHECK(s.step != nullptr, "the step is missing");
   const UpdateArguments arguments{.tensors = s.table.tensors,
                                   .chunks = s.table.chunks,
                                   .scalars = s.scalars,
@@ -222,7 +222,8 @@ void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* lo
 }
 
 void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.count > 0 && s.loss_scale != nullptr, "nothing to restore");
+  DT_KERNEL_CHECK(s.count > 0 && s.loss_scale != nullptr,
+                  "there are no values to restore, or the loss scale is missing");
   const Grid grid = flat_grid(s.count);
   launch({.name = "restore_if_nonfinite",
           .grid = grid.grid,

@@ -12,20 +12,23 @@ bool mentions(std::string_view reason, std::string_view what) {
 
 // The most frequent cause of a result. Causes that the user can fix come first.
 std::string_view likely_cause(ncclResult_t result, std::string_view reason) {
-  if (mentions(reason, "Duplicate GPU")) return "two ranks were given the same GPU: NCCL wants one for each (--gpus)";
-  if (mentions(reason, "insufficient") && mentions(reason, "driver")) return "the driver is older than CUDA's library";
+  if (mentions(reason, "Duplicate GPU"))
+    return "two ranks were given the same GPU, but NCCL needs a different GPU for each rank (--gpus)";
+  if (mentions(reason, "insufficient") && mentions(reason, "driver"))
+    return "the driver is older than the CUDA library";
   if (mentions(reason, "shm") || mentions(reason, "/dev/shm") || mentions(reason, "No space left")) {
-    return "/dev/shm is too small: docker run --shm-size=1g, or NCCL_SHM_DISABLE=1";
+    return "/dev/shm is too small: use docker run --shm-size=1g, or set NCCL_SHM_DISABLE=1";
   }
   switch (result) {
     case ncclUnhandledCudaError: return "no usable GPU or driver, or out of device memory: see nvidia-smi";
     case ncclSystemError:
-      return "a network interface that the other hosts do not reach: name the right one (-i, NCCL_SOCKET_IFNAME)";
-    case ncclRemoteError: return "another rank failed or died: its log has the reason";
+      return "NCCL uses a network interface that other hosts cannot reach: name another interface (-i, "
+             "NCCL_SOCKET_IFNAME)";
+    case ncclRemoteError: return "another rank failed or died: see its log for the reason";
     case ncclInvalidArgument:
     case ncclInvalidUsage:
-    case ncclInternalError: return "a bug here, or in NCCL: run again with NCCL_DEBUG=WARN";
-    case ncclInProgress: return "a rank did not come";
+    case ncclInternalError: return "a bug in dtrain or in NCCL: run again with NCCL_DEBUG=WARN";
+    case ncclInProgress: return "a rank did not join";
     default: return "run again with NCCL_DEBUG=WARN";
   }
 }

@@ -97,7 +97,7 @@ std::span<const float> CpuExecutor::result(size_t head) {
 }
 
 std::vector<float> CpuExecutor::read(ValueId value) const {
-  DT_CHECK(options_.keep_all, "the values of single nodes are kept with keep_all only");
+  DT_CHECK(options_.keep_all, "the values of single nodes are kept only with keep_all");
   return value == kNoValue ? std::vector<float>{} : runner_->read(value);
 }
 

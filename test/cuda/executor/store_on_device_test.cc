@@ -163,11 +163,11 @@ TEST_CASE("a device that waits in vain for gradients of others says so and cance
   std::vector<std::string> called_off;
   cuda::CudaExecutor& first = cuda_executor(two.executors, 0);
   first.sum_gradients_over(std::make_unique<LonelyEnd>(called_off));
-  first.store_stream()->set_watch([](auto) -> Result<> { return fail(Code::kPeerLost, "a rank did not come"); });
+  first.store_stream()->set_watch([](auto) -> Result<> { return fail(Code::kPeerLost, "a rank did not join"); });
   const Result<> outcome = two.run();
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == Code::kPeerLost);
-  CHECK(called_off == std::vector<std::string>{"a rank did not come"});
+  CHECK(called_off == std::vector<std::string>{"a rank did not join"});
 }
 
 TEST_CASE("a run with the parameters on devices continues from its checkpoint with the same bits", "[cuda][kvstore]") {

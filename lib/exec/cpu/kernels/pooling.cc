@@ -208,7 +208,7 @@ DT_MULTI_ISA void average_planes_backward(const PoolingWindow& p, const float* d
 
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y) {
   DT_CHECK(x.lanes == y.lanes && x.planes() == y.planes(),
-           "the input and the output of a pooling must have one layout");
+           "the input and the output of a pooling must have the same layout");
   PoolingWindow window{.x = x, .y = y, .kernel_h = x.h, .kernel_w = x.w, .kind = op.kind};
   if (!op.global) {
     window = {x, y, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w, op.divisor, op.kind};
