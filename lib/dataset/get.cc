@@ -95,7 +95,7 @@ Result<std::string> digest_of(const std::string& path, const PublishedFile& file
   int64_t done = 0;
   const Result<> read = read_pieces(path, file.of_content, [&](std::span<std::byte> piece) -> Result<> {
     if (options.stop != nullptr && *options.stop)
-      return fail(Code::kPreempted, "{}: stopped while it was checked", path);
+      return fail(Code::kPreempted, "{}: stopped while the file was being checked", path);
     digester.add(piece);
     done += static_cast<int64_t>(piece.size());
     bar.show(done);
@@ -118,15 +118,15 @@ Result<> check_address(const PublishedSet& set, const DataGetOptions& options) {
     std::vector<std::string> names;
     for (const PublishedFile& file : set.files) names.push_back(file.name);
     return fail(Code::kUsage,
-                "dtrain data get {}: these images are licensed, so dtrain has no address for them. Get the files from "
-                "https://image-net.org after registration, or from your organization, and give the address of the "
-                "directory that has {}: --url https://HOST/DIRECTORY or --url file:///DIRECTORY",
+                "dtrain data get {}: these images are licensed, so dtrain has no default address for them. Get the "
+                "files from https://image-net.org after registration, or from your organization, and give the address "
+                "of the directory that contains {}: --url https://HOST/DIRECTORY or --url file:///DIRECTORY",
                 set.name, fmt::join(names, ", "));
   }
   if (url.empty() || url.starts_with("https://") || url.starts_with("http://") || url.starts_with("file:///"))
     return {};
   return fail(Code::kUsage,
-              "--url {}: give the address of a directory, which begins with https://, http:// or file:///", url);
+              "--url {}: give the address of a directory; it must begin with https://, http:// or file:///", url);
 }
 
 Result<> move_file(const std::string& from, const std::string& to) {
@@ -163,8 +163,8 @@ class Fetch {
     DT_TRY(bool is_right, check(part));
     if (!is_right && first.was_resumed) {
       log_.warn(
-          "{}: the file is not the published one, perhaps because it changed between two parts of the download; "
-          "downloading all of it again",
+          "{}: the file differs from the published file, perhaps because it changed between two parts of the download; "
+          "downloading the whole file again",
           url());
       fs::remove(part, ignored);
       DT_TRY_VOID(download_to(part));
@@ -176,9 +176,9 @@ class Fetch {
     }
     fs::remove(part, ignored);
     return fail(Code::kData,
-                "{}: this is not the published file: its {} is {}, and should be {}. The download was removed. Another "
-                "address can be given with --url{}",
-                url(), kind_text(), found_.empty() ? "not known, because it cannot be decompressed" : found_,
+                "{}: this is not the published file: its {} is {}, but should be {}. The download was deleted. --url "
+                "sets another address{}",
+                url(), kind_text(), found_.empty() ? "unknown, because the file cannot be decompressed" : found_,
                 file_.digest, hint());
   }
 
@@ -186,9 +186,9 @@ class Fetch {
   [[nodiscard]] std::string url() const { return address_of(set_, file_, options_); }
   [[nodiscard]] std::string kind_text() const {
     return fmt::format("{} checksum{}", file_.kind == net::DigestKind::kMd5 ? "MD5" : "SHA-256",
-                       file_.of_content ? " (of what is compressed in it)" : "");
+                       file_.of_content ? " (of its uncompressed content)" : "");
   }
-  [[nodiscard]] static const char* hint() { return "; --checksums 0 takes any files of this form"; }
+  [[nodiscard]] static const char* hint() { return "; --checksums 0 accepts any files of this format"; }
 
   Result<net::Downloaded> download_to(const std::string& part) {
     ProgressBar bar({file_.name, "", 0}, log_);
@@ -213,12 +213,12 @@ class Fetch {
   // A file of this name that this program did not create is not removed.
   Result<> check_present() {
     if (is_remembered()) {
-      log_.info("'{}' is there already; an earlier run has checked it", path_);
+      log_.info("'{}' already exists; an earlier run has checked it", path_);
       return {};
     }
     DT_TRY(const bool is_right, check(path_));
     if (is_right) {
-      log_.info("'{}' is there already", path_);
+      log_.info("'{}' already exists", path_);
       return remember();
     }
     return fail(Code::kData, "{}: this is not the published file: its {} should be {}{}", path_, kind_text(),
@@ -278,7 +278,7 @@ Result<> unpack(const std::string& archive, const std::vector<std::string>& name
   }));
   for (const std::string& name : names) {
     if (std::ranges::find(found, name) == found.end())
-      return fail(Code::kData, "{}: there is no {} in it", archive, name);
+      return fail(Code::kData, "{}: the archive does not contain {}", archive, name);
   }
   return {};
 }
@@ -346,7 +346,7 @@ bool has_all(const std::string& directory, const std::vector<std::string>& names
 
 Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptions& options, const Log& log) {
   if (has_all(options.out, {"train.rec", "train.idx", "test.rec", "test.idx"})) {
-    log.info("'{}' has train.rec and test.rec already", options.out);
+    log.info("'{}' already contains train.rec and test.rec", options.out);
     return {};
   }
   DT_TRY_VOID(Fetch(set, set.files[0], options, log).run());
@@ -359,7 +359,7 @@ Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) 
   const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&
                           options.quality == defaults.quality;
   if (set.name == "imagenet" || is_default) return {};
-  return fail(Code::kUsage, "--resize, --val-resize and --quality are for imagenet; the images of {} stay as they are",
+  return fail(Code::kUsage, "--resize, --val-resize and --quality are for imagenet; the images of {} are not changed",
               set.name);
 }
 
@@ -368,7 +368,7 @@ Result<> check_idx(const std::string& directory) {
   for (const char* name : {"train", "t10k"}) {
     DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, name),
                                fmt::format("{}/{}-labels-idx1-ubyte.gz", directory, name)),
-                "checking the form of the files; remove this one before another try");
+                "checking the format of the files (delete this file before you try again)");
   }
   return {};
 }

@@ -76,7 +76,7 @@ Result<> check_extensions(const std::vector<std::string>& extensions) {
     const bool has_capitals = std::ranges::any_of(extension, [](char c) { return c >= 'A' && c <= 'Z'; });
     if (extension.starts_with('.') && !has_capitals) continue;
     return fail(Code::kUsage,
-                "--exts {}: give each extension with its dot and in lower case, as in .jpg, which also takes .JPG",
+                "--exts {}: give each extension with its dot and in lower case; .jpg, for example, also includes .JPG",
                 extension);
   }
   return {};
@@ -92,8 +92,8 @@ void warn_of_single_images(const data::ImageDirectory& found, const Im2recOption
     if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
   }
   if (single.empty()) return;
-  log.warn("{}: only one image each, which is for training; validation has no image of {}", fmt::join(single, ", "),
-           single.size() == 1 ? "this class" : "these classes");
+  log.warn("{}: only one image each, which is used for training; there is no validation image of {}",
+           fmt::join(single, ", "), single.size() == 1 ? "this class" : "these classes");
 }
 
 // The directories in `root` that have no listed image.
@@ -113,7 +113,7 @@ Result<std::string> left_out_text(const std::string& root, const data::ImageDire
   if (!others.empty()) parts.push_back("left out: " + data::to_text(others));
   const bool has_images = std::ranges::any_of(
       others, [](const auto& other) { return other.first.starts_with('.') && other.first.ends_with("(an image)"); });
-  if (has_images) parts.emplace_back("--exts takes images with other extensions");
+  if (has_images) parts.emplace_back("--exts includes images with other extensions");
   if (recursive) {
     DT_TRY(const std::vector<std::string> absent, directories_without_image(root, found));
     if (!absent.empty()) parts.push_back(fmt::format("no image of: {}", fmt::join(absent, ", ")));
@@ -132,15 +132,17 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
   for (const auto& [directory, label] : found.labels) host.print(fmt::format("{} {}", directory, label));
   for (const std::string& path : found.left_out) {
     log.warn(
-        "'{}': left out, because its name cannot stand in a list: it contains a tab or a line break, or begins or ends "
+        "'{}': left out, because a list cannot contain this name: it contains a tab or a line break, or begins or ends "
         "with a blank",
         path);
   }
   DT_TRY(const std::string left_out, left_out_text(root, found, others, options.recursive));
   if (found.entries.empty()) {
-    return fail(Code::kNotFound, "{}: no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
+    return fail(Code::kNotFound, "{}: there are no images ({}){}{}{}", root, fmt::join(options.extensions, " "),
                 left_out.empty() ? "" : "; ", left_out,
-                options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
+                options.recursive
+                    ? ""
+                    : "; --recursive also lists the images in subdirectories, with a label for each subdirectory");
   }
   if (!left_out.empty()) log.warn("{}: {}", root, printable(left_out));
   warn_of_single_images(found, options, log);
@@ -180,8 +182,8 @@ std::string listing_flags(const Im2recOptions& options) {
 void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
   const std::string flags = listing_flags(options);
   if (flags.empty()) return;
-  log.warn("'{}'{} is packed as it is: {} has no effect on existing lists; remove them to list the images again",
-           lists.front(), lists.size() > 1 ? fmt::format(" and {} other lists", lists.size() - 1) : "", flags);
+  log.warn("'{}'{} already exists, so {} has no effect; to list the images again, delete the existing lists",
+           lists.front(), lists.size() > 1 ? fmt::format(" (as well as {} other lists)", lists.size() - 1) : "", flags);
 }
 
 // The lists to pack; creates them if there are none.
@@ -192,8 +194,8 @@ Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const 
   const bool unfinished = fs::exists(mark, error);
   if (unfinished && read_file(mark).value_or("") == "list") {
     return fail(Code::kUsage,
-                "some of the lists {}*.lst are missing: the run with --list that made them was ended; repeat it, then "
-                "pack them (or remove '{}', if the lists are complete)",
+                "some of the lists {}*.lst are missing, because the run with --list that writes them was interrupted: "
+                "repeat that run, then pack the lists (or delete '{}' if the lists are complete)",
                 prefix, mark);
   }
   std::vector<std::string> lists = find_lists(prefix);
@@ -236,10 +238,10 @@ Result<> check_root(const std::string& root) {
   std::error_code error;
   if (root.empty() || fs::is_directory(root, error)) return {};
   if (fs::exists(root, error)) {
-    return fail(Code::kUsage, "ROOT '{}' is not a directory; give the directory in which the list's images are", root);
+    return fail(Code::kUsage, "ROOT '{}' is not a directory; give the directory with the list's images", root);
   }
-  return fail(Code::kNotFound,
-              "ROOT '{}': there is no such directory; give the directory in which the list's images are", root);
+  return fail(Code::kNotFound, "ROOT '{}': there is no such directory; give the directory with the list's images",
+              root);
 }
 
 // Returns the number of images packed.
@@ -292,7 +294,7 @@ Result<> check(const Im2recOptions& options) {
   DT_TRY_VOID(check(options.pack));
   DT_TRY_VOID(check(options.division));
   if (options.division.seed != 0 && options.division.val_fraction == 0) {
-    return fail(Code::kUsage, "--seed has an effect only with --val-fraction, whose images it chooses");
+    return fail(Code::kUsage, "--seed has an effect only with --val-fraction");
   }
   constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // three digits in the names
   if (options.label_width < 0 || options.label_width > kLabelsMax) {
@@ -315,7 +317,7 @@ Result<> im2rec_list(const std::string& list, const std::string& root, const std
   DT_TRY_VOID(check(options));
   const std::string flags = listing_flags(options);
   if (options.list || !flags.empty()) {
-    return fail(Code::kUsage, "{} is for making a list, and '{}' is one already; leave it out",
+    return fail(Code::kUsage, "{} has an effect only when a list is written, but '{}' already is a list; leave it out",
                 options.list ? "--list" : flags, list);
   }
   DT_TRY_VOID(pack_list(list, root, out_name(out, options), options, log, {.stop = host.stop}));

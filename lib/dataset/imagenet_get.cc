@@ -38,7 +38,7 @@ Result<std::map<std::string, TarMember>> class_archives(const ReadTar& read, int
     archives.emplace(file.substr(0, file.size() - kTarSuffix.size()), member);
   }
   if (archives.empty()) {
-    return fail(Code::kData, "{}: there is no archive of a class in it, such as n01440764.tar", name);
+    return fail(Code::kData, "{}: the archive contains no archive of a class, such as n01440764.tar", name);
   }
   return archives;
 }
@@ -98,7 +98,7 @@ class GroundTruth {
   Result<float> label_of(const std::string& path) const {
     const int64_t number = number_in_name(path);
     if (number < 1 || number > static_cast<int64_t>(ids_.size())) {
-      return fail(Code::kData, "{}: the ground truth of the devkit has {} lines, and none for this image", path,
+      return fail(Code::kData, "{}: the devkit's ground truth has {} lines, but none for this image", path,
                   ids_.size());
     }
     const std::string& text = ids_[static_cast<size_t>(number - 1)];
@@ -106,11 +106,12 @@ class GroundTruth {
     std::from_chars(text.data(), text.data() + text.size(), id);
     const auto synset = synsets_.find(id);
     if (synset == synsets_.end()) {
-      return fail(Code::kData, "the devkit's ground truth, line {}: there is no class '{}' in its table", number, text);
+      return fail(Code::kData, "the devkit's ground truth, line {}: the devkit's table has no class '{}'", number,
+                  text);
     }
     const auto place = std::ranges::lower_bound(classes_, synset->second);
     if (place == classes_.end() || *place != synset->second) {
-      return fail(Code::kData, "{}: its class {} has no training images", path, synset->second);
+      return fail(Code::kData, "{}: the image's class, {}, has no training images", path, synset->second);
     }
     return static_cast<float>(place - classes_.begin());
   }
@@ -161,7 +162,7 @@ Result<Devkit> read_devkit(const std::string& path) {
     };
   }));
   if (devkit.ground_truth.empty() || table.empty()) {
-    return fail(Code::kData, "{}: there is no {} or no meta.mat in it", path, truth_name);
+    return fail(Code::kData, "{}: the archive lacks {} or meta.mat", path, truth_name);
   }
   DT_TRY(devkit.synsets, read_synsets(as_bytes(table), path + ": meta.mat"));
   return devkit;
@@ -211,7 +212,7 @@ Result<> get_imagenet(const PublishedSet& set, const DataGetOptions& options,
                       const std::function<Result<std::string>(const PublishedFile& file)>& fetch, const Log& log) {
   const std::string train_records = options.out + "/train.rec", val_records = options.out + "/val.rec";
   if (is_packed(train_records) && is_packed(val_records)) {
-    log.info("'{}' has train.rec and val.rec already", options.out);
+    log.info("'{}' already contains train.rec and val.rec", options.out);
     return {};
   }
   DT_TRY(const std::string devkit_path, fetch(set.files[0]));

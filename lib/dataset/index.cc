@@ -12,7 +12,8 @@ Result<> index_records(const std::string& path, const Log& log) {
   for (const data::RecordScan::Broken& broken : scan.broken) {
     log.warn("{}: offset {}: {}", path, broken.offset, broken.reason);
   }
-  if (scan.offsets.empty()) return fail(Code::kData, "{}: no valid record in {} bytes", path, file.size());
+  if (scan.offsets.empty())
+    return fail(Code::kData, "{}: the {} bytes of the file contain no valid record", path, file.size());
   std::vector<data::IndexEntry> entries;
   for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
   const std::string index = data::index_path(path);

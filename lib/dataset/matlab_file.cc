@@ -39,7 +39,7 @@ struct Element {
 // Removes the first element from `rest` and returns it. Up to four bytes of content may be stored within the tag.
 Result<Element> take_element(Bytes& rest) {
   constexpr size_t kTagBytes = 8;
-  if (rest.size() < kTagBytes) return wrong("it ends within an element");
+  if (rest.size() < kTagBytes) return wrong("the file ends within an element");
   const uint32_t word = load_u32(rest.data());
   if (const uint32_t small = word >> 16; small != 0) {
     if (small > 4) return wrong("a short element is too long");
@@ -48,7 +48,7 @@ Result<Element> take_element(Bytes& rest) {
     return element;
   }
   const size_t size = load_u32(rest.data() + 4);
-  if (size > rest.size() - kTagBytes) return wrong("an element runs beyond the end");
+  if (size > rest.size() - kTagBytes) return wrong("an element runs beyond the end of the file");
   const Element element{word, rest.subspan(kTagBytes, size)};
   const size_t padded = word == kCompressed ? size : (size + 7) / 8 * 8;
   rest = rest.subspan(std::min(kTagBytes + padded, rest.size()));
@@ -126,7 +126,7 @@ Result<std::vector<std::string>> field_names(Array& array) {
 
 Result<std::map<int64_t, std::string>> synsets_in(Bytes content) {
   DT_TRY(Array array, open_array(content));
-  if (array.array_class != kStructClass) return wrong("its first array is not the table of synsets");
+  if (array.array_class != kStructClass) return wrong("the first array of the file is not the table of synsets");
   DT_TRY(const std::vector<std::string> fields, field_names(array));
   std::map<int64_t, std::string> synsets;
   for (int64_t i = 0; i < array.count; i++) {
@@ -155,16 +155,16 @@ Result<std::vector<uint8_t>> unpacked(Bytes compressed) {
     uLongf got = size;
     const int code = uncompress(bytes.data(), &got, compressed.data(), compressed.size());
     if (code == Z_BUF_ERROR && got == size) continue;
-    if (code != Z_OK) return wrong("its compressed data are damaged");
+    if (code != Z_OK) return wrong("the compressed data are damaged");
     bytes.resize(got);
     return bytes;
   }
-  return wrong("it is larger than 64 MiB without compression");
+  return wrong("the uncompressed data are larger than 64 MiB");
 }
 
 Result<std::map<int64_t, std::string>> read_file_of_synsets(Bytes file) {
   if (file.size() < kFileHeaderBytes || file[126] != 'I' || file[127] != 'M')
-    return wrong("this is no MATLAB file of level 5");
+    return wrong("the file is not a MATLAB level 5 file");
   Bytes rest = file.subspan(kFileHeaderBytes);
   DT_TRY(Element element, take_element(rest));
   std::vector<uint8_t> bytes;
@@ -173,7 +173,7 @@ Result<std::map<int64_t, std::string>> read_file_of_synsets(Bytes file) {
     Bytes inside(bytes);
     DT_TRY(element, take_element(inside));
   }
-  if (element.type != kMatrix) return wrong("it does not begin with an array");
+  if (element.type != kMatrix) return wrong("the file does not begin with an array");
   return synsets_in(element.content);
 }
 

@@ -15,7 +15,7 @@ namespace dtrain::dataset {
 namespace {
 
 Result<data::DataSets> open_images(job::Flags& flags, const char* name, const Log& log) {
-  if (flags.job.augment.benchmark) return fail(Code::kUsage, "{} shows images; --benchmark 1 has none", name);
+  if (flags.job.augment.benchmark) return fail(Code::kUsage, "{} shows images, but --benchmark 1 uses none", name);
   DT_TRY_VOID(role::complete_flags(flags));
   return role::open_data(flags, 0, log);
 }
@@ -36,7 +36,7 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
 
 // The number of images that are available, `count` at most.
 int64_t available(int64_t count, const data::Dataset& images, const Log& log) {
-  if (count > images.size()) log.warn("there are only {} images, not {}", images.size(), count);
+  if (count > images.size()) log.warn("there are only {} images, although {} were requested", images.size(), count);
   return std::min(count, images.size());
 }
 

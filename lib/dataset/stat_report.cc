@@ -66,10 +66,10 @@ std::string labels_text(const DataStat& stat) {
   const Spread spread = spread_of_labels(stat);
   const bool whole =
       std::ranges::all_of(stat.labels, [](const auto& label) { return label.first == std::floor(label.first); });
-  std::string text = fmt::format("labels: {} different ones from {} to {}; images per label: {} to {}, median {}\n",
+  std::string text = fmt::format("labels: {} different labels from {} to {}; images per label: {} to {}, median {}\n",
                                  stat.labels.size(), stat.labels.begin()->first, stat.labels.rbegin()->first,
                                  spread.least, spread.most, spread.median);
-  if (!whole) text += "  some labels are no whole numbers\n";
+  if (!whole) text += "  some labels are not whole numbers\n";
   if (stat.label_counts.size() != 1 || stat.label_counts.begin()->first != 1) {
     for (const auto& [labels, count] : stat.label_counts) {
       text += fmt::format("  {} images have {} label{}\n", count, labels, labels == 1 ? "" : "s");

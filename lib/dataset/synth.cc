@@ -68,8 +68,7 @@ Result<> refuse_other_set(const std::string& directory) {
   for (const char* name : {"/train.rec", "/test.rec"}) {
     std::error_code none;
     if (!std::filesystem::exists(directory + name, none)) continue;
-    return fail(Code::kUsage, "{}{} is there already: remove it, or give another directory with --out", directory,
-                name);
+    return fail(Code::kUsage, "{}{} already exists: delete it, or give another directory with --out", directory, name);
   }
   return {};
 }
@@ -119,8 +118,8 @@ Result<> synthesize(const SynthOptions& options, const Log& log) {
   const int64_t test_count = options.count / 4;
   DT_TRY_VOID(write_set(options, 1, options.out + "/train.rec", options.count, log));
   DT_TRY_VOID(write_set(options, 2, options.out + "/test.rec", test_count, log));
-  log.info("drew {} training and {} test images of {} classes in '{}'", options.count, test_count, options.classes,
-           options.out);
+  log.info("wrote {} training images and {} test images of {} classes to '{}'", options.count, test_count,
+           options.classes, options.out);
   return {};
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("a batch job that could not work is refused before it is submitted", "
     CHECK(request.error().code == Code::kUsage);
     return request.error().message;
   };
-  CHECK(contains(message({"--nodes", "6"}), "--nodes 6: the job has only 5 servers and workers"));
+  CHECK(contains(message({"--nodes", "6"}), "--nodes 6: the job has only 5 processes (servers and workers)"));
   CHECK(contains(message({"--gpus", "2,3"}), "give --gpus 0,1"));
   CHECK(contains(message({"--launcher", "slurm", "--sync-dst-dir", "/tmp/x"}), "--sync-dst-dir"));
 }

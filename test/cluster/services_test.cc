@@ -100,7 +100,7 @@ TEST_CASE("a job on YARN runs in its containers and is destroyed at its end", "[
   INFO(end.output);
   REQUIRE(end.code == 0);
   CHECK(contains(end.output, "[worker 0 container-1] "));
-  CHECK(contains(end.output, "is STARTED: 2 of 2 containers run"));
+  CHECK(contains(end.output, "is STARTED: 2 of 2 containers are running"));
   CHECK(std::filesystem::exists(yarn.path("run/summary.json")));
   CHECK(contains(yarn.requests(), "DELETE /app/v1/services/dtrain-lenet-"));
   // The key of the agents is on no command line.
@@ -118,7 +118,7 @@ TEST_CASE("a stopped job on YARN leaves no service", "[yarn]") {
   SECTION("while it waits") {
     yarn.set("pending", "");
     Process job(yarn.job(), {.directory = yarn.path(""), .environment = {}});
-    REQUIRE(job.wait_for_output("0 of 2 containers run", kServiceSeconds));
+    REQUIRE(job.wait_for_output("0 of 2 containers are running", kServiceSeconds));
     job.signal(SIGTERM);
     CHECK(job.wait(kServiceSeconds).code != 0);
   }

@@ -194,7 +194,7 @@ TEST_CASE("a job that Slurm does not take is an error in its words, and nothing 
   fails({"--queue", "short", "--time-limit", "1h"}, 3,
         "Slurm will not start the job in partition short: PartitionTimeLimit");
   fails({"--worker-memory", "900G"}, 3, "sbatch: error: Memory specification can not be satisfied");
-  fails({"--nodes", "6"}, 2, "--nodes 6: the job has only 5 servers and workers");
+  fails({"--nodes", "6"}, 2, "--nodes 6: the job has only 5 processes (servers and workers)");
   fails({"--image", "a"}, 2, "--image has no effect with --launcher slurm");
   fails({}, 3, "cannot execute 'sbatch': No such file or directory; Slurm's commands must be installed here", "PATH=/");
   site->slurm().end_munge();

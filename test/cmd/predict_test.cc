@@ -143,7 +143,7 @@ TEST_CASE("a model without its run gets image files fitted and records cut, and 
   CHECK_THAT(with_model("score", {"--data-val", "classes"}).output, Contains(unknown));
   CHECK_THAT(with_model("predict", {"classes"}).output, Contains(unknown));
 
-  const std::string fitted = "images are reduced or enlarged to fit 28 x 28 first";
+  const std::string fitted = "images are first scaled to fit 28 x 28";
   const test::Ended files = with_model("predict", {"classes", "--rgb-mean", "0", "--scale", "1"});
   CHECK(files.code == 0);
   CHECK_THAT(files.output, Contains(fitted));
@@ -162,8 +162,8 @@ TEST_CASE("predict leaves out images that cannot be read if it may, and otherwis
   REQUIRE(write_file_atomic(dir.path("bad.jpg"), "not an image"));
   const test::Ended refused = in_directory(dir, {"predict", "--model", "run", "a.png", "bad.jpg"});
   CHECK(refused.code == 7);
-  CHECK_THAT(refused.output, Contains("are not an image in a known format") &&
-                                 Contains("--max-bad-records N leaves out") && !Contains("skipped"));
+  CHECK_THAT(refused.output, Contains("are not an image in a known format") && Contains("--max-bad-records N skips") &&
+                                 !Contains("skipped"));
   const std::vector<std::string> few = {"predict",  "--model",          "run", "bad.jpg", "a.png",
                                         "gone.png", "--max-bad-records"};
   const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -198,7 +198,7 @@ TEST_CASE("predict says what is wrong with its arguments", "[cmd]") {
       {{"--model", "run"}, 2, "no images: name image files"},
       {{"--model", "run", "empty"}, 7, "empty: the directory has no JPEG or PNG files"},
       {{"--model", "run", "gone.rec"}, 7, "gone.rec"},
-      {{"--model", "run", "x-images-idx3-ubyte"}, 2, "the images have 1 channel, but those of the network have 3"},
+      {{"--model", "run", "x-images-idx3-ubyte"}, 2, "the images have 1 channel, but the network's images have 3"},
       {{"--model", "run", "-", "-"}, 2, "can be read only once"},
       {{"--model", "run", "a.png", "--synset", "names"}, 2, "the file has 2 lines, but the model has 10 classes"},
       {{"--model", "run", "a.png", "--synset", "nowhere"}, 7, "nowhere"},

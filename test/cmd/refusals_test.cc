@@ -188,7 +188,7 @@ TEST_CASE("missing files and hosts are named before any process is started", "[c
       {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},
       {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}),
        2,
-       {"data_sharding:2: the share begins at 0.4, but another one that begins earlier ends at 0.5"}},
+       {"data_sharding:2: the share begins at 0.4, but another share that begins earlier ends at 0.5"}},
       {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: there is no slot for server 1 (of 2)"}},
       {gsp_with({"-H", "no-hosts", "--launcher", "local"}),
        2,

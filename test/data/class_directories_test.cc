@@ -241,7 +241,7 @@ TEST_CASE("what was found in class directories is said in one line", "[data]") {
         "fly); left out: annotations/, test/, 1 .webp");
   options.training.resize = options.val_resize = kFitCrop;
   CHECK_THAT(must(open_dataset(options, Log::silent())).found,
-             Catch::EndsWith("; images are reduced or enlarged to fit 8 x 8 first"));
+             Catch::EndsWith("; images are first scaled to fit 8 x 8"));
   test::write_images(dir.path("plain"), 1);
   for (const char* name : {"cat", "dog"}) test::write_images(dir.path(std::string("plain/") + name), 1);
   options.data_dir = dir.path("plain");

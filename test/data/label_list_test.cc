@@ -49,13 +49,13 @@ TEST_CASE("the byte order mark of an editor is no part of a list of labels", "[d
 TEST_CASE("a wrong line of a list of labels is refused with its number", "[data]") {
   CHECK_THAT(why_refused("1\t2\ta\nx\t2\tb\n", 1), Contains("--path-imglist x.lst: line 2: 'x' is no id"));
   CHECK_THAT(why_refused("1\t2\ta\n\n-2x\t2\tb\n", 1), Contains("line 3: '-2x' is no id"));
-  CHECK_THAT(why_refused("1\tcat\ta\n", 1), Contains("line 1: 'cat' is no label"));
-  CHECK_THAT(why_refused("1\tnan\ta\n", 1), Contains("line 1: 'nan' is no label"));
+  CHECK_THAT(why_refused("1\tcat\ta\n", 1), Contains("line 1: 'cat' is not a label"));
+  CHECK_THAT(why_refused("1\tnan\ta\n", 1), Contains("line 1: 'nan' is not a label"));
   CHECK_THAT(why_refused("1\t2\n", 1),
-             Contains("line 1: has 2 fields, but an id, 1 label (--label-width) and a path are 3"));
+             Contains("line 1: the line has 2 fields, but an id, 1 label (--label-width) and a path make 3"));
   CHECK_THAT(why_refused("1\t2\t3\ta\n", 1), Contains("has 4 fields"));
-  CHECK_THAT(why_refused("1\t2\t\n", 1), Contains("has nothing after its labels"));
-  CHECK_THAT(why_refused("1 2\n", 1), Contains("has nothing after its labels"));
+  CHECK_THAT(why_refused("1\t2\t\n", 1), Contains("there is no path after the labels"));
+  CHECK_THAT(why_refused("1 2\n", 1), Contains("there is no path after the labels"));
   CHECK_THAT(why_refused("1 2\n", 2), Contains("ends before label 2 of 2"));
   CHECK_THAT(why_refused("1 2 a\n5 2 b\n1 3 c\n", 1), Contains("line 3: id 1 is already in line 1"));
   CHECK_THAT(why_refused("\n \n", 1), Contains("the list is empty"));
@@ -138,5 +138,5 @@ TEST_CASE("a list of labels needs record files", "[data]") {
   options.label_list = dir.path("labels.lst");
   const Error error = open_dataset(options, Log::silent()).error();
   CHECK(error.code == Code::kUsage);
-  CHECK_THAT(error.message, Contains("only records have the ids"));
+  CHECK_THAT(error.message, Contains("assigns labels to records by their ids"));
 }

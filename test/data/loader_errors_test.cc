@@ -56,7 +56,7 @@ TEST_CASE("each broken record is counted once, and one too many ends the run", "
 
   options.max_bad_records = 0;
   Loader strict(numbers, options, Log::silent());
-  CHECK(test::failing_epoch(strict).message.find("--max-bad-records N leaves out") != std::string::npos);
+  CHECK(test::failing_epoch(strict).message.find("--max-bad-records N skips") != std::string::npos);
 }
 
 TEST_CASE("a share with only broken records is an error", "[data]") {

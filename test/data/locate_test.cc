@@ -90,9 +90,9 @@ TEST_CASE("the refusal of a form says what was named and what --data-type means"
                                                        ": this is a directory of class directories, but --data-type "
                                                        "records means record files; name other data, or "
                                                        "leave out --data-type");
-  CHECK_THAT(training_form("idx", all.records), Catch::Contains("this is taken for a record file, but --data-type idx "
-                                                                "means an idx file, which has 'images-idx3-ubyte' "
-                                                                "in its name;"));
+  CHECK_THAT(training_form("idx", all.records),
+             Catch::Contains("this is treated as a record file, but --data-type idx means an idx file with "
+                             "'images-idx3-ubyte' in its name;"));
   CHECK_THAT(training_form("folder", all.dir.path("absent")),
              Catch::Contains("absent: no such file or directory; 'dtrain data get mnist'"));
 }

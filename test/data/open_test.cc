@@ -60,7 +60,7 @@ TEST_CASE("files that the data directory lacks are named, and so is how to get d
              Catch::Contains("dtrain im2rec --recursive PREFIX " + absent.data_dir));
   std::filesystem::create_directories(absent.data_dir + "/set");
   CHECK_THAT(open_dataset(absent, Log::silent()).error().text(),
-             Catch::Contains(fmt::format("has one directory, set: if the data set is in it, give --data-dir {}/set",
+             Catch::Contains(fmt::format("has one subdirectory, set: if the data set is in it, give --data-dir {}/set",
                                          absent.data_dir)));
   absent.data_type = "cifar10";
   CHECK_THAT(open_dataset(absent, Log::silent()).error().text(),

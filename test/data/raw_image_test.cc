@@ -94,14 +94,14 @@ TEST_CASE("a raw image is refused unless its header is valid and its length exac
     bytes[at] = value;
     return raw_refusal(bytes);
   };
-  CHECK_THAT(changed(4, 2), Contains("2 x 4 x 3 pixels are 24 bytes, but 36 follow the header"));
+  CHECK_THAT(changed(4, 2), Contains("2 x 4 x 3 pixels need 24 bytes, but 36 bytes follow the header"));
   CHECK_THAT(changed(4, 0), Contains("0 x 4 pixels"));
   CHECK_THAT(changed(8, 2), Contains("announces 2 channels; it must be 1, 3 or 4"));
   CHECK_THAT(changed(10, 1), Contains("bytes 9 to 11 of the header must be zero"));
   CHECK_THAT(changed(0, 'E'), Contains("are not an image in a known format"));
   auto longer = file;
   longer.push_back(0);
-  CHECK_THAT(raw_refusal(longer), Contains("but 37 follow"));
+  CHECK_THAT(raw_refusal(longer), Contains("but 37 bytes follow"));
   CHECK_THAT(raw_refusal(Bytes(file).first(11)), Contains("ends within its header"));
   std::vector<uint8_t> bomb(file.begin(), file.begin() + 12);
   bomb[4] = bomb[5] = bomb[6] = bomb[7] = 0xff;

@@ -237,8 +237,8 @@ TEST_CASE("files of CIFAR with a wrong size or label are refused", "[data]") {
   };
   const std::string ten = test::cifar_text(12, 10);
   CHECK(opened(Cifar::k10, ten) == "12 images");
-  CHECK_THAT(opened(Cifar::k10, ten.substr(1)), Catch::Contains("36875 bytes are not a multiple of the 3073 bytes"));
-  CHECK_THAT(opened(Cifar::k10, ten + "x"), Catch::Contains("the file is cut or of another kind"));
+  CHECK_THAT(opened(Cifar::k10, ten.substr(1)), Catch::Contains("36875 bytes is not a multiple of the 3073 bytes"));
+  CHECK_THAT(opened(Cifar::k10, ten + "x"), Catch::Contains("the file is cut short or has another format"));
   CHECK_THAT(opened(Cifar::k10, ""), Catch::Contains("0 bytes"));
   CHECK_THAT(opened(Cifar::k10, test::cifar_text(12, 11)),
              Catch::Contains("image 10 has the label 10; the file is not one of CIFAR-10"));
@@ -340,9 +340,9 @@ TEST_CASE("a single directory of images is refused as one class", "[data]") {
 TEST_CASE("directories without images are not a data set", "[data]") {
   const test::TempDir dir;
   fs::create_directories(dir.path("a/b"));
-  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a directory of images for each class"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a subdirectory of images for each class"));
   fs::create_directories(dir.path("c"));
-  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a directory of images for each class"));
+  CHECK_THAT(found(test::directory_of(dir.path())), Catch::Contains("nor a subdirectory of images for each class"));
   CHECK(!recognize(test::directory_of("/nowhere/at/all")));
 }
 

@@ -40,7 +40,8 @@ TEST_CASE("a file that is made to be scanned again and again is given up in time
   REQUIRE(!scan);
   CHECK(scan.error().code == Code::kData);
   CHECK(scan.error().message.find(
-            "a.rec: not a RecordIO file, or too damaged to be read: the scan stopped at offset") != std::string::npos);
+            "a.rec: the file is not a RecordIO file, or it is too damaged to be read: the scan stopped at offset") !=
+        std::string::npos);
 }
 
 TEST_CASE("a file that has only broken places is scanned to its end", "[data]") {

@@ -83,7 +83,7 @@ TEST_CASE("an index of another file, or one without records, is refused", "[data
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::kData);
   CHECK_THAT(refused.error().message, Catch::Contains("train.idx: this is not the index of") &&
-                                          Catch::Contains("dtrain data index") && Catch::Contains("of 16 places"));
+                                          Catch::Contains("dtrain data index") && Catch::Contains("of 16 offsets"));
   const auto empty = read_with("\n");
   REQUIRE(!empty);
   CHECK_THAT(empty.error().message, Catch::Contains("train.idx: the index lists no records"));

@@ -31,10 +31,9 @@ TEST_CASE("the error for a file of another kind names the kind and recommends im
   CHECK_THAT(refusal(""), Catch::Contains("this is an empty file"));
   CHECK(!std::filesystem::exists(dir.path("a.idx")));
   std::filesystem::create_directories(dir.path("cats"));
-  CHECK_THAT(
-      list_record_files(dir.path("cats")).error().message,
-      Catch::Contains("cats: the directory contains no .rec file (that of MNIST's or CIFAR's files is given with "
-                      "--data-dir); pack images first: 'dtrain im2rec"));
+  CHECK_THAT(list_record_files(dir.path("cats")).error().message,
+             Catch::Contains("cats: the directory contains no .rec file (for a directory with MNIST's or CIFAR's "
+                             "files, use --data-dir); pack images first: 'dtrain im2rec"));
 }
 
 TEST_CASE("a name that the system cannot resolve is an error that names it", "[data]") {

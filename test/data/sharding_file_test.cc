@@ -108,8 +108,8 @@ TEST_CASE("borders that leave records out or give them twice are refused by line
   CHECK_THAT(refused_file("0 .5\n\n.5 .99\n", 2),
              Contains("data_sharding:3: no share covers the records from 0.99 to 1"));
   CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2),
-             Contains("data_sharding:2: the share begins at 0.4, but another one that begins earlier ends at 0.5"));
-  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("another one that begins earlier"));
+             Contains("data_sharding:2: the share begins at 0.4, but another share that begins earlier ends at 0.5"));
+  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("another share that begins earlier"));
   CHECK_THAT(refused_file("0.5 1\n0 0.6\n", 2, true), Contains("data_sharding:1: the share begins at 0.5, but"));
   CHECK_THAT(refused_file("0 0.5\n0.5 0.2\n", 2, true), Contains("data_sharding:2: the share ends at 0.2, before"));
   CHECK(shares_in("0.1 0.3\n0.4 0.9\n", 2, 100, true) == std::vector<Share>{{10, 30}, {40, 90}});

@@ -253,7 +253,7 @@ TEST_CASE("flags that make a list are not ignored where there is one", "[dataset
   must(log.add_file(dir.path("log")));
   must(im2rec_prefix(dir.path("a"), dir.path("images"), options, log));
   CHECK_THAT(must(read_file(dir.path("log"))),
-             Catch::Contains("--recursive, --chunks has no effect on existing lists"));
+             Catch::Contains("already exists, so --recursive, --chunks has no effect"));
 }
 
 TEST_CASE("a part of a list that has no line is named", "[dataset][data]") {
@@ -315,7 +315,7 @@ TEST_CASE("im2rec says which files and classes its list leaves out", "[dataset][
   options.recursive = true;
   must(im2rec_prefix(dir.path("set"), dir.path("images"), options, log));
   CHECK_THAT(must(read_file(dir.path("log"))),
-             Catch::Contains("left out: 1 .jfif (an image), 1 .webp, 1 without extension (an image); --exts takes "
+             Catch::Contains("left out: 1 .jfif (an image), 1 .webp, 1 without extension (an image); --exts includes "
                              "images with other extensions; no image of: emu"));
   CHECK(count_records(dir.path("set.rec")) == 2);
 }

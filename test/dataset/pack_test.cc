@@ -226,7 +226,7 @@ TEST_CASE("a fault of the disk that passes is tried again; one that lasts ends t
     REQUIRE(!failed);
     CHECK(failed.error().code == Code::kDevice);
     CHECK_THAT(failed.error().text(), Catch::Contains(bad) && Catch::Contains("in 6 tries") &&
-                                          Catch::Contains("image 4 of 5; the same command continues there"));
+                                          Catch::Contains("image 4 of 5 (the same command continues with this image)"));
     CHECK(!std::filesystem::exists(out));
     failing = 0;
     must(pack_images(entries, dir.path(), out, options, Log::silent(), {.calls = calls}));
@@ -257,7 +257,7 @@ TEST_CASE("one slow image does not change the order, and a stopped run is contin
       pack_images(entries, dir.path(), dir.path("new/out.rec"), {.threads = 3}, Log::silent(), {.stop = &stop});
   REQUIRE(!stopped);
   CHECK(stopped.error().code == Code::kPreempted);
-  CHECK_THAT(stopped.error().message, Catch::Contains("The same command continues there"));
+  CHECK_THAT(stopped.error().message, Catch::Contains("The same command continues with the next image"));
   CHECK(!std::filesystem::exists(dir.path("new/out.rec")));
   must(pack_images(entries, dir.path(), dir.path("new/out.rec"), {.threads = 3}, Log::silent()));
   CHECK(test::read_bytes(dir.path("new/out.rec")) == test::read_bytes(dir.path("whole.rec")));

@@ -175,7 +175,7 @@ TEST_CASE("other settings start again and say so", "[data]") {
   log.flush();
   const auto text = test::read_bytes(dir.path("log"));
   CHECK_THAT(std::string(text.begin(), text.end()),
-             Catch::Contains("was begun with other options") && Catch::Contains("resize=1"));
+             Catch::Contains("was started with other options") && Catch::Contains("resize=1"));
   must(pack_rest(records));
   CHECK(files_of(dir) == files_of_one_run());
 }

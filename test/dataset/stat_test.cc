@@ -49,7 +49,7 @@ TEST_CASE("data stat counts what a record file has", "[dataset]") {
   CHECK(stat.formats == std::map<std::string, int64_t>{{"JPEG, color", 5}, {"JPEG, gray", 1}, {"PNG", 1}});
   CHECK(stat.sizes == std::map<std::pair<int64_t, int64_t>, int64_t>{{{20, 30}, 5}, {{40, 10}, 1}, {{5, 6}, 1}});
   CHECK(stat.broken_count == 1);
-  CHECK_THAT(stat.text(), Contains("labels: 3 different ones from 0 to 2; images per label: 1 to 3, median 3") &&
+  CHECK_THAT(stat.text(), Contains("labels: 3 different labels from 0 to 2; images per label: 1 to 3, median 3") &&
                               Contains("shorter edge 5 to 20, median 20") && Contains("broken records: 1"));
   const auto json = nlohmann::json::parse(stat.json());
   CHECK(json["height"]["median"] == 20);

@@ -75,7 +75,8 @@ TEST_CASE("a new head follows the layer that is named", "[graph]") {
              Catch::Contains("--layer-before-fullc relu2") && Catch::Contains("did you mean 'relu1'?"));
   // A new head on a network that has one already replaces it; behind it, the names would be taken.
   CHECK(with_new_head(tuned, "auto", 4));
-  CHECK_THAT(with_new_head(tuned, "fc", 4).error().message, Catch::Contains("has a layer 'fc' before it"));
+  CHECK_THAT(with_new_head(tuned, "fc", 4).error().message,
+             Catch::Contains("has a layer 'fc', but fine-tuning adds a layer with this name"));
 }
 
 TEST_CASE("a shared variable stays shared under a new head", "[graph]") {

@@ -67,7 +67,7 @@ TEST_CASE("several launchers of one job are refused", "[job][allocation]") {
     INFO(name);
     const auto refused = parse(kJob, {{name, "4"}});
     REQUIRE_FALSE(refused.has_value());
-    CHECK(refused.error().message.find("mpirun or srun has started 4 of this command") == 0);
+    CHECK(refused.error().message.find("mpirun or srun has started this command 4 times") == 0);
     CHECK(parse(kJob, {{name, "1"}}).has_value());
     CHECK(parse(job_with({"--role", "worker", "--scheduler", "n1:9091"}), {{name, "4"}}).has_value());
   }

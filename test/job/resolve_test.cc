@@ -179,7 +179,7 @@ TEST_CASE("GPUs allow half precision and a loss scale", "[job]") {
   CHECK(parsed({"--gpus", "0", "--dtype", "bfloat16"}).job.loss_scale == "none");
   CHECK(parsed({"--gpus", "0", "--dtype", "float16", "--loss-scale", "128"}).job.loss_scale == "128");
   CHECK(parsed({}).job.loss_scale == "none");
-  CHECK_THAT(refused({"--loss-scale", "dynamic"}), Contains("not --dtype float32"));
+  CHECK_THAT(refused({"--loss-scale", "dynamic"}), Contains("not with --dtype float32"));
   CHECK_THAT(refused({"--gpus", "0", "--dtype", "float16", "--loss-scale", "big"}), Contains("number from 1"));
   CHECK_THAT(refused({"--gpus", "0", "--cpus", "2"}), Contains("exclude each other"));
   CHECK_THAT(refused({"--gpus", "0,0"}), Contains("twice"));

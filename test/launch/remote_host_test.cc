@@ -390,7 +390,7 @@ TEST_CASE("the program and the current directory are copied to each host before 
     write_script(dir.path("copy-ssh"), "#!/bin/sh\necho dtrain-copy architecture aarch64\n");
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
-    CHECK(contains(launcher.output(), "this program is for x86_64, but a is aarch64"));
+    CHECK(contains(launcher.output(), "this program is for x86_64, but the architecture of a is aarch64"));
   }
 }
 

@@ -63,7 +63,8 @@ TEST_CASE("a plan prints the gain that the simulator predicts", "[plan][plan]") 
                     gain, plan.epoch_s("gsp"), plan.epoch_s("bsp")));
   CHECK(plan.groups_text() == "a b c\nd\n");
   const std::string text = plan.text();
-  CHECK_THAT(text, Contains("speeds of a test\n") && Contains("group 0: workers 0 1 2, the slowest 300.00 samples/s"));
+  CHECK_THAT(text,
+             Contains("speeds of a test\n") && Contains("group 0: workers 0 1 2; the slowest trains 300.00 samples/s"));
   CHECK_THAT(text, Contains("ssp lead 0") && Contains("asp") && Contains(plan.expectation()));
   const auto json = nlohmann::json::parse(plan.json());
   CHECK(json["group_of"] == nlohmann::json({0, 0, 0, 1}));

@@ -167,7 +167,7 @@ TEST_CASE("the error of a different file names the worker, the file and the diff
   REQUIRE(all[1]);
   REQUIRE_FALSE(all[2]);
   CHECK(all[2].error().code == Code::kData);
-  CHECK_THAT(all[2].error().message, Catch::Contains(files[2][0].path) && Catch::Contains("bytes here"));
+  CHECK_THAT(all[2].error().message, Catch::Contains(files[2][0].path) && Catch::Contains("bytes on this host"));
   CHECK_THAT(all[2].error().text(), Catch::Contains("as worker 2") && Catch::Contains("worker 0 has made"));
   CHECK_FALSE(std::filesystem::exists(index_of(files[2][0])));  // worker 2 does not scan its file
 }

@@ -166,7 +166,7 @@ TEST_CASE("a list of labels for class directories is refused before the data set
       test::must(job::parse_flags({"--data-dir", dir.path("set"), "--path-imglist", dir.path("a.lst")}, none)).flags;
   const Result<> refused = apply_own_data_set(flags);
   REQUIRE(!refused);
-  CHECK_THAT(refused.error().message, Catch::Contains("only records have the ids by which the list finds labels"));
+  CHECK_THAT(refused.error().message, Catch::Contains("the list assigns labels to records by their ids"));
 }
 
 // A run's data type is recorded, and later files of that run may have another form: the same images, packed.

@@ -7,7 +7,9 @@ namespace dtrain::data {
 
 BatchRing::BatchRing(const Options& options)
     : options_(options), filling_(static_cast<size_t>(options.slots)), decoders_(options.decoders) {
-  DT_CHECK(options.slots >= 2 && options.run_rows >= 1, "{} slots, runs of {}", options.slots, options.run_rows);
+  DT_CHECK(options.slots >= 2 && options.run_rows >= 1,
+           "there must be at least 2 slots and 1 row per run, not {} slots and {} rows", options.slots,
+           options.run_rows);
 }
 
 void BatchRing::prepare(int64_t batch) {

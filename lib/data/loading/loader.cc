@@ -83,8 +83,8 @@ LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
   const Share& share = options.share;
   DT_CHECK(options.batch_size > 0 && options.threads > 0, "batch size {}, threads {}", options.batch_size,
            options.threads);
-  DT_CHECK(0 <= share.begin && share.begin <= share.end && share.end <= dataset.size(), "share [{}, {}) of {} records",
-           share.begin, share.end, dataset.size());
+  DT_CHECK(0 <= share.begin && share.begin <= share.end && share.end <= dataset.size(),
+           "the share [{}, {}) is not within the {} records", share.begin, share.end, dataset.size());
   if (options.batches == 0) options.batches = batches_per_epoch(share.size(), options.batch_size);
   options.threads_max = std::max(options.threads_max, options.threads);
   return options;
@@ -193,7 +193,7 @@ Result<> Loader::Impl::fill_training_row(Slot& slot, int64_t row, int64_t place)
     DT_TRY(const bool filled, read(slot, row, order_[(static_cast<size_t>(place) + i) % order_.size()]));
     if (filled) return {};
   }
-  return fail(Code::kData, "none of the records {} to {}, this worker's share, can be read", options_.share.begin,
+  return fail(Code::kData, "none of the records in this worker's share, {} to {}, can be read", options_.share.begin,
               options_.share.end - 1);
 }
 

@@ -98,11 +98,11 @@ Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& 
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) {
     DT_TRY_VOID(make_mean_image(path, not_normalised(image, distortion), std::move(source), threads, log),
-                "making the mean image '{}'", path);
+                "computing the mean image '{}'", path);
   }
   DT_TRY(std::vector<NamedArray> arrays, read_ndarray_file(path), "loading the mean image '{}'", path);
   if (arrays.size() != 1)
-    return fail(Code::kData, "{}: the file has {} arrays; a mean image has one", path, arrays.size());
+    return fail(Code::kData, "{}: the file has {} arrays, but a mean image file has one", path, arrays.size());
   if (arrays[0].shape != image) {
     return fail(Code::kData, "{}: the mean image has shape {}, but the network's images have {}", path,
                 to_string(arrays[0].shape), to_string(image));

@@ -38,7 +38,7 @@ Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std:
                                                           const OpenOptions& options, const Log& log) {
   DT_TRY(const Cifar kind, recognize_cifar(files));
   if (!options.type.empty() && options.type != name_of(kind)) {
-    return fail(Code::kUsage, "--data-type {}: {} is a file of {}; name files of {}, or leave out --data-type",
+    return fail(Code::kUsage, "--data-type {}: {} belongs to {}; name files of {}, or leave out --data-type",
                 options.type, files.front(), name_of(kind), options.type);
   }
   DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), options.label_width));
@@ -106,7 +106,7 @@ std::string counts_text(const std::vector<std::string>& classes, const std::vect
 }
 
 std::string fit_text(std::string_view images, const Shape& image) {
-  return fmt::format("{} are reduced or enlarged to fit {} x {} first", images, image[2], image[1]);
+  return fmt::format("{} are first scaled to fit {} x {}", images, image[2], image[1]);
 }
 
 std::string fit_text(const DataOptions& options, const Shape& image, bool has_validation) {
@@ -170,8 +170,9 @@ Result<> check_channels(const char* flag, const std::vector<float>& values, int6
   const int64_t needed = std::min<int64_t>(channels, 3);
   const bool is_neutral = values.empty() || (values.size() == 1 && values[0] == neutral);
   if (is_neutral || std::ssize(values) >= needed) return {};
-  return fail(Code::kUsage, "{} {}: gives {} of the {} channels; give one value for each", flag, fmt::join(values, ","),
-              values.size(), needed);
+  return fail(Code::kUsage,
+              "{} {}: the number of values is {}, but the images have {} channels; give one value for each channel",
+              flag, fmt::join(values, ","), values.size(), needed);
 }
 
 Result<> check_options(const DataOptions& options, const Shape& image) {
@@ -236,18 +237,18 @@ Result<std::vector<std::string>> common_classes(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
   if (located.validation.directory.empty()) return classes;
   if (located.train.directory.empty()) {
-    return fail(
-        Code::kUsage,
-        "{}: the training data do not say which label each of these class directories has: pack them as the training "
-        "data "
-        "were packed, for example with 'dtrain im2rec --recursive PREFIX {}', or give class directories for both",
-        located.validation.directory, located.validation.directory);
+    return fail(Code::kUsage,
+                "{}: the training data do not state the label of each of these class directories: pack the directories "
+                "as the training data were packed, for example with 'dtrain im2rec --recursive PREFIX {}', or give "
+                "class directories for both training and validation",
+                located.validation.directory, located.validation.directory);
   }
   DT_TRY(const ClassDirectories validation, class_directories(located.validation.directory));
   for (const std::string& name : validation.classes) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
     return fail(Code::kData,
-                "{}: the training data in {} have no directory for the class '{}'; both need the same classes",
+                "{}: the training data in {} have no directory for the class '{}'; training and validation need the "
+                "same classes",
                 located.validation.directory, located.train.directory, name);
   }
   return classes;

@@ -43,7 +43,7 @@ Result<> RowReader::set_labels(std::span<float> labels, int64_t record, std::spa
     if (in_range && labels[i] == std::trunc(labels[i])) continue;
     return fail(Code::kData, "{}: label {}{} is not {} 0 to {}; check {}", dataset_->describe(record), labels[i],
                 labels.size() == 1 ? "" : fmt::format(" for '{}'", label.name),
-                in_range ? "a whole number, which a class is, from" : "in the range", label.classes - 1,
+                in_range ? "a whole number from" : "in the range", label.classes - 1,
                 in_range ? "the labels of the data" : "--num-classes");
   }
   return {};
@@ -63,11 +63,11 @@ Result<> RowReader::note_broken(int64_t record, const Error& error) {
     any_broken_ = true;
   }
   if (options_.max_bad_records == 0) {
-    return fail(Code::kData, "{} (--max-bad-records N leaves out up to N that cannot be read)", error.message);
+    return fail(Code::kData, "{} (--max-bad-records N skips up to N records that cannot be read)", error.message);
   }
   log_.warn("skipped broken record {} (--max-bad-records {}): {}", count, options_.max_bad_records, error.message);
   if (count > options_.max_bad_records) {
-    return fail(Code::kData, "found {} broken records, more than --max-bad-records {}; the last one: {}", count,
+    return fail(Code::kData, "found {} broken records, more than --max-bad-records {}; the last of them: {}", count,
                 options_.max_bad_records, error.message);
   }
   return {};

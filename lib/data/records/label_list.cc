@@ -37,23 +37,23 @@ std::string read_line(std::string_view line, size_t label_width, uint64_t& id, s
   const std::string_view separators = has_tabs ? "\t" : kSpace;
   const auto fields = static_cast<size_t>(std::ranges::count(line, '\t')) + 1;
   if (has_tabs && fields != label_width + 2) {
-    return fmt::format("has {} fields, but an id, {} label{} (--label-width) and a path are {}", fields, label_width,
-                       label_width == 1 ? "" : "s", label_width + 2);
+    return fmt::format("the line has {} fields, but an id, {} label{} (--label-width) and a path make {}", fields,
+                       label_width, label_width == 1 ? "" : "s", label_width + 2);
   }
   std::string_view rest = trimmed(line);
   const std::string_view first = next_field(rest, separators);
   const std::optional<uint64_t> number = parse_list_id(first);
-  if (!number) return fmt::format("'{}' is no id, which is a whole number", printable(first));
+  if (!number) return fmt::format("'{}' is not an id, because it is not a whole number", printable(first));
   id = *number;
   for (size_t i = 0; i < label_width; i++) {
     rest = trimmed(rest);
     const std::string_view field = next_field(rest, separators);
-    if (field.empty()) return fmt::format("ends before label {} of {} (--label-width)", i + 1, label_width);
+    if (field.empty()) return fmt::format("the line ends before label {} of {} (--label-width)", i + 1, label_width);
     if (!read_number(field, labels.emplace_back()) || !std::isfinite(labels.back())) {
-      return fmt::format("'{}' is no label, which is a number", printable(field));
+      return fmt::format("'{}' is not a label, because it is not a number", printable(field));
     }
   }
-  if (trimmed(rest).empty()) return "has nothing after its labels, where the path should be";
+  if (trimmed(rest).empty()) return "there is no path after the labels";
   return {};
 }
 

@@ -250,7 +250,7 @@ class PickleMachine {
       case kPut4: return remember(operand);
       case kGet1:
       case kGet4: return recall(operand);
-      default: return fail(Code::kData, "the pickle has the instruction {:#04x}, which is not read", code);
+      default: return fail(Code::kData, "the pickle has the instruction {:#04x}, which dtrain does not support", code);
     }
   }
 
@@ -262,7 +262,8 @@ class PickleMachine {
 };
 
 Result<Pickle> Pickle::parse(std::string_view file) {
-  if (file.size() < 2 || file[0] != '\x80') return fail(Code::kData, "not a pickle of protocol 2 or later");
+  if (file.size() < 2 || file[0] != '\x80')
+    return fail(Code::kData, "the data are not a pickle of protocol 2 or later");
   return PickleMachine(file).run();
 }
 
@@ -292,12 +293,13 @@ Result<PickledBytes> byte_array(const Pickle& pickle, const Pickle::Value& value
   const bool is_array = bytes != nullptr && bytes->kind == Kind::kBytes && by_columns->kind == Kind::kInteger &&
                         by_columns->integer == 0 && type_name != nullptr && type_name->bytes == "u1" &&
                         shape->items.size() == 2;
-  if (!is_array) return fail(Code::kData, "the pickle has no array of bytes with two dimensions");
+  if (!is_array) return fail(Code::kData, "the pickle has no two-dimensional array of bytes");
   PickledBytes array{.rows = item(*shape, 0)->integer, .columns = item(*shape, 1)->integer, .bytes = bytes->bytes};
   const auto size = static_cast<int64_t>(array.bytes.size());
   const bool fits = array.rows > 0 && array.columns > 0 && array.rows <= size / array.columns;
   if (!fits || array.rows * array.columns != size) {
-    return fail(Code::kData, "the pickle's array of {} x {} bytes has {}", array.rows, array.columns, size);
+    return fail(Code::kData, "the pickle's array should have {} x {} bytes, but has {}", array.rows, array.columns,
+                size);
   }
   return array;
 }

@@ -23,7 +23,7 @@ struct RecordFile::Reading {
   // Reads until `buffer` has at least `bytes` bytes.
   Result<> need(int64_t bytes) {
     if (bytes <= have) return {};
-    if (bytes > file.size() - offset) return broken("it runs beyond the end of the file");
+    if (bytes > file.size() - offset) return broken("the record runs beyond the end of the file");
     if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
     DT_TRY_VOID(file.read_at(offset + have,
                              std::span(buffer).subspan(static_cast<size_t>(have), static_cast<size_t>(bytes - have))));
@@ -52,7 +52,7 @@ Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>
     begin += part.padded_bytes();
     DT_TRY_VOID(reading.need(begin + PartHeader::kBytes));
     part = reading.header(begin);
-    if (!part.continues_record()) return reading.broken("its next part is missing");
+    if (!part.continues_record()) return reading.broken("the next part of the record is missing");
     DT_TRY_VOID(reading.need(begin + PartHeader::kBytes + part.length));
     store_u32(buffer.data() + filled, kRecordMagic);
     std::memmove(buffer.data() + filled + 4, buffer.data() + begin + PartHeader::kBytes,
@@ -112,8 +112,10 @@ class Walker {
   Result<> spend(int64_t bytes, int64_t at) {
     budget_ -= bytes;
     if (budget_ >= 0) return {};
-    return fail(Code::kData, "{}: not a RecordIO file, or too damaged to be read: the scan stopped at offset {} of {}",
-                file_.path(), at, file_.size());
+    return fail(
+        Code::kData,
+        "{}: the file is not a RecordIO file, or it is too damaged to be read: the scan stopped at offset {} of {}",
+        file_.path(), at, file_.size());
   }
 
   const RecordFile& file_;
@@ -132,12 +134,12 @@ Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {
   bool first = true;
   while (true) {
     if (at + PartHeader::kBytes > file_bytes)
-      return Step{at, first ? "the file ends within its header" : "its next part is missing"};
+      return Step{at, first ? "the file ends within the record's header" : "the next part of the record is missing"};
     DT_TRY(const PartHeader part, walker.header(at));
     if (first && !part.begins_record()) return Step{at, "no record begins here"};
-    if (!first && !part.continues_record()) return Step{at, "its next part is missing"};
+    if (!first && !part.continues_record()) return Step{at, "the next part of the record is missing"};
     at += part.padded_bytes();
-    if (at > file_bytes) return Step{at, "it runs beyond the end of the file"};
+    if (at > file_bytes) return Step{at, "the record runs beyond the end of the file"};
     if (part.flag == 0 || part.flag == 3) return Step{at, nullptr};
     first = false;
   }
@@ -165,7 +167,7 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
     }
     if (inside < at) {
       scan.offsets.pop_back();
-      scan.broken.push_back({sound, "its length is wrong: another record begins inside it"});
+      scan.broken.push_back({sound, "the length of the record is wrong: another record begins inside it"});
       at = inside;
     } else {
       scan.broken.push_back({at, step.reason});

@@ -51,10 +51,11 @@ Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_by
     int64_t offset = 0;
     const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);
     if (field.empty() || parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) {
-      return fail(Code::kData, "{}: line {} is not 'key TAB offset'; {}", path, line_number, kRemedy);
+      return fail(Code::kData, "{}: line {} does not have the form 'key TAB offset'; {}", path, line_number, kRemedy);
     }
     if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
-      return fail(Code::kData, "{}: line {}: no record can begin at offset {} of a file of {} bytes; {}", path,
+      return fail(Code::kData,
+                  "{}: line {}: no record can begin at offset {}, because the record file has {} bytes; {}", path,
                   line_number, offset, file_bytes, kRemedy);
     }
     found.emplace_back(offset, line_number);
@@ -165,7 +166,7 @@ void keep_broken(const RecordFile& file, const std::string& line, const std::vec
   if (!directory.empty()) paths.push_back(kept_path(file, directory));
   for (const std::string& path : paths) {
     if (!keep_offsets(file, line, offsets, path)) continue;
-    log.info("{}: kept the offsets in '{}' for the next start", file.path(), path);
+    log.info("{}: stored the offsets in '{}' for the next start", file.path(), path);
     return;
   }
 }
@@ -230,8 +231,8 @@ Result<> check_places(const RecordFile& file, const std::string& index, const st
   }
   if (2 * std::ssize(wrong) < places || wrong.empty()) return {};
   return fail(Code::kData,
-              "{}: this is not the index of {}: at {} of {} places that it lists no record begins, the first of them "
-              "at offset {}; rebuild the index with 'dtrain data index {}', or remove it",
+              "{}: this is not the index of {}: at {} of {} offsets that were checked, no record begins, first at "
+              "offset {}; rebuild the index with 'dtrain data index {}', or remove it",
               index, file.path(), wrong.size(), places, wrong.front(), file.path());
 }
 
@@ -256,8 +257,8 @@ Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, cons
   const int64_t before = offsets.front(), behind = file.size() - end;
   if (before + behind == 0) return {};
   log.warn(
-      "{}: the first {} and the last {} bytes of {} are not listed and will not be read; if they have records, "
-      "rebuild the index with 'dtrain data index {}'",
+      "{}: the index does not list the first {} and the last {} bytes of {}, so they will not be read; if they contain "
+      "records, rebuild the index with 'dtrain data index {}'",
       index, before, behind, file.path(), file.path());
   return {};
 }
@@ -341,7 +342,8 @@ Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_
   const std::string_view mark = packed.substr(0, kFileMarkBytes);
   if (size_in_mark(mark) != static_cast<uint64_t>(file.size())) {
     return fail(Code::kData,
-                "{}: the file has {} bytes here, but {} where it was indexed; copy the same file to all hosts",
+                "{}: the file has {} bytes on this host, but {} bytes on the host that indexed it; copy the same file "
+                "to all hosts",
                 file.path(), file.size(), size_in_mark(mark));
   }
   packed.remove_prefix(kFileMarkBytes);
@@ -356,9 +358,10 @@ Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_
   }
   DT_TRY(const std::string own, file_mark(file, offsets.front(), offsets.back()));
   if (own == mark) return offsets;
-  return fail(Code::kData,
-              "{}: the file differs from the one that was indexed, at offset {} or {}; copy the same file to all hosts",
-              file.path(), offsets.front(), offsets.back());
+  return fail(
+      Code::kData,
+      "{}: the file differs from the file that was indexed, at offset {} or {}; copy the same file to all hosts",
+      file.path(), offsets.front(), offsets.back());
 }
 
 }  // namespace dtrain::data

@@ -31,7 +31,7 @@ bool may_pass(int error) {
 }
 
 std::string text_of(int error) {
-  return error == kEndsEarly ? "the file ends before its size" : std::strerror(error);
+  return error == kEndsEarly ? "the file ends before its stated size" : std::strerror(error);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ class RetryingFile::Tries {
     }
     if (!may_pass(error) || tries_ == kTriesMax) {
       return fail(Code::kDevice,
-                  "{}: {}, in {} tr{} over {:.1f} s: check the disk or the file server, then start again", where,
+                  "{}: {} (after {} tr{} within {:.1f} s): check the disk or the file server, then start again", where,
                   text_of(error), tries_, tries_ == 1 ? "y" : "ies", seconds());
     }
     file_.calls_.pause(kPauses[static_cast<size_t>(tries_++) - 1]);
@@ -73,8 +73,7 @@ class RetryingFile::Tries {
     if (tries_ == 1) return;
     const uint64_t count = ++file_.faults_;
     if (count > kLoggedMax && !std::has_single_bit(count)) return;
-    file_.log_.warn("{}; succeeded at try {}, after {:.1f} s (fault {} of this file)", first_, tries_, seconds(),
-                    count);
+    file_.log_.warn("{}; try {} succeeded, after {:.1f} s (fault {} of this file)", first_, tries_, seconds(), count);
   }
 
  private:
@@ -125,8 +124,8 @@ Result<> RetryingFile::open_again() const {
   if (open_once(opened, mark) != 0) return {};  // the next read fails and is a try of its own
   if (mark != mark_) {
     return fail(Code::kUsage,
-                "{}: another file has taken its place (it had {} bytes and now has {}, or begins otherwise); do not "
-                "replace files that a run reads, and start again",
+                "{}: the file was replaced during the run (its size was {} bytes and is now {}, or its beginning "
+                "differs); do not replace files that a run reads, and start again",
                 path_, size_, mark.size);
   }
   // Other threads may be reading, so the descriptor's number must not change.
@@ -143,7 +142,7 @@ Result<> RetryingFile::read_at(int64_t offset, std::span<uint8_t> out) const {
       offset += got;
       continue;
     }
-    if (got == 0 && offset >= size_) return fail(Code::kData, "{}: offset {}: the file ends here", path_, offset);
+    if (got == 0 && offset >= size_) return fail(Code::kData, "{}: the file ends at offset {}", path_, offset);
     const int error = got == 0 ? kEndsEarly : errno;
     if (error == EINTR) continue;
     DT_TRY_VOID(tries.failed(error, fmt::format("{}: offset {}", path_, offset)));

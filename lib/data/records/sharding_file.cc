@@ -44,7 +44,7 @@ std::optional<int> take_exponent(std::string_view& text) {
 
 Result<Fraction> parse_line(const WordLine& line) {
   if (line.words.size() != 2)
-    return fail(Code::kUsage, "the line must have 2 numbers, the begin and the end of a share, but has {} words",
+    return fail(Code::kUsage, "the line must have 2 numbers, the start and the end of a share, but has {} words",
                 line.words.size());
   Fraction fraction;
   DT_TRY(fraction.begin, Decimal::parse(line.words[0]));
@@ -56,10 +56,10 @@ Result<Fraction> parse_line(const WordLine& line) {
 Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_gaps) {
   const double gap = next.value() - end.value();
   if (gap < -kSameBorder)
-    return fail(Code::kUsage, "the share begins at {}, but another one that begins earlier ends at {}", next.value(),
+    return fail(Code::kUsage, "the share begins at {}, but another share that begins earlier ends at {}", next.value(),
                 end.value());
   if (gap <= kSameBorder || allow_gaps) return gap <= kSameBorder;
-  return fail(Code::kUsage, "no share covers the records from {} to {} (--allow-gaps permits this)", end.value(),
+  return fail(Code::kUsage, "no share covers the records from {} to {} (--allow-gaps permits such gaps)", end.value(),
               next.value());
 }
 

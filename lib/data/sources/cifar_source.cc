@@ -50,7 +50,8 @@ Result<ImageFile> open_binary(RecordFile file, const LabelBytes& limits) {
   const int64_t record_bytes = limits.count + static_cast<int64_t>(3 * kPlane);
   if (file.size() == 0 || file.size() % record_bytes != 0) {
     return fail(Code::kData,
-                "{}: {} bytes are not a multiple of the {} bytes of an image; the file is cut or of another kind",
+                "{}: the size of {} bytes is not a multiple of the {} bytes of an image; the file is cut short or has "
+                "another format",
                 file.path(), file.size(), record_bytes);
   }
   ImageFile images{.file = std::move(file), .first = limits.count, .stride = record_bytes, .labels = {}};
@@ -65,14 +66,14 @@ Result<ImageFile> open_binary(RecordFile file, const LabelBytes& limits) {
 // Reads the list of labels with this key into label `place` of each image.
 Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::vector<LabelValues>& labels) {
   const Pickle::Value* list = pickle.find(pickle.root(), key);
-  if (list == nullptr) return fail(Code::kData, "it has no '{}'", key);
+  if (list == nullptr) return fail(Code::kData, "the file has no '{}'", key);
   if (list->items.size() != labels.size()) {
-    return fail(Code::kData, "it has {} '{}' for {} images", list->items.size(), key, labels.size());
+    return fail(Code::kData, "the file has {} '{}' for {} images", list->items.size(), key, labels.size());
   }
   for (size_t i = 0; i < labels.size(); i++) {
     const Pickle::Value& label = pickle[list->items[i]];
     if (label.kind != Pickle::Value::Kind::kInteger || label.integer < 0 || label.integer > UINT8_MAX) {
-      return fail(Code::kData, "'{}' of image {} is no label", key, i);
+      return fail(Code::kData, "'{}' of image {} is not a label", key, i);
     }
     labels[i][place] = static_cast<uint8_t>(label.integer);
   }
@@ -83,10 +84,10 @@ Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::v
 Result<ImageFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
   DT_TRY(const Pickle pickle, Pickle::parse(text));
   const Pickle::Value* data = pickle.find(pickle.root(), "data");
-  if (data == nullptr) return fail(Code::kData, "it is no batch of CIFAR: it has no 'data'");
+  if (data == nullptr) return fail(Code::kData, "the file is not a CIFAR batch: it has no 'data'");
   DT_TRY(const PickledBytes pixels, byte_array(pickle, *data));
   if (pixels.columns != static_cast<int64_t>(3 * kPlane)) {
-    return fail(Code::kData, "its images have {} bytes instead of {}", pixels.columns, 3 * kPlane);
+    return fail(Code::kData, "the images have {} bytes instead of {}", pixels.columns, 3 * kPlane);
   }
   ImageFile images{.file = std::move(file),
                    .first = pixels.bytes.data() - text.data(),
@@ -185,7 +186,8 @@ const std::vector<CifarForm>& cifar_forms(Cifar kind) {
 
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width, const Log& log) {
-  DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of an image of CIFAR", label_width);
+  DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "an image of CIFAR cannot have {} labels",
+           label_width);
   auto source = std::make_shared<CifarSource>(kind, label_width);
   for (const std::string& path : paths) {
     DT_TRY(RecordFile file, RecordFile::open(path, log));

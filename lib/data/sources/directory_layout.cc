@@ -192,10 +192,10 @@ void warn_of_names(const std::vector<Candidate>& candidates, DirectoryLayout& la
   const auto training = named([](Part part) { return part == Part::kTraining; });
   const auto other = named([](Part part) { return part != Part::kTraining; });
   if (training == candidates.end() || other == candidates.end()) return;
-  layout.warnings.push_back(fmt::format(
-      "{0}: '{1}' and '{2}' are taken for classes, because they do not have the same directories in them; if "
-      "they are parts of a data set, name them with --data-train {0}/{1} and --data-val {0}/{2}",
-      layout.training, printable(training->name), printable(other->name)));
+  layout.warnings.push_back(
+      fmt::format("{0}: '{1}' and '{2}' are treated as classes, because they do not contain the same directories; if "
+                  "they are parts of a data set, name them with --data-train {0}/{1} and --data-val {0}/{2}",
+                  layout.training, printable(training->name), printable(other->name)));
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ Result<DirectoryLayout> directory_layout(const std::string& directory) {
   layout.left_out = tops.without_images;
   std::ranges::copy(take_descriptions(tops.classes), std::back_inserter(layout.left_out));
   if (tops.classes.empty()) {
-    if (layout.left_out.empty()) return fail(Code::kNotFound, "{}: there are no directories in it", directory);
+    if (layout.left_out.empty()) return fail(Code::kNotFound, "{}: the directory contains no directories", directory);
     DT_TRY(const OtherFiles others, files_beside_classes(directory));
     return tl::unexpected(no_images(directory, others));
   }

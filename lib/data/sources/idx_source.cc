@@ -66,7 +66,7 @@ class IdxSource : public ImageSource {
 // The number of data bytes after the header of a file of images.
 Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
   if (header.size() < kImagesHeader || big_u32(header, 0) != kImagesMagic) {
-    return fail(Code::kData, "{}: not an idx file of images (magic 0x00000803)", path);
+    return fail(Code::kData, "{}: the file is not an idx file of images (magic 0x00000803)", path);
   }
   const uint64_t rows = big_u32(header, 8), columns = big_u32(header, 12);
   const uint64_t pixels = rows * columns;  // 64 bits hold the product of two 32 bit numbers
@@ -78,7 +78,7 @@ Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
 
 Result<uint64_t> label_bytes(const std::string& path, Bytes header) {
   if (header.size() < kLabelsHeader || big_u32(header, 0) != kLabelsMagic) {
-    return fail(Code::kData, "{}: not an idx file of labels (magic 0x00000801)", path);
+    return fail(Code::kData, "{}: the file is not an idx file of labels (magic 0x00000801)", path);
   }
   return uint64_t{big_u32(header, 4)};
 }

@@ -172,20 +172,17 @@ Result<ClassDirectories> class_directories(const std::string& root) {
 
 Error no_images(const std::string& root, const OtherFiles& others) {
   if (!others.empty()) {
-    return {
-        Code::kData,
-        fmt::format("{}: the directories in it have no JPEG or PNG files (but {}): convert images of other formats, as "
-                    "`mogrify -format png` does",
-                    root, to_text(others)),
-        {}};
+    return {Code::kData,
+            fmt::format("{}: the subdirectories contain no JPEG or PNG files (but {}): convert images of other "
+                        "formats, as `mogrify -format png` does",
+                        root, to_text(others)),
+            {}};
   }
-  return {
-      Code::kNotFound,
-      fmt::format(
-          "{}: the directories in it have no images (JPEG or PNG files). A data set of images is a directory with a "
-          "directory for each class, or with such directories in train/ and val/",
-          root),
-      {}};
+  return {Code::kNotFound,
+          fmt::format("{}: the subdirectories contain no images (JPEG or PNG files). An image data set is a directory "
+                      "with one subdirectory per class, or with such subdirectories in train/ and val/",
+                      root),
+          {}};
 }
 
 void add(const OtherFiles& more, OtherFiles& others) {

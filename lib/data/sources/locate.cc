@@ -101,7 +101,8 @@ Result<Located> locate_idx(const std::string& directory, const std::string& type
     names.reserve(sets.size());
     for (const std::string& set : sets) names.push_back(set + "train-images-idx3-ubyte");
     return fail(Code::kUsage,
-                "{}: the directory has several sets of idx files: name one with --data-train ({}) and --data-val",
+                "{}: the directory has several sets of idx files: name the files of one set with --data-train ({}) and "
+                "--data-val",
                 directory, fmt::join(names, ", "));
   }
   const std::string set = sets.empty() ? "" : sets.front();
@@ -224,15 +225,14 @@ Result<std::string> type_by_names(const std::string& directory) {
   const Result<std::vector<std::string>> directories = directories_in(directory);
   const std::string hint =
       directories && directories->size() == 1
-          ? fmt::format(". The directory has one directory, {}: if the data set is in it, give --data-dir {}",
+          ? fmt::format(". The directory has one subdirectory, {}: if the data set is in it, give --data-dir {}",
                         directories->front(), join(directory, directories->front()))
           : "";
   return fail(
       Code::kNotFound,
-      "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the "
-      "files of CIFAR-10 or CIFAR-100, nor a directory of images for each class. Name other files with "
-      "--data-train and --data-val, or pack a directory of images into PREFIX.rec with 'dtrain im2rec --recursive "
-      "PREFIX {}'{}; {}",
+      "--data-dir {}: the directory has neither idx files, nor train.rec with test.rec or val.rec, nor the files of "
+      "CIFAR-10 or CIFAR-100, nor a subdirectory of images for each class. Name other files with --data-train and "
+      "--data-val, or pack a directory of images into PREFIX.rec with 'dtrain im2rec --recursive PREFIX {}'{}; {}",
       directory, directory, hint, kWaysToGetData);
 }
 
@@ -270,7 +270,7 @@ std::string_view name_of(Form form) {
   switch (form) {
     case Form::kIdx: return "an idx file";
     case Form::kCifar: return "a file of CIFAR";
-    case Form::kRecords: return "taken for a record file";
+    case Form::kRecords: return "treated as a record file";
     case Form::kDirectory: break;
   }
   return "a directory of class directories";
@@ -278,7 +278,7 @@ std::string_view name_of(Form form) {
 
 // Describes the files that the user may name for a data set of this type.
 std::string_view forms_of(const std::string& type) {
-  if (type == "idx") return "an idx file, which has 'images-idx3-ubyte' in its name";
+  if (type == "idx") return "an idx file with 'images-idx3-ubyte' in its name";
   if (type == "records") return "record files";
   if (type == "folder") return "a directory with one subdirectory of images per class";
   if (type == "mnist") return "an idx file, record files or a directory of class directories";
@@ -351,7 +351,7 @@ Result<Located> locate(const DataFiles& files) {
     return located;
   }
   if (files.data_dir.empty()) {
-    return fail(Code::kUsage, "no training data: give --data-dir or --data-train; {}", kWaysToGetData);
+    return fail(Code::kUsage, "the training data are missing: give --data-dir or --data-train; {}", kWaysToGetData);
   }
   std::string type = files.data_type;
   if (type.empty()) {
@@ -369,10 +369,10 @@ Result<Located> locate(const DataFiles& files) {
 
 Result<> check_label_list_fits(const std::string& label_list, const SetFiles& training) {
   if (label_list.empty() || !training.records.empty()) return {};
-  return fail(Code::kUsage,
-              "--path-imglist {}: only records have the ids by which the list finds labels; the training data are no "
-              "record files",
-              label_list);
+  return fail(
+      Code::kUsage,
+      "--path-imglist {}: the list assigns labels to records by their ids, but the training data are not record files",
+      label_list);
 }
 
 Result<std::vector<IndexedFile>> records_of(const SetFiles& files) {

@@ -92,7 +92,7 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
   const bool is_idx = is_idx_images(name);
   const int own_channels = is_idx ? 1 : 3;
   if (channels != own_channels) {
-    return fail(Code::kUsage, "{}: the images have {}, but those of the network have {}", name,
+    return fail(Code::kUsage, "{}: the images have {}, but the network's images have {}", name,
                 is_idx ? "1 channel" : "3 channels", channels);
   }
   if (is_idx) return open_idx(name, "");

@@ -75,14 +75,13 @@ Result<Recognized> recognize_directory(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
   DT_TRY(const Survey survey, survey_directory(where, classes));
   if (classes.size() == 1 && !survey.sizes.empty()) {
-    return fail(
-        Code::kData,
-        "{}: there is only one directory of images, '{}'. A network learns to tell classes apart: give a directory "
-        "with a directory of images for each class, at least two",
-        where, classes[0]);
+    return fail(Code::kData,
+                "{}: there is only one directory of images, '{}', but a classifier needs at least two classes: give a "
+                "directory with a subdirectory of images for each class",
+                where, classes[0]);
   }
   if (survey.sizes.empty() && !survey.unreadable.empty()) {
-    return fail(Code::kData, "{}: none of the images that were looked at can be read; the first one: {}", where,
+    return fail(Code::kData, "{}: none of the images that were examined can be read; the first of them: {}", where,
                 survey.unreadable);
   }
   if (survey.sizes.empty()) {

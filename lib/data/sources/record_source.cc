@@ -92,7 +92,7 @@ class RecordSource : public ImageSource {
   [[nodiscard]] Result<> take_from_list(uint64_t id, std::span<float> labels) const {
     const std::span<const float> found = list_->find(id);
     if (found.empty()) {
-      return fail(Code::kUsage, "the record has the id {}, for which --path-imglist {} has no labels", id,
+      return fail(Code::kUsage, "the record has the id {}, but --path-imglist {} has no labels for this id", id,
                   list_->name());
     }
     std::copy_n(found.begin(), std::min(found.size(), labels.size()), labels.begin());
@@ -146,11 +146,11 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
   }
   if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
   if (paths.empty()) {
-    return fail(Code::kNotFound,
-                "{}: the directory contains no .rec file (that of MNIST's or CIFAR's files is given with --data-dir); "
-                "pack images first: 'dtrain im2rec --recursive PREFIX {}' "
-                "writes PREFIX.rec, with one label per directory; {}",
-                directory, directory, kWaysToGetData);
+    return fail(
+        Code::kNotFound,
+        "{}: the directory contains no .rec file (for a directory with MNIST's or CIFAR's files, use --data-dir); pack "
+        "images first: 'dtrain im2rec --recursive PREFIX {}' writes PREFIX.rec, with one label per directory; {}",
+        directory, directory, kWaysToGetData);
   }
   std::sort(paths.begin(), paths.end());
   return paths;

@@ -151,10 +151,10 @@ std::optional<int64_t> Survey::classes() const {
 std::string Survey::text() const {
   std::string text = "no labels";
   if (!are_classes) {
-    text = "labels that are not numbers of classes";
+    text = "labels that are not class numbers";
   } else if (!labels.empty()) {
     text = fmt::format("{} labels from {} to {}{}", labels.size(), *labels.begin(), *labels.rbegin(),
-                       complete ? "" : " in the places that were looked at");
+                       complete ? "" : " in the records that were examined");
   }
   if (sizes.empty()) return text;
   return fmt::format("{} and {}images {}{}", text,

@@ -28,8 +28,8 @@ Result<> check(const ListDivision& division) {
   }
   if (fraction > 0 && (division.chunks > 1 || train < 1 || test > 0)) {
     return fail(Code::kUsage,
-                "val-fraction divides each class, chunks, train-ratio and test-ratio the whole list; give only one of "
-                "the two");
+                "val-fraction divides the images of each class, while chunks, train-ratio and test-ratio divide the "
+                "whole list; give either val-fraction or the others");
   }
   return {};
 }

@@ -21,8 +21,9 @@ void warn_of_different_numbers(const std::vector<data::ListEntry>& entries, cons
   const auto other =
       std::ranges::find_if(entries, [&](const data::ListEntry& entry) { return entry.labels.size() != usual; });
   if (other == entries.end()) return;
-  log.warn("{} has {} label{}, but {} has {}: training with --label-width N skips records with another number",
-           printable(entries.front().path), usual, usual == 1 ? "" : "s", printable(other->path), other->labels.size());
+  log.warn(
+      "{} has {} label{}, but {} has {}: training with --label-width N skips records with a different number of labels",
+      printable(entries.front().path), usual, usual == 1 ? "" : "s", printable(other->path), other->labels.size());
 }
 
 void warn_of_labels(const std::vector<data::ListEntry>& entries, const PackOptions& options, const Log& log) {
@@ -118,7 +119,7 @@ class SkippedImages {
   void add(const Error& error, const Log& log) {
     if (++count_ > kShown) return;
     log.warn("skipped an image: {}{}", error.line(),
-             count_ == kShown ? "; further ones are counted and not shown" : "");
+             count_ == kShown ? "; further skipped images are only counted" : "");
   }
 
  private:
@@ -141,7 +142,7 @@ Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWind
     } else if (ends_run(payload->error())) {
       DT_TRY_VOID(records.sync());
       return tl::unexpected(std::move(payload->error())
-                                .with(fmt::format("packing image {} of {}; the same command continues there",
+                                .with(fmt::format("packing image {} of {} (the same command continues with this image)",
                                                   records.items() + 1, entries.size())));
     } else {
       DT_TRY_VOID(records.leave_out());
@@ -184,7 +185,8 @@ Result<PackReport> pack_images(const std::vector<data::ListEntry>& entries, cons
   if (records.items() < total) {
     DT_TRY_VOID(records.sync());
     return fail(Code::kPreempted,
-                "'{}' is not complete: stopped by a signal after {} of {} images. The same command continues there",
+                "'{}' is not complete: stopped by a signal after {} of {} images. The same command continues with the "
+                "next image",
                 out, records.items(), total);
   }
   if (records.records() == 0) {

@@ -118,7 +118,7 @@ Result<> PackedRecords::open_files() {
   };
   DT_TRY_VOID(open_one(journal_path(), journal_fd_, O_CREAT));
   if (::flock(journal_fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return fail(Code::kUsage, "'{}' is being written by another process; wait for its end, or end it", path_);
+    return fail(Code::kUsage, "another process is writing '{}'; wait until it ends, or end it", path_);
   }
   has_its_name_ = file_bytes(records_path()) < 0 && file_bytes(path_) >= 0;
   return has_its_name_ ? Result<>() : open_one(records_path(), records_fd_, O_CREAT);
@@ -133,8 +133,8 @@ Result<> PackedRecords::resume(const std::string& settings, const Log& log) {
       return cut_at_whole_records(journal);
   } else if (!journal.empty()) {
     log.warn(
-        "'{}' was begun with other options, or from another list or directory; it is packed again from the beginning. "
-        "It was made with {}",
+        "'{}' was started with other options, or from another list or directory, so it is packed again from the "
+        "beginning. The earlier options were {}",
         records_path(), journal.substr(0, journal.find('\n')).substr(std::min(kFirstWord.size(), journal.size())));
   }
   return start_anew(settings);

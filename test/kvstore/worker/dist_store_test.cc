@@ -330,7 +330,7 @@ TEST_CASE("a state that does not fit is refused by name", "[kvstore]") {
   state.slots.push_back({"p1_weight:mom", {4}, std::vector<float>(4)});
   result = cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, state);
   REQUIRE_FALSE(result.has_value());
-  CHECK(result.error().message == "'p1_weight:mom' of the optimizer's state has 4 elements, not 5");
+  CHECK(result.error().message == "array 'p1_weight:mom' of the optimizer's state has 4 elements instead of 5");
 }
 
 TEST_CASE("a wait has a name and ends when it is canceled", "[kvstore]") {
