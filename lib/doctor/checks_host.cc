@@ -28,15 +28,17 @@ constexpr std::array kUnreachable = {
           "correct the name in the host file, or add it to DNS, /etc/hosts or ~/.ssh/config"},
     Known{"Connection refused", "start sshd on HOST, or correct its port in the host file"},
     Known{"timed out", "switch HOST on, or let its firewall admit port 22 (or the port of its sshd) from this host"},
-    Known{"No route to host", "switch HOST on, or mend the route to its network"},
+    Known{"No route to host", "switch HOST on, or repair the route to its network"},
     Known{"has no executable", "install dtrain at the same path on HOST, or copy it there with --sync-dst-dir"},
-    Known{"has no directory", "make the directory on HOST, or copy the current one there with --sync-dst-dir"},
-    Known{"libstdc++", "HOST lacks a library that dtrain needs: install the same packages as here"},
+    Known{"has no directory", "create the directory on HOST, or copy the current directory there with --sync-dst-dir"},
+    Known{"libstdc++", "HOST lacks a library that dtrain needs: install the same packages as on this host"},
     Known{"error while loading shared libraries",
-          "HOST lacks a library that dtrain needs: install the same packages as here"},
-    Known{"GLIBC", "the system of HOST is older than the one that dtrain was built on: build dtrain there"},
+          "HOST lacks a library that dtrain needs: install the same packages as on this host"},
+    Known{"GLIBC",
+          "the operating system of HOST is older than the system that dtrain was built on: build dtrain on HOST"},
     Known{"No such file or directory", "install the program that starts the agents, or put it into PATH"},
-    Known{"ended with code 132", "the processor of HOST lacks instructions that this build needs: build dtrain there"},
+    Known{"ended with code 132",
+          "the processor of HOST lacks instructions that this build needs: build dtrain on HOST"},
 };
 
 void replace_host(std::string& text, const std::string& host) {
@@ -95,7 +97,7 @@ Finding judge_disk(const Examined& examined, const HostReport& host, const Facts
   const std::string found = fmt::format("{} free for '{}'", bytes_text(free), directory.path);
   if (free < least) {
     return {.verdict = Verdict::kFail,
-            .found = fmt::format("{}, but the run needs {} at least", found, bytes_text(least)),
+            .found = fmt::format("{}, but the run needs at least {}", found, bytes_text(least)),
             .remedy = "free some space, or choose another place with --run-dir"};
   }
   if (free < all) {
@@ -115,8 +117,9 @@ std::string remedy_for_unreachable(std::string_view words, const std::string& ho
     replace_host(remedy, host);
     return remedy;
   }
-  return starter == "ssh" ? fmt::format("see what this says: ssh -v -o BatchMode=yes {} true", host)
-                          : fmt::format("see what {} says when it starts the program hostname on {}", starter, host);
+  return starter == "ssh"
+             ? fmt::format("run this command and read its output: ssh -v -o BatchMode=yes {} true", host)
+             : fmt::format("use {} to start the program hostname on {}, and read the output", starter, host);
 }
 
 std::vector<Row> check_reach(const Examined& examined) {
@@ -143,7 +146,7 @@ std::vector<Row> check_build(const Examined& examined) {
                    if (facts.build_id == own || own.empty()) return {.found = facts.build_id};
                    return {.verdict = mixed ? Verdict::kWarn : Verdict::kFail,
                            .found = fmt::format("{}, but this host has {}", facts.build_id, own),
-                           .remedy = "copy this host's executable to the host (--sync-dst-dir does it)"};
+                           .remedy = "copy this host's executable to that host (--sync-dst-dir does this)"};
                  }));
 }
 
@@ -165,7 +168,7 @@ std::vector<Row> check_processor(const Examined& examined) {
                     if (!missing.empty()) {
                       return {.verdict = Verdict::kFail,
                               .found = fmt::format("{} lacks {}", processor.name, fmt::join(missing, ", ")),
-                              .remedy = "build dtrain on this host, or leave it out"};
+                              .remedy = "build dtrain on this host, or leave out the host"};
                     }
                     if (isa == usual || !runs_processes(host)) return {.found = isa};
                     return {.verdict = Verdict::kWarn,
@@ -184,8 +187,9 @@ std::vector<Row> check_open_files(const Examined& examined) {
         if (facts.open_files >= needed) return {.found = fmt::format("{}", facts.open_files)};
         return {
             .verdict = Verdict::kFail,
-            .found = fmt::format("{}, but the processes of the job there need {}", facts.open_files, needed),
-            .remedy = "raise the hard limit (ulimit -Hn): nofile in /etc/security/limits.conf, or LimitNOFILE of sshd"};
+            .found = fmt::format("{}, but the job's processes on this host need {}", facts.open_files, needed),
+            .remedy =
+                "raise the hard limit (ulimit -Hn) with nofile in /etc/security/limits.conf or LimitNOFILE of sshd"};
       });
   return rows_of("open files", findings, range_text(limits, [](double limit) { return fmt::format("{:.0f}", limit); }));
 }
@@ -217,7 +221,8 @@ std::vector<Row> check_shared_memory(const Examined& examined) {
 }
 
 std::vector<Row> check_run_directory(const Examined& examined) {
-  if (!examined.asked.job) return single_row("run directory", Verdict::kSkip, "not asked for: no flags of a job");
+  if (!examined.asked.job)
+    return single_row("run directory", Verdict::kSkip, "skipped, because no job flags were given");
   bool shared = true;
   for (const HostReport& host : examined.hosts) shared = shared && (host.is_launcher || host.shares_run_directory);
   const bool several = examined.hosts.size() > 1;
@@ -234,7 +239,7 @@ std::vector<Row> check_run_directory(const Examined& examined) {
             }
             if (several && !host.is_launcher && !host.shares_run_directory && examined.asked.resumes) {
               return {.verdict = Verdict::kWarn,
-                      .found = fmt::format("'{}' is not the one of this host", directory.path),
+                      .found = fmt::format("'{}' is not the same directory as on this host", directory.path),
                       .remedy = "--resume needs a run directory that all hosts share: put it on a shared file system"};
             }
             return {};

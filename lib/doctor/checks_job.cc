@@ -11,8 +11,8 @@
 namespace dtrain::doctor {
 namespace {
 
-constexpr const char* kNoJob = "not asked for: no flags of a job";
-constexpr const char* kNoGpus = "not asked for (--gpus)";
+constexpr const char* kNoJob = "skipped, because no job flags were given";
+constexpr const char* kNoGpus = "skipped without --gpus";
 
 bool asks_for_gpus(const HostReport& host) {
   return host.facts && host.facts->gpus.asked;
@@ -56,7 +56,7 @@ Finding judge_gpus(const HostReport& /*host*/, const Facts& facts) {
   if (!gpus.error.empty()) {
     return {.verdict = Verdict::kFail,
             .found = gpus.error,
-            .remedy = "install the NVIDIA driver and the part of dtrain for GPUs there, or train with --cpus N"};
+            .remedy = "install the NVIDIA driver and dtrain's module for GPUs on this host, or train with --cpus N"};
   }
   return {.found = fmt::format("{}", fmt::join(gpus.found, "; "))};
 }
@@ -100,9 +100,10 @@ std::map<std::string, std::string> usual_files(const Examined& examined) {
 Finding judge_equality(const Facts& facts, const std::map<std::string, std::string>& usual) {
   for (const DataFile& file : facts.files) {
     if (!file.error.empty() || place_of(file) == usual.at(file.path)) continue;
-    return {.verdict = Verdict::kFail,
-            .found = fmt::format("{} has {}, but {} on most hosts", file.path, place_of(file), usual.at(file.path)),
-            .remedy = "copy the same file to all hosts (rsync)"};
+    return {
+        .verdict = Verdict::kFail,
+        .found = fmt::format("{} has {}, but on most hosts it has {}", file.path, place_of(file), usual.at(file.path)),
+        .remedy = "copy the same file to all hosts (rsync)"};
   }
   return {};
 }
@@ -110,19 +111,19 @@ Finding judge_equality(const Facts& facts, const std::map<std::string, std::stri
 Finding judge_memory(const HostReport& host, const Facts& facts) {
   const double needed =
       static_cast<double>(host.workers) * facts.needs.worker + static_cast<double>(host.servers) * facts.needs.server;
-  const std::string found = fmt::format("the processes here need at least {}", bytes_text(needed));
+  const std::string found = fmt::format("the processes on this host need at least {}", bytes_text(needed));
   if (needed > facts.memory_bytes) {
     return {.verdict = Verdict::kFail,
             .found = fmt::format("{}, but the host has {}", found, bytes_text(facts.memory_bytes)),
-            .remedy = "make the batch smaller, or place fewer processes here (slots= in the host file)"};
+            .remedy = "make the batch smaller, or place fewer processes on this host (slots= in the host file)"};
   }
   if (needed > facts.memory_free_bytes) {
     return {.verdict = Verdict::kWarn,
-            .found = fmt::format("{}, but only {} of {} are free now", found, bytes_text(facts.memory_free_bytes),
-                                 bytes_text(facts.memory_bytes)),
-            .remedy = "end other programs on the host, or place fewer processes here"};
+            .found = fmt::format("{}, but only {} of {} are free at present", found,
+                                 bytes_text(facts.memory_free_bytes), bytes_text(facts.memory_bytes)),
+            .remedy = "end other programs on the host, or place fewer processes on it"};
   }
-  return {.found = fmt::format("{}, {} are free", found, bytes_text(facts.memory_free_bytes))};
+  return {.found = fmt::format("{}, and {} are free", found, bytes_text(facts.memory_free_bytes))};
 }
 
 // Without a job: reports the memory that exists.
@@ -141,7 +142,7 @@ std::vector<Row> memory_row(const Examined& examined) {
 
 std::vector<Row> speed_row(const Examined& examined, const std::string& check, const std::vector<Finding>& slow,
                            const std::string& summary) {
-  if (!examined.asked.perf) return single_row(check, Verdict::kSkip, "not asked for (--perf)");
+  if (!examined.asked.perf) return single_row(check, Verdict::kSkip, "skipped without --perf");
   return rows_of(check, slow, summary, "nothing to measure");
 }
 
@@ -167,18 +168,19 @@ std::vector<Row> check_cuda(const Examined& examined) {
                                  .version = &Gpus::cuda,
                                  .takes_part = has_usable_gpus,
                                  .if_none = {.verdict = Verdict::kFail,
-                                             .found = "the CUDA runtime does not tell its version",
+                                             .found = "the CUDA runtime does not report its version",
                                              .remedy = "install the CUDA runtime that this dtrain was built with"}});
 }
 
 std::vector<Row> check_nccl(const Examined& examined) {
-  return versions_row(examined,
-                      {.check = "NCCL",
-                       .version = &Gpus::nccl,
-                       .takes_part = has_usable_gpus,
-                       .if_none = {.verdict = Verdict::kWarn,
-                                   .found = "this build has no NCCL",
-                                   .remedy = "only several GPUs need it: build dtrain on a host that has NCCL"}});
+  return versions_row(
+      examined,
+      {.check = "NCCL",
+       .version = &Gpus::nccl,
+       .takes_part = has_usable_gpus,
+       .if_none = {.verdict = Verdict::kWarn,
+                   .found = "this build does not include NCCL",
+                   .remedy = "NCCL is needed only for several GPUs: for these, build dtrain on a host that has NCCL"}});
 }
 
 std::vector<Row> check_flags(const Examined& examined) {
@@ -194,7 +196,7 @@ std::vector<Row> check_flags(const Examined& examined) {
                             .found = error,
                             .remedy = "correct the job's flags, or copy the files that they name to the host"};
                   }),
-      "understood on each host");
+      "valid on each host");
 }
 
 std::vector<Row> check_data_present(const Examined& examined) {
@@ -227,8 +229,9 @@ std::vector<Row> check_memory(const Examined& examined) {
     free.push_back(facts.memory_free_bytes);
     return judge_memory(host, facts);
   });
-  return rows_of("memory", findings, fmt::format("the processes fit, {} are free", range_text(free, bytes_text)),
-                 "the need of this job is unknown: it needs --network, and data or --num-classes and --image-shape");
+  return rows_of(
+      "memory", findings, fmt::format("the processes fit; {} are free", range_text(free, bytes_text)),
+      "the job's memory need is unknown: give --network, and either data or --num-classes and --image-shape");
 }
 
 std::vector<Row> check_disk_speed(const Examined& examined) {
@@ -248,12 +251,12 @@ std::vector<Row> check_disk_speed(const Examined& examined) {
         if (!speeds.disk_error.empty()) {
           return {.verdict = Verdict::kWarn,
                   .found = speeds.disk_error,
-                  .remedy = "choose a place that can be written with --run-dir"};
+                  .remedy = "choose a writable directory with --run-dir"};
         }
         if (speeds.disk_write * 3 >= usual) return {};
         return {.verdict = Verdict::kWarn,
                 .found = fmt::format("writes {}, usually {}", rate_text(speeds.disk_write), rate_text(usual)),
-                .remedy = "look at the load and the health of the disk; checkpoints take longer there"};
+                .remedy = "check the load and the health of the disk; checkpoints take longer on this host"};
       });
   std::string summary = fmt::format("writes {}", range_text(written, rate_text));
   if (!read.empty()) summary += fmt::format(", reads data {}", range_text(read, rate_text));
@@ -275,14 +278,14 @@ std::vector<Row> check_decode_speed(const Examined& examined) {
         if (!facts.speeds.decode_error.empty()) {
           return {.verdict = Verdict::kFail,
                   .found = facts.speeds.decode_error,
-                  .remedy = "repair the data, or the flags that describe them"};
+                  .remedy = "correct the data, or the flags that describe them"};
         }
         if (facts.speeds.decode * 2 >= usual) return {};
         return {.verdict = Verdict::kWarn,
                 .found = fmt::format("{:.0f} images/s, usually {:.0f}", facts.speeds.decode, usual),
-                .remedy = "end other programs there, or give its workers more threads (--data-nthreads)"};
+                .remedy = "end other programs on this host, or give its workers more threads (--data-nthreads)"};
       });
-  return speed_row(examined, "decode speed", findings, range_text(all, rate) + " images/s of one worker");
+  return speed_row(examined, "decode speed", findings, range_text(all, rate) + " images/s per worker");
 }
 
 std::vector<Row> check_all(const Examined& examined) {

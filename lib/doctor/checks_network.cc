@@ -44,14 +44,13 @@ std::vector<Blocked> blocked_connections(const Examined& examined) {
 
 std::string remedy_for_blocked(const std::string& error) {
   if (error.find("refused") != std::string::npos) {
-    return "let the firewall of the target admit connections (a range of ports: --port-range FIRST-LAST)";
+    return "allow connections in the target's firewall (--port-range FIRST-LAST limits the ports)";
   }
   if (error.find("No route") != std::string::npos || error.find("unreachable") != std::string::npos) {
     return "choose the interface of a network that all hosts share: -i NAME";
   }
-  return "let the firewalls between the hosts admit these ports (--port-range FIRST-LAST bounds them), or choose "
-         "another "
-         "interface with -i";
+  return "allow these ports in the firewalls between the hosts (--port-range FIRST-LAST limits the ports), or choose "
+         "another interface with -i";
 }
 
 // If a host is cut off from most others in one direction, the rows name the host instead of each pair.
@@ -70,9 +69,9 @@ std::vector<Finding> findings_of(const std::vector<Blocked>& blocked) {
     const std::vector<std::string>& targets = from[{one.from, one.error}];
     if (sources.size() >= targets.size()) {
       if (sources.front() != one.from) continue;
-      add(one.to, fmt::format("no connection to it from {}", some_of(sources)), one.error);
+      add(one.to, fmt::format("cannot be reached from {}", some_of(sources)), one.error);
     } else if (targets.front() == one.to) {
-      add(one.from, fmt::format("no connection from it to {}", some_of(targets)), one.error);
+      add(one.from, fmt::format("cannot connect to {}", some_of(targets)), one.error);
     }
   }
   return findings;
@@ -120,7 +119,7 @@ Finding judge_name(const Examined& examined, const HostReport& host, const Facts
   return {.verdict = matters ? Verdict::kFail : Verdict::kWarn,
           .found = fmt::format("cannot resolve {}: {}", some_of(unknown), error),
           .remedy = matters ? "correct the host file, or add the name to DNS or /etc/hosts"
-                            : "add the name to DNS or /etc/hosts there; dtrain itself uses addresses"};
+                            : "add the name to DNS or to /etc/hosts on this host (dtrain itself uses addresses)"};
 }
 
 // For each name, the addresses that most hosts resolve it to.
@@ -143,9 +142,10 @@ std::optional<Finding> judge_addresses(const Facts& facts, const std::map<std::s
     const std::string addresses = fmt::format("{}", fmt::join(name.addresses, " "));
     const bool own = addresses.starts_with("127.") || addresses == "::1";
     if (!name.error.empty() || own || addresses == usual.at(name.name)) continue;
-    return Finding{.verdict = Verdict::kWarn,
-                   .found = fmt::format("'{}' is {}, but {} on most hosts", name.name, addresses, usual.at(name.name)),
-                   .remedy = "make /etc/hosts the same on all hosts"};
+    return Finding{
+        .verdict = Verdict::kWarn,
+        .found = fmt::format("'{}' resolves to {}, but to {} on most hosts", name.name, addresses, usual.at(name.name)),
+        .remedy = "make /etc/hosts the same on all hosts"};
   }
   return std::nullopt;
 }
@@ -173,8 +173,8 @@ std::vector<Row> check_interface(const Examined& examined) {
                       return {.verdict = Verdict::kFail,
                               .found = facts.address_error,
                               .remedy =
-                                  "give the name of an interface of this host: -i NAME,NAME (the first "
-                                  "one that a host has is used)"};
+                                  "give the name of an interface of this host: -i NAME,NAME (each host uses the first "
+                                  "interface that it has)"};
                     }
                     const bool loopback = facts.address.starts_with("127.") || facts.address == "::1";
                     if (loopback && !all_are_one_host(examined)) {
@@ -200,18 +200,20 @@ std::vector<Row> check_ports(const Examined& examined) {
     }
     if (!host.contact_error.empty()) {
       findings.push_back({host.name, Verdict::kFail, host.contact_error,
-                          "run dtrain doctor again; if this remains, look at the host's log"});
+                          "run dtrain doctor again; if the error persists, read the host's log"});
     }
     connections += host.contacts.size();
   }
   for (Finding& finding : findings_of(blocked_connections(examined))) findings.push_back(std::move(finding));
   if (findings.empty() && listening == 0) return single_row("ports", Verdict::kSkip, "no host could be examined");
   if (findings.empty() && connections == 0) {
-    return single_row("ports", Verdict::kPass, is_alone(examined) ? "this host can listen" : "no two hosts to connect");
+    return single_row("ports", Verdict::kPass,
+                      is_alone(examined) ? "this host can listen" : "there are no two hosts to connect");
   }
   if (findings.empty()) {
-    return single_row("ports", Verdict::kPass,
-                      fmt::format("all {} connections work, both ways between hosts and to this host", connections));
+    return single_row(
+        "ports", Verdict::kPass,
+        fmt::format("all {} connections work, in both directions between the hosts and to this host", connections));
   }
   return rows_of("ports", findings);
 }
@@ -231,19 +233,19 @@ std::vector<Row> check_clock(const Examined& examined) {
       finding.verdict = differences.back() >= kFail ? Verdict::kFail : Verdict::kWarn;
       finding.found = fmt::format("its clock is {} {} this host's", seconds_text(differences.back()),
                                   *ahead > 0 ? "ahead of" : "behind");
-      finding.remedy = "set the clocks by NTP: timedatectl set-ntp true, or start chrony";
+      finding.remedy = "synchronize the clocks with NTP: timedatectl set-ntp true, or start chrony";
     }
     findings.push_back(std::move(finding));
   }
   const double most = differences.empty() ? 0 : *std::max_element(differences.begin(), differences.end());
-  return rows_of("clock", findings, fmt::format("within {} of this host's", seconds_text(std::max(most, 1e-3))),
+  return rows_of("clock", findings, fmt::format("within {} of this host's clock", seconds_text(std::max(most, 1e-3))),
                  "no host could connect to this host");
 }
 
 std::vector<Row> check_latency(const Examined& examined) {
   const std::vector<double> all = round_trips(examined);
   if (!examined.asked.perf || all.empty()) {
-    return single_row("latency", Verdict::kSkip, examined.asked.perf ? "no connections" : "not asked for (--perf)");
+    return single_row("latency", Verdict::kSkip, examined.asked.perf ? "no connections" : "skipped without --perf");
   }
   const double usual = median(all);
   const double high = std::max(10 * usual, 2e-3);
@@ -253,9 +255,9 @@ std::vector<Row> check_latency(const Examined& examined) {
       if (!contact.error.empty() || contact.round_trip_s < high) continue;
       const std::string& to = examined.hosts[static_cast<size_t>(contact.host)].name;
       findings.push_back({host.name, Verdict::kWarn,
-                          fmt::format("a round trip to {} takes {}, usually {}", to, seconds_text(contact.round_trip_s),
-                                      seconds_text(usual)),
-                          "look at the cable, the switch and the load of both hosts"});
+                          fmt::format("a round trip to {} takes {}, but usually {}", to,
+                                      seconds_text(contact.round_trip_s), seconds_text(usual)),
+                          "check the cable, the switch and the load of both hosts"});
     }
   }
   if (!findings.empty()) return rows_of("latency", findings);
@@ -268,7 +270,7 @@ std::vector<Row> check_bandwidth(const Examined& examined) {
     if (pair.speed.error.empty()) all.insert(all.end(), {pair.speed.out, pair.speed.back});
   }
   if (all.empty() && examined.pairs.empty()) {
-    return single_row("bandwidth", Verdict::kSkip, examined.asked.perf ? "no two hosts" : "not asked for (--perf)");
+    return single_row("bandwidth", Verdict::kSkip, examined.asked.perf ? "no two hosts" : "skipped without --perf");
   }
   const double usual = all.empty() ? 0 : median(all);
   std::vector<Finding> findings;
@@ -276,14 +278,14 @@ std::vector<Row> check_bandwidth(const Examined& examined) {
     if (speed * 2 >= usual) return;
     findings.push_back(
         {examined.hosts[from].name, Verdict::kWarn,
-         fmt::format("{} to {}, usually {}", rate_text(speed), examined.hosts[to].name, rate_text(usual)),
-         "look at the cable and the switch (ethtool), or choose a faster network with -i"});
+         fmt::format("{} to {}, but usually {}", rate_text(speed), examined.hosts[to].name, rate_text(usual)),
+         "check the cable and the switch (ethtool), or choose a faster network with -i"});
   };
   for (const PairSpeed& pair : examined.pairs) {
     if (!pair.speed.error.empty()) {
       findings.push_back({examined.hosts[pair.from].name, Verdict::kFail,
                           fmt::format("to {}: {}", examined.hosts[pair.to].name, pair.speed.error),
-                          "look at the row of ports, and run dtrain doctor --perf again"});
+                          "read the row 'ports', and run dtrain doctor --perf again"});
       continue;
     }
     add_slow(pair.from, pair.to, pair.speed.out);

@@ -50,9 +50,9 @@ std::string why_nothing(const launch::HostRuns& runs, size_t host_number, size_t
   if (!runs.ended(number)) return fmt::format("the examination did not end in time{}", words);
   if (WIFSIGNALED(run.status)) {
     // The code that a shell would report.
-    return fmt::format("dtrain there ended with code {}{}", 128 + WTERMSIG(run.status), words);
+    return fmt::format("dtrain on this host ended with code {}{}", 128 + WTERMSIG(run.status), words);
   }
-  return fmt::format("dtrain there ended with code {}{}", WEXITSTATUS(run.status), words);
+  return fmt::format("dtrain on this host ended with code {}{}", WEXITSTATUS(run.status), words);
 }
 
 class Examination {
@@ -235,7 +235,7 @@ void Examination::take_contacts(size_t host_number, size_t number) {
     if (contact && contact->host >= 0 && contact->host < std::ssize(examined_.hosts)) host.contacts.push_back(*contact);
   }
   if (!rest_of_line(runs_.run(number), kContactsEnd)) {
-    host.contact_error = "it did not connect to the others: " + why_nothing(runs_, host_number, number);
+    host.contact_error = "the host did not connect to the other hosts: " + why_nothing(runs_, host_number, number);
   }
 }
 

@@ -161,7 +161,7 @@ constexpr size_t kWritten = size_t{64} << 20;
 void measure_writing(const std::string& directory, Speeds& speeds) {
   const UniqueFd file(::open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (!file.open()) {
-    speeds.disk_error = fmt::format("'{}' cannot be measured: {}", directory, std::strerror(errno));
+    speeds.disk_error = fmt::format("cannot measure the speed of '{}': {}", directory, std::strerror(errno));
     return;
   }
   const std::vector<char> block(1 << 20, 'x');

@@ -108,7 +108,7 @@ std::string slowest_text(const Examined& examined, std::vector<OneWay> all) {
   const size_t shown = std::min(kSlowestShown, all.size());
   std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(shown), all.end(),
                     [](const OneWay& a, const OneWay& b) { return a.speed < b.speed; });
-  std::string text = fmt::format("\nthe slowest of {} paths (--json has all)\n", all.size());
+  std::string text = fmt::format("\nthe slowest of {} paths (--json prints all)\n", all.size());
   for (size_t i = 0; i < shown; i++) {
     text += fmt::format("{:>12}  {} to {}\n", rate_text(all[i].speed), examined.hosts[all[i].from].name,
                         examined.hosts[all[i].to].name);
@@ -128,8 +128,8 @@ std::string paths_text(const Examined& examined) {
       round_trips[{from, static_cast<size_t>(contact.host)}] = fmt::format("{:.3g}", contact.round_trip_s * 1e3);
     }
   }
-  return matrix_text(examined, "bandwidth in MB/s, from the host of the row to that of the column", speeds) +
-         matrix_text(examined, "round trip in ms, begun by the host of the row (0 is this host)", round_trips);
+  return matrix_text(examined, "bandwidth in MB/s, from the row's host to the column's host", speeds) +
+         matrix_text(examined, "round-trip time in ms, measured by the row's host (0 is this host)", round_trips);
 }
 
 // What was skipped, grouped by reason.

@@ -192,7 +192,7 @@ Result<std::string> source_address(const Endpoint& peer) {
     if (address) return address;
   }
   return tl::unexpected(std::move(address.error())
-                            .with(fmt::format("choosing the address by which {} reaches this host", to_text(peer))));
+                            .with(fmt::format("choosing the address at which {} reaches this host", to_text(peer))));
 }
 
 }  // namespace dtrain::net

@@ -82,13 +82,14 @@ std::string data_details(const Comparison& compared) {
       fmt::format("{:.0f} decode thread{}", worker.decode_threads, worker.decode_threads == 1 ? "" : "s");
   const double others = compared.others(&WorkerPeriod::decode_ms);
   if (worker.decode_ms > kRatio * others) {
-    text += fmt::format("; {} to decode an image, the others {}", ms(worker.decode_ms / 1e3), bare_ms(others / 1e3));
+    text += fmt::format("; decoding an image takes {}, on other workers {}", ms(worker.decode_ms / 1e3),
+                        bare_ms(others / 1e3));
   }
   return text + fmt::format("; disk {}", rate(worker.read_bytes_per_s));
 }
 
 std::string sent_details(const WorkerPeriod& worker, double seconds) {
-  return fmt::format("{:.1f} MB in a step, about {}", worker.sent_bytes / 1e6, rate(worker.sent_bytes / seconds));
+  return fmt::format("{:.1f} MB per step, about {}", worker.sent_bytes / 1e6, rate(worker.sent_bytes / seconds));
 }
 
 void blame_data(const Comparison& compared, Slow& slow) {
@@ -116,11 +117,13 @@ void blame_computation(const Comparison& compared, bool lacks_cores, Slow& slow)
                                            {"others_cores_missing", others_missing}});
   if (lacks_cores) {
     slow.sentence += fmt::format(
-        "it lacks processor time ({:.1f} cores busy and {:.1f} threads waiting for one, the others {:.1f} and {:.1f})",
+        "it lacks processor time ({:.1f} cores are busy and {:.1f} threads wait for a core; other workers: {:.1f} and "
+        "{:.1f})",
         worker.cores_busy, worker.cores_missing, others_busy, others_missing);
   } else {
-    slow.sentence += fmt::format("it computes for {}, the others for {} ({:.1f} cores busy, the others {:.1f})",
-                                 ms(worker.compute_s), bare_ms(others), worker.cores_busy, others_busy);
+    slow.sentence +=
+        fmt::format("it computes for {}, other workers for {} ({:.1f} cores are busy; other workers: {:.1f})",
+                    ms(worker.compute_s), bare_ms(others), worker.cores_busy, others_busy);
   }
 }
 
@@ -130,7 +133,7 @@ void blame_sending(const Comparison& compared, Slow& slow) {
   slow.cause = Cause::kNetwork;
   slow.figures.insert(slow.figures.end(),
                       {{"push_s", worker.push_s}, {"others_push_s", others}, {"sent_bytes", worker.sent_bytes}});
-  slow.sentence += fmt::format("sending its gradients takes {}, the others {}: its network is slow ({})",
+  slow.sentence += fmt::format("sending its gradients takes {}, other workers need {}: its network is slow ({})",
                                ms(worker.push_s), bare_ms(others), sent_details(worker, worker.push_s));
 }
 
@@ -143,7 +146,7 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
   Slow slow{.who = fmt::format("worker {}", worker.rank),
             .host = worker.host,
             .figures = {{"step_s", worker.own_s()}, {"others_step_s", others}}};
-  slow.sentence = fmt::format("{} takes {} a step, the others {}: ", name("worker", worker.rank, worker.host),
+  slow.sentence = fmt::format("{} takes {} per step, other workers {}: ", name("worker", worker.rank, worker.host),
                               ms(worker.own_s()), bare_ms(others));
   const double data = compared.excess(&WorkerPeriod::data_wait_s), compute = compared.excess(&WorkerPeriod::compute_s),
                push = compared.excess(&WorkerPeriod::push_s);
@@ -167,17 +170,18 @@ std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, si
   const double explained = std::max(0.0, worker.own_s() - others);
   const double late = compared.excess(&WorkerPeriod::lateness_s) - explained;
   if (late < kSeconds || late < (kRatio - 1) * worker.own_s() || late < kStepShare * worker.step_s) return std::nullopt;
-  return Slow{.who = fmt::format("worker {}", worker.rank),
-              .host = worker.host,
-              .cause = Cause::kNetwork,
-              .figures = {{"step_s", worker.own_s()},
-                          {"others_step_s", others},
-                          {"late_s", late},
-                          {"sent_bytes", worker.sent_bytes}},
-              .sentence = fmt::format("{} works {} a step, the others {}, but its gradients arrive {} after theirs: "
-                                      "its network is slow ({})",
-                                      name("worker", worker.rank, worker.host), ms(worker.own_s()), bare_ms(others),
-                                      ms(late), sent_details(worker, late))};
+  return Slow{
+      .who = fmt::format("worker {}", worker.rank),
+      .host = worker.host,
+      .cause = Cause::kNetwork,
+      .figures = {{"step_s", worker.own_s()},
+                  {"others_step_s", others},
+                  {"late_s", late},
+                  {"sent_bytes", worker.sent_bytes}},
+      .sentence = fmt::format(
+          "{} works {} per step, other workers {}, but its gradients arrive {} after theirs: its network is slow ({})",
+          name("worker", worker.rank, worker.host), ms(worker.own_s()), bare_ms(others), ms(late),
+          sent_details(worker, late))};
 }
 
 std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t i) {
@@ -189,8 +193,8 @@ std::optional<Slow> busy_server(const std::vector<ServerPeriod>& servers, size_t
       .host = server.host,
       .cause = Cause::kServer,
       .figures = {{"busy_threads", server.busy}, {"others_busy_threads", others}, {"updates_per_s", server.updates}},
-      .sentence = fmt::format("{} keeps {:.1f} threads busy, the others {:.1f}: the workers wait for its weights "
-                              "({:.0f} updates a second)",
+      .sentence = fmt::format("{} keeps {:.1f} threads busy, other servers {:.1f}: the workers wait for its weights "
+                              "({:.0f} updates per second)",
                               name("server", server.rank, server.host), server.busy, others, server.updates)};
 }
 
@@ -207,20 +211,20 @@ std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm&
   if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kImageMs) return "";
   if (worker.read_ms > worker.decode_ms) {
     return fmt::format(
-        "smaller images (dtrain im2rec --resize), because reading an image takes {:.3g} ms and decoding it {:.3g} "
-        "(disk {})",
+        "smaller images (dtrain im2rec --resize), because reading an image takes {:.3g} ms and decoding it {:.3g} ms "
+        "(disk: {})",
         worker.read_ms, worker.decode_ms, rate(worker.read_bytes_per_s));
   }
   const bool lacks_cores = worker.cores_missing > kCoresMissing;
   if (lacks_cores || form.decoders_are_tuned) {
     return fmt::format(
-        "smaller images (dtrain im2rec --resize), because decoding takes {:.3g} ms an image{}", worker.decode_ms,
+        "smaller images (dtrain im2rec --resize), because decoding takes {:.3g} ms per image{}", worker.decode_ms,
         lacks_cores ? fmt::format(" and the process lacks cores ({:.1f} threads wait for one)", worker.cores_missing)
                     : fmt::format(", and --data-nthreads auto found no faster number of threads than {:.0f}",
                                   worker.decode_threads));
   }
   const double enough = worker.decode_threads * worker.step_s / std::max(worker.step_s - worker.data_wait_s, 1e-9);
-  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} need {:.3g} ms for each image",
+  return fmt::format("more decode threads (--data-nthreads {:.0f}), because {:.0f} threads need {:.3g} ms per image",
                      std::min(std::ceil(enough), 4 * worker.decode_threads), worker.decode_threads, worker.decode_ms);
 }
 
@@ -244,7 +248,7 @@ std::string messages_remedy(const JobPeriod& period) {
     return fmt::format("fewer processes or threads on {}, because {:.1f} threads of worker {} wait for a core",
                        worker.host.empty() ? "its host" : worker.host, worker.cores_missing, worker.rank);
   }
-  return std::string("a larger --batch-size, so that a step computes longer for the same messages") +
+  return std::string("a larger --batch-size, so that each step computes longer for the same amount of communication") +
          (is_on_several_hosts(period) ? ", or a faster network between the hosts" : "");
 }
 
@@ -258,12 +262,12 @@ std::string remedy(const JobPeriod& period, const JobForm& form) {
   const bool is_uneven = period.workers.size() > 1 && slowest_to_fastest(period.workers) > kUneven;
   if (is_uneven && form.waits_for_slow && shares.pull_wait > kWait) {
     return fmt::format(
-        "groups of like workers, because the fast ones wait for the slow ones: "
-        "'dtrain plan --from-log {}' proposes them for --kv-store dist_gsync",
+        "groups of workers of similar speed, because fast workers wait for slow ones: 'dtrain plan --from-log {}' "
+        "proposes groups for --kv-store dist_gsync",
         form.run_dir);
   }
   if (form.servers > 0 && busiest(period.servers) > kBusy) {
-    return fmt::format("more servers (-s {}), because they are busy", form.servers * 2);
+    return fmt::format("more servers (-s {}), because the servers are busy", form.servers * 2);
   }
   return messages_remedy(period);
 }

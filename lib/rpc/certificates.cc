@@ -50,7 +50,7 @@ Key key_in(const std::string& text) {
 Result<Store> store_of(const Tls& tls) {
   Store store(X509_STORE_new());
   const std::vector<Certificate> authorities = certificates_in(tls.authority);
-  if (authorities.empty()) return fail(Code::kUsage, "--tls-ca: the file has no certificate in PEM form");
+  if (authorities.empty()) return fail(Code::kUsage, "--tls-ca: the file has no certificate in PEM format");
   for (const Certificate& authority : authorities) X509_STORE_add_cert(store.get(), authority.get());
   return store;
 }
@@ -111,7 +111,7 @@ std::string refused_certificate(const std::string& peer) {
   const unsigned long error = ERR_peek_last_error();
   const char* text = is_alert(ERR_GET_REASON(error)) ? ERR_reason_error_string(error) : nullptr;
   return fmt::format("{} does not accept the certificate of this process (--tls-cert): {}", peer,
-                     text != nullptr ? text : "it closes the connection, and its log file has the reason");
+                     text != nullptr ? text : "it closes the connection; see its log file for the reason");
 }
 
 // Nullopt: the peer closed the connection without a reason, so another attempt may succeed.
@@ -119,14 +119,14 @@ std::optional<std::string> handshake_failure(SSL* connection, const std::string&
   const long verified = SSL_get_verify_result(connection);
   if (verified != X509_V_OK) {
     return fmt::format(
-        "the certificate that {} shows is not accepted: {} (its names must contain the address that is "
-        "connected to, and --tls-ca must have signed it)",
+        "the certificate of {} is not accepted: {} (its names must include the address of the connection, and --tls-ca "
+        "must have signed it)",
         peer, X509_verify_cert_error_string(verified));
   }
   const int code = ERR_GET_REASON(ERR_peek_last_error());
   if (code == 0 || code == SSL_R_UNEXPECTED_EOF_WHILE_READING) return std::nullopt;
   if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST) {
-    return fmt::format("{} does not speak TLS: give all processes of the job --tls-cert, --tls-key and --tls-ca", peer);
+    return fmt::format("{} does not use TLS: give all processes of the job --tls-cert, --tls-key and --tls-ca", peer);
   }
   return refused_certificate(peer);
 }
@@ -160,19 +160,21 @@ std::optional<std::string> refusal_without(const net::Endpoint& peer, const Uniq
   const auto shaken = complete(connection.get(), deadline, [&] { return SSL_connect(connection.get()); });
   if (!shaken) return std::nullopt;
   if (*shaken == 0 && !is_alert(ERR_GET_REASON(ERR_peek_last_error()))) return std::nullopt;
-  return fmt::format("{} speaks TLS, and this process does not: give it --tls-cert, --tls-key and --tls-ca, too",
-                     to_text(peer));
+  return fmt::format(
+      "{} uses TLS, but this process does not: also give this process --tls-cert, --tls-key and --tls-ca",
+      to_text(peer));
 }
 
 }  // namespace
 
 Result<> check_certificates(const Tls& tls) {
   const std::vector<Certificate> own = certificates_in(tls.certificate);
-  if (own.empty()) return fail(Code::kUsage, "--tls-cert: the file has no certificate in PEM form");
+  if (own.empty()) return fail(Code::kUsage, "--tls-cert: the file has no certificate in PEM format");
   const Key key = key_in(tls.key);
-  if (key == nullptr) return fail(Code::kUsage, "--tls-key: the file has no key in PEM form, or one with a password");
+  if (key == nullptr)
+    return fail(Code::kUsage, "--tls-key: the file has no key in PEM format, or the key has a password");
   if (X509_check_private_key(own[0].get(), key.get()) != 1) {
-    return fail(Code::kUsage, "--tls-cert and --tls-key: the certificate is of another key");
+    return fail(Code::kUsage, "--tls-cert and --tls-key: the certificate does not belong to the key");
   }
   DT_TRY(const Store store, store_of(tls));
   const Chain chain(sk_X509_new_null());

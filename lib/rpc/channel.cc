@@ -102,18 +102,17 @@ Error cannot_listen(const net::Listen& where, int error) {
       last == where.port_first ? fmt::format("port {}", last) : fmt::format("ports {} to {}", where.port_first, last);
   if (error == EADDRINUSE) {
     return {Code::kStartup,
-            fmt::format("cannot listen on {}, {}: in use by another process; end that process, or give another --port "
-                        "or --port-range",
+            fmt::format("cannot listen on {}, {}, because another process uses it; end that process, or give another "
+                        "--port or --port-range",
                         where.host, ports),
             {}};
   }
   if (error == EADDRNOTAVAIL) {
-    return {
-        Code::kStartup,
-        fmt::format("cannot listen on {}, {}: this host has no such address; --bind gives the address to listen on, "
-                    "and --scheduler or --advertise the one that others connect to",
-                    where.host, ports),
-        {}};
+    return {Code::kStartup,
+            fmt::format("cannot listen on {}, {}: this host has no such address; --bind sets the address to listen on, "
+                        "and --scheduler or --advertise the address that others connect to",
+                        where.host, ports),
+            {}};
   }
   return {Code::kStartup, fmt::format("cannot listen on {}, {}: {}", where.host, ports, std::strerror(error)), {}};
 }
@@ -192,7 +191,7 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   }
   const std::string protocol = printable(metadata(context, kProtocolKey));
   if (protocol != std::to_string(kProtocolVersion)) {
-    log.warn(fmt::format("refused a call from {}: its protocol version is '{}', but {} is needed", context.peer(),
+    log.warn(fmt::format("refused a call from {}: its protocol version is '{}', but must be {}", context.peer(),
                          protocol, kProtocolVersion));
     return {grpc::StatusCode::FAILED_PRECONDITION,
             fmt::format("this process has protocol version {}, but the called process has {}: use the same build of "
@@ -201,7 +200,7 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   }
   const std::string build = metadata(context, kBuildKey);
   if (build != security.build_id && !security.allow_mixed_builds) {
-    log.warn(fmt::format("refused a call from {}: its build is '{}', but this is '{}'", context.peer(),
+    log.warn(fmt::format("refused a call from {}: its build is '{}', but this process has build '{}'", context.peer(),
                          printable(build), security.build_id));
     return {grpc::StatusCode::FAILED_PRECONDITION,
             fmt::format("this process is build {}, but the called process is build {}: use the same build everywhere, "

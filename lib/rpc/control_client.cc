@@ -117,7 +117,7 @@ class GrpcControlClient final : public ControlClient {
     *request.mutable_contribution() = rpc::to_proto(own);
     request.mutable_stop_set_of()->Assign(stop_set_of.begin(), stop_set_of.end());
     if (const size_t bytes = request.contribution().ByteSizeLong(); bytes > job::kContributionBytesMax) {
-      return fail(Code::kUsage, "barrier '{}': this worker's message has {} bytes, at most {} are possible", name,
+      return fail(Code::kUsage, "barrier '{}': this worker's message has {} bytes, more than the limit of {}", name,
                   bytes, job::kContributionBytesMax);
     }
     DT_TRY(const proto::BarrierReply reply, enter_barrier(name, std::move(request)));
@@ -233,9 +233,10 @@ class GrpcControlClient final : public ControlClient {
     };
     auto reply = repeat<proto::BarrierReply>(options_.barrier_timeout, Clock::now() + options_.barrier_timeout, call);
     if (!reply && reply.error().code == Code::kUnavailable) {
-      return fail(Code::kPeerLost,
-                  "barrier '{}': not all workers came within {:.1f} s; the scheduler's log says who is missing", name,
-                  std::chrono::duration<double>(options_.barrier_timeout).count());
+      return fail(
+          Code::kPeerLost,
+          "barrier '{}': not all workers arrived within {:.1f} s; the scheduler's log names the missing workers", name,
+          std::chrono::duration<double>(options_.barrier_timeout).count());
     }
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
@@ -276,7 +277,8 @@ class GrpcControlClient final : public ControlClient {
     };
     auto reply = repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, give_up, call);
     if (reply || reply.error().code != Code::kUnavailable) return reply;
-    return fail(Code::kStartup, "no answer from the scheduler at {} within {:.1f} s: see that it runs there ({})",
+    return fail(Code::kStartup,
+                "no answer from the scheduler at {} within {:.1f} s: check that it is running there ({})",
                 to_text(options_.scheduler), std::chrono::duration<double>(options_.start_timeout).count(),
                 reply.error().message);
   }
@@ -304,14 +306,14 @@ class GrpcControlClient final : public ControlClient {
     request.set_steps_begun(gate_.steps_begun());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
     *request.mutable_last() = line_.heartbeat();
-    const Waits::Wait wait(waits_, [] { return std::string("the scheduler to hear the goodbye"); });
+    const Waits::Wait wait(waits_, [] { return std::string("the scheduler to acknowledge that this process ends"); });
     const auto began = Clock::now();
     while (true) {
       const grpc::Status status = call_done(request);
       if (status.ok() || is_job_over(status)) return;
       const auto limit = line_.is_job_over() ? kGoodbye : std::max(kGoodbye, options_.scheduler_grace);
       if (Clock::now() - began >= limit || !is_worth_retrying(status) || is_scheduler_lost()) {
-        return log_.verbose(1, "the scheduler did not hear the goodbye: {}", status.error_message());
+        return log_.verbose(1, "the scheduler did not acknowledge that this process ends: {}", status.error_message());
       }
       const MutexLock lock(mutex_);
       changed_.wait_for(mutex_, kRetryFirst);

@@ -256,10 +256,11 @@ void ControlLine::look_for_silence() {
       if (!lost_since_) lost_since_ = now;
     }
     if (lost_since_ && now - *lost_since_ >= options_.scheduler_grace) {
-      fail_locked({Code::kSchedulerLost,
-                   fmt::format("the scheduler at {} was lost: nothing heard, and no connection for {:.1f} s",
-                               to_text(options_.scheduler), std::chrono::duration<double>(now - *lost_since_).count()),
-                   {}});
+      fail_locked(
+          {Code::kSchedulerLost,
+           fmt::format("the scheduler at {} was lost: no message from it, and no connection to it, for {:.1f} s",
+                       to_text(options_.scheduler), std::chrono::duration<double>(now - *lost_since_).count()),
+           {}});
     }
   }
   if (silent) silent->cancel();

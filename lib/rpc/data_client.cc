@@ -100,13 +100,12 @@ class Link final : public kvstore::Pipe {
   [[nodiscard]] std::optional<Error> overdue() const {
     const MutexLock lock(mutex_);
     if (!state_.is_overdue(Clock::now())) return std::nullopt;
-    return Error{
-        Code::kPeerLost,
-        fmt::format("worker {} on {} lost the connection to {} and could not open another one for {:g} s: {}; both "
-                    "processes live, so look at the network and firewalls between these two hosts",
-                    options_.rank, options_.host, name(), options_.reopen_limit.count() / 1000.0,
-                    last_error_.empty() ? "it was cut" : printable(last_error_)),
-        {}};
+    return Error{Code::kPeerLost,
+                 fmt::format("worker {} on {} lost the connection to {} and could not open another one for {:g} s: {}; "
+                             "both processes are alive, so check the network and firewalls between these two hosts",
+                             options_.rank, options_.host, name(), options_.reopen_limit.count() / 1000.0,
+                             last_error_.empty() ? "it was cut" : printable(last_error_)),
+                 {}};
   }
   [[nodiscard]] bool open() const {
     const MutexLock lock(mutex_);
@@ -211,7 +210,7 @@ class Link final : public kvstore::Pipe {
       {
         const MutexLock lock(mutex_);
         state_.distrust();
-        cause_ = "it sent bytes that are no message";
+        cause_ = "it sent bytes that are not a message";
       }
       break_off();  // all unanswered requests are repeated on new streams
     });
@@ -320,7 +319,7 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     if (error_) return tl::unexpected(*error_);
     if (closed_) return fail(Code::kUnavailable, "closed while connecting to the servers");
     if (all_open()) return {};
-    return fail(Code::kStartup, "no connection to {} within {} s", missing(), limit.count() / 1000.0);
+    return fail(Code::kStartup, "could not connect to {} within {} s", missing(), limit.count() / 1000.0);
   }
 
   void cancel(const Error& why) override {
@@ -341,11 +340,11 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     for (const auto& link : links_) {
       const Waits::Wait wait(waits_, [&link] { return fmt::format("the streams to {} to end", link->name()); });
       if (link->drop_channels()) continue;
-      log_.error("gRPC has not ended all streams to {}; they are ignored from now on", link->name());
+      log_.error("gRPC has not ended all streams to {}; the remaining streams are ignored", link->name());
     }
     for (const auto& link : links_) {
       if (link->outstanding()->wait_none(waits_, link->name(), kLetGo)) continue;
-      log_.error("gRPC holds messages to {} that were to be dropped", link->name());
+      log_.error("gRPC still holds messages to {} that should have been dropped", link->name());
     }
   }
 

@@ -155,8 +155,11 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
       if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_, !is_here_);
       const std::optional<kvstore::Head> head = reader_.read(buffer);
       if (!head || sender_of(*head) != worker_) {
-        server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", worker_.rank);
-        return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
+        server_.log_.warn(
+            "the stream of worker {} is closed, because it contained bytes that are not a message of this worker",
+            worker_.rank);
+        return stream.close(
+            {grpc::StatusCode::INTERNAL, "the bytes are not a message, or the message is from another worker"});
       }
       (void)lane_->receive(number_, pipe_, *head, reader_.payload());
     }
@@ -203,8 +206,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
       const bool known = rank && *rank < peers_.size() && incarnation && *incarnation == peers_[*rank].incarnation;
       if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
-        log_.warn("refused a stream from {}: not a worker of this job", context.peer());
-        return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer"};
+        log_.warn("refused a stream from {}, which is not a worker of this job", context.peer());
+        return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer a worker of it"};
       }
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
       if (newest.lane == nullptr) newest.lane = std::make_shared<ServerLane>(*events_);
@@ -216,13 +219,14 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     }
     // The worker has given up the old stream, otherwise it would not open a new one.
     if (old) old->close(grpc::Status::CANCELLED);
-    log_.verbose(1, "worker {} is connected by lane {} from {}", *rank, *number_of_lane, context.peer());
+    log_.verbose(1, "worker {} is connected on lane {} from {}", *rank, *number_of_lane, context.peer());
     return grpc::Status::OK;
   }
 
   void end_streams() {
     const Waits::Wait wait(waits_, [this] { return fmt::format("the streams of {} to end", open_peers()); });
-    if (!tracker_.wait_idle()) log_.error("gRPC has not ended all streams of workers; they are ignored from now on");
+    if (!tracker_.wait_idle())
+      log_.error("gRPC has not ended all streams of workers; the remaining streams are ignored");
   }
 
   // The workers that have open streams, for instance "workers 0, 3".
@@ -268,7 +272,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
         const std::optional<uint64_t> bytes = stream ? stream->unread_since(since) : std::nullopt;
         if (!bytes) continue;
         log_.error(
-            "worker {} has read none of the {} MiB that wait for it on lane {} for {:.1f} s: the stream is ended",
+            "worker {} has read none of the {} MiB that have been waiting on lane {} for {:.1f} s, so the stream is "
+            "ended",
             peer.rank, *bytes >> 20, number_of_lane, static_cast<double>(options_.unread_limit.count()) / 1e3);
         stuck.push_back(stream);
       }

@@ -57,13 +57,13 @@ void JobTracing::end_trace(uint64_t number) {
 }
 
 Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_point now) {
-  if (workers_.empty()) return fail(Code::kUnavailable, "no worker trains yet");
+  if (workers_.empty()) return fail(Code::kUnavailable, "no worker is training yet");
   if (traced_ < trace_.number) {
     if (trace_.steps == 0) return fail(Code::kUnavailable, "the trace of --trace is not finished yet");
-    return fail(Code::kUnavailable, "trace {}, of {}, is not finished yet", trace_.number, steps_text(trace_));
+    return fail(Code::kUnavailable, "trace {} of {} is not finished yet", trace_.number, steps_text(trace_));
   }
   if (asked_ && now - *asked_ < kPause) {
-    return fail(Code::kUnavailable, "the last trace was asked for less than {} s ago", kPause.count());
+    return fail(Code::kUnavailable, "the last trace was requested less than {} s ago", kPause.count());
   }
   asked_ = now;
   trace_ = {.number = trace_.number + 1,
@@ -111,7 +111,7 @@ void JobTracing::give_up_idle(Clock::time_point now) {
     idle += fmt::format("{}{}", idle.empty() ? "" : ", ", rank);
   }
   if (idle.empty()) return;
-  log_.warn("trace {} ends without the workers that make no steps: {}", trace_.number, idle);
+  log_.warn("trace {} ends without these workers, because they make no steps: {}", trace_.number, idle);
   end_trace(trace_.number);
 }
 

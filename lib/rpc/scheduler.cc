@@ -50,7 +50,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     post([this] { end_all_calls(); });
     listener_.shutdown(std::chrono::system_clock::now() + kSchedulerShutdown);
     // The thread must still run, because it answers the cancelled calls.
-    if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; they are ignored from now on");
+    if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; the remaining calls are ignored");
     post([this] { stopped_ = true; });
     thread_.join();
   }
@@ -137,7 +137,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
     ticked_ = now;
     if (late > std::chrono::milliseconds(options_.membership.heartbeat_timeout_ms) / kLateShare) {
-      log_.warn("the scheduler did not run for {}: all processes get their full time to be heard again",
+      log_.warn("the scheduler was not running for {}, so the heartbeat timeouts of all processes start again",
                 duration_text(late));
       on(membership::Slept{static_cast<membership::Millis>(late.count())}, now);
     }
@@ -229,7 +229,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
     if (hello.scheduler() != incarnation_) {
-      return stream->close(to_status({Code::kSchedulerLost, "another job's scheduler answers at this address", {}}));
+      return stream->close(
+          to_status({Code::kSchedulerLost, "the scheduler of another job answers at this address", {}}));
     }
     const auto old = streams_.find(hello.incarnation());
     if (old != streams_.end()) old->second->close(grpc::Status::CANCELLED);
@@ -277,7 +278,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   Result<telemetry::TraceRequest> trace_now(uint64_t steps) {
-    if (!complete_) return fail(Code::kUnavailable, "the job has not begun yet");
+    if (!complete_) return fail(Code::kUnavailable, "the job has not started yet");
     if (outcome_reached_) return fail(Code::kUnavailable, "the job has ended");
     DT_TRY(const telemetry::TraceRequest trace, tracing_.request(steps, Clock::now()));
     send_all_alive();

@@ -18,7 +18,7 @@ grpc::Status malformed(const char* what) {
 // Why the request is not valid; empty if it is.
 std::string objection(const proto::BarrierRequest& request) {
   const auto too_long = [](size_t size, const char* what, size_t size_max) {
-    return fmt::format("{} {} in a barrier, at most {} are possible", size, what, size_max);
+    return fmt::format("a barrier request has {} {}, more than the limit of {}", size, what, size_max);
   };
   const auto values = static_cast<size_t>(request.values_size());
   const auto stop_sets = static_cast<size_t>(request.stop_set_of_size());
@@ -29,7 +29,7 @@ std::string objection(const proto::BarrierRequest& request) {
   if (stop_sets > kWorkersMax) return too_long(stop_sets, "workers in stop sets", kWorkersMax);
   if (bytes > job::kContributionBytesMax) return too_long(bytes, "bytes of a message", job::kContributionBytesMax);
   if (request.has_contribution() && (values > 0 || kind_of(request.contribution()).empty())) {
-    return "a barrier brings numbers or a message of a known kind";
+    return "a barrier request must contain numbers or a message of a known kind";
   }
   return "";
 }
@@ -57,7 +57,7 @@ class ControlEvents final : public ControlCall::Events {
     } else if (incarnation_ != 0 && !up.has_hello()) {
       calls_.on_up(stream.shared(), incarnation_, up);
     } else {
-      stream.close(malformed("a stream must begin with a Hello and contain no other"));
+      stream.close(malformed("a stream must begin with a Hello and contain no other Hello"));
     }
   }
 
@@ -92,7 +92,7 @@ grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context)
 JoinCall* SchedulerService::make_join(const std::string& peer) {
   const auto received = [this, peer](JoinCall& call, const proto::JoinRequest& request) -> grpc::Status {
     if (request.role() != proto::ROLE_WORKER && request.role() != proto::ROLE_SERVER) {
-      return malformed("the role is neither worker nor server");
+      return malformed("the role must be worker or server");
     }
     calls_.on_join(&call, request, peer);
     return grpc::Status::OK;

@@ -96,7 +96,7 @@ TEST_CASE("the doctor finds nothing wrong with hosts that are in order", "[docto
   CHECK(has_row(end.output, "ports", "pass", "all 9 connections work"));
   CHECK(has_row(end.output, "run directory", "pass", "writable, shared by all hosts"));
   CHECK(has_row(end.output, "equal data", "pass", "3 hosts"));
-  CHECK(contains(end.output, "bandwidth in MB/s, from the host of the row"));
+  CHECK(contains(end.output, "bandwidth in MB/s, from the row's host"));
   CHECK(contains(end.output, " failed, 5 skipped\n"));
   CHECK(!std::filesystem::exists(dir.path("runs")));
   CHECK(hosts->all_quiet(15));
@@ -133,7 +133,7 @@ TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") 
   INFO(end.output);
   CHECK(end.code == 1);
   CHECK(has_row(end.output, "ssh", "pass", "3 hosts"));
-  CHECK(has_row(end.output, "open files", "fail", address[0] + "  80, but the processes of the job there need 141"));
+  CHECK(has_row(end.output, "open files", "fail", address[0] + "  80, but the job's processes on this host need 141"));
   CHECK(contains(end.output, "remedy: raise the hard limit (ulimit -Hn)"));
   CHECK(has_row(end.output, "disk space", "fail", address[0]));
   CHECK(contains(end.output, "remedy: free some space, or choose another place with --run-dir"));
@@ -141,9 +141,9 @@ TEST_CASE("the doctor names each host on which something is wrong", "[doctor]") 
   CHECK(has_row(end.output, "data", "fail", address[1]));
   CHECK(contains(end.output, "test.rec"));
   CHECK(has_row(end.output, "equal data", "fail", address[2]));
-  CHECK(has_row(end.output, "ports", "fail", address[2] + "  no connection to it from " + address[1]));
+  CHECK(has_row(end.output, "ports", "fail", address[2] + "  cannot be reached from " + address[1]));
   CHECK(has_row(end.output, "run directory", "pass", "not shared"));
-  CHECK(contains(end.output, "remedy: let the firewalls between the hosts admit these ports"));
+  CHECK(contains(end.output, "remedy: allow these ports in the firewalls between the hosts"));
 
   const Ended interface = doctor(*hosts, dir, {"-H", hosts->host_file(), "-i", "eth9"});
   INFO(interface.output);

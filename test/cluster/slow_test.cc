@@ -107,8 +107,8 @@ TEST_CASE("a worker whose disk is slow is named, with the disk's speed", "[slow]
   if (job == nullptr) return;
   const std::string sentence = sentence_about("worker 0", *job->hosts, job->dir);
   const auto numbers = numbers_of(
-      sentence, R"(worker 0 \(node2\) takes (\S+) ms a step, the others (\S+): its data wait is (\S+) ms \(1 decode )"
-                R"(thread; (?:\S+ ms to decode an image, the others \S+; )?disk (\S+) MB/s\))");
+      sentence, R"(worker 0 \(node2\) takes (\S+) ms per step, other workers (\S+): its data wait is (\S+) ms \(1 )"
+                R"(decode thread; (?:decoding an image takes \S+ ms, on other workers \S+; )?disk (\S+) MB/s\))");
   INFO(sentence);
   CHECK(numbers[0] > 2 * numbers[1]);
   CHECK(numbers[2] > 0.6 * numbers[0]);
@@ -120,9 +120,8 @@ TEST_CASE("a worker that gets too little processor time is named, and not its ne
   if (job == nullptr) return;
   const std::string sentence = sentence_about("worker 1", *job->hosts, job->dir);
   const auto numbers = numbers_of(
-      sentence,
-      R"(worker 1 \(node3\) takes (\S+) ms a step, the others (\S+): it lacks processor time \((\S+) cores busy and )"
-      R"((\S+) threads waiting for one, the others (\S+) and (\S+)\))");
+      sentence, R"(worker 1 \(node3\) takes (\S+) ms per step, other workers (\S+): it lacks processor time \((\S+) )"
+                R"(cores are busy and (\S+) threads wait for a core; other workers: (\S+) and (\S+)\))");
   INFO(sentence);
   CHECK(numbers[2] == Approx(0.1).margin(0.1));
   CHECK(numbers[3] > numbers[5]);
@@ -134,9 +133,8 @@ TEST_CASE("a worker whose network is slow is named, with about the network's spe
   if (job == nullptr) return;
   const std::string sentence = sentence_about("worker 2", *job->hosts, job->dir);
   const auto numbers = numbers_of(
-      sentence,
-      R"(worker 2 \(node4\) works (\S+) ms a step, the others (\S+), but its gradients arrive (\S+) ms after theirs: its )"
-      R"(network is slow \((\S+) MB in a step, about (\S+) MB/s\))");
+      sentence, R"(worker 2 \(node4\) works (\S+) ms per step, other workers (\S+), but its gradients arrive (\S+) ms )"
+                R"(after theirs: its network is slow \((\S+) MB per step, about (\S+) MB/s\))");
   INFO(sentence);
   CHECK(numbers[2] > 3 * numbers[0]);
   CHECK(numbers[4] > 1.1);

@@ -105,7 +105,7 @@ TEST_CASE("hosts that are alike and in order pass every check in one row each", 
   CHECK(contains(table(all, rows, 0), "\ndoctor: 23 checks, 0 warnings, 0 failed\n"));
 }
 
-TEST_CASE("what was not asked for is skipped", "[doctor]") {
+TEST_CASE("what was skipped is skipped", "[doctor]") {
   Examined all = good();
   all.asked = {};
   all.hosts.resize(1);
@@ -116,7 +116,7 @@ TEST_CASE("what was not asked for is skipped", "[doctor]") {
     REQUIRE(rows.size() == 1);
     INFO(rows[0].check << ": " << rows[0].found);
     CHECK(rows[0].verdict == Verdict::kSkip);
-    CHECK(contains(rows[0].found, "not asked for"));
+    CHECK(contains(rows[0].found, "skipped"));
   }
   CHECK(check_reach(all).empty());
   // What the host has is shown without a job, too.
@@ -145,19 +145,19 @@ TEST_CASE("the remedy follows from the words of ssh and of the launcher", "[doct
       {"ssh: Could not resolve hostname n: Name or service not known", "correct the name in the host file"},
       {"ssh: connect to host n port 22: Connection refused", "start sshd on n"},
       {"ssh: connect to host n port 22: Connection timed out", "firewall admit port 22"},
-      {"ssh: connect to host n port 22: No route to host", "mend the route"},
+      {"ssh: connect to host n port 22: No route to host", "repair the route"},
       {"n has no executable '/a/dtrain'", "--sync-dst-dir"},
-      {"n has no directory '/a'", "make the directory on n"},
+      {"n has no directory '/a'", "create the directory on n"},
       {"dtrain: error while loading shared libraries: libgrpc.so", "install the same packages"},
-      {"/lib/libc.so.6: version `GLIBC_2.38' not found", "build dtrain there"},
-      {"dtrain there ended with code 132", "lacks instructions"},
+      {"/lib/libc.so.6: version `GLIBC_2.38' not found", "build dtrain on n"},
+      {"dtrain on this host ended with code 132", "lacks instructions"},
       {"something else", "ssh -v -o BatchMode=yes n true"},
   };
   for (const auto& [words, remedy] : cases) {
     INFO(words);
     CHECK(contains(remedy_for_unreachable(words, "n", "ssh"), remedy));
   }
-  CHECK(contains(remedy_for_unreachable("?", "n", "mpirun"), "see what mpirun says"));
+  CHECK(contains(remedy_for_unreachable("?", "n", "mpirun"), "use mpirun to start"));
 }
 
 TEST_CASE("another build fails, or warns if mixed builds are allowed", "[doctor]") {
@@ -181,7 +181,7 @@ TEST_CASE("a processor that differs warns, and one that lacks what the build nee
 TEST_CASE("a low limit of open files fails", "[doctor]") {
   Examined all = good();
   facts_of(all, 1).open_files = 64;
-  check_row(check_open_files, all, Verdict::kFail, {"node1"}, "64, but the processes of the job there need 141",
+  check_row(check_open_files, all, Verdict::kFail, {"node1"}, "64, but the job's processes on this host need 141",
             "/etc/security/limits.conf");
 }
 
@@ -239,15 +239,15 @@ TEST_CASE("a loopback address is right where every line of the host file is this
 TEST_CASE("a blocked port names both ends, or the host that is cut off from many", "[doctor]") {
   Examined all = good();
   all.hosts[2].contacts[2].error = "cannot connect to 10.0.0.3:4000: Connection timed out";  // node2 to node3
-  check_row(check_ports, all, Verdict::kFail, {"node3"}, "no connection to it from node2: Connection timed out",
-            "let the firewalls between the hosts admit these ports (--port-range");
+  check_row(check_ports, all, Verdict::kFail, {"node3"}, "cannot be reached from node2: Connection timed out",
+            "allow these ports in the firewalls between the hosts (--port-range");
   all.hosts[1].contacts[2].error = "cannot connect to 10.0.0.3:4000: Connection timed out";  // node1 to node3
-  check_row(check_ports, all, Verdict::kFail, {"node3"}, "no connection to it from node1 and node2", "firewalls");
+  check_row(check_ports, all, Verdict::kFail, {"node3"}, "cannot be reached from node1 and node2", "firewalls");
 
   Examined outward = good();  // node1 reaches nobody
   for (Contact& contact : outward.hosts[1].contacts) contact.error = "cannot connect to x: Connection refused";
   check_row(check_ports, outward, Verdict::kFail, {"node1"},
-            "no connection from it to this host, node2 and node3: Connection refused", "the firewall of the target");
+            "cannot connect to this host, node2 and node3: Connection refused", "the target's firewall");
 }
 
 TEST_CASE("a host without a free port in the range fails, and so does one that tells nothing", "[doctor]") {
@@ -255,7 +255,7 @@ TEST_CASE("a host without a free port in the range fails, and so does one that t
   facts_of(all, 1).listen_error = "cannot listen at 10.0.0.1, ports 4000-4000: Address already in use";
   check_row(check_ports, all, Verdict::kFail, {"node1"}, "Address already in use", "free on every host: --port-range");
   facts_of(all, 1).listen_error = "";
-  all.hosts[1].contact_error = "it did not connect to the others: the connection to node1 broke";
+  all.hosts[1].contact_error = "the host did not connect to the other hosts: the connection to node1 broke";
   check_row(check_ports, all, Verdict::kFail, {"node1"}, "the connection to node1 broke", "run dtrain doctor again");
 }
 
@@ -279,9 +279,9 @@ TEST_CASE("GPUs, driver, CUDA and NCCL fail or warn one by one", "[doctor]") {
   facts_of(all, 2).gpus.cuda = "11.8";
   check_row(check_cuda, all, Verdict::kWarn, {"node2"}, "11.8, but most hosts have 12.4", "the same version");
   facts_of(all, 2).gpus.cuda = "";
-  check_row(check_cuda, all, Verdict::kFail, {"node2"}, "does not tell its version", "install the CUDA runtime");
+  check_row(check_cuda, all, Verdict::kFail, {"node2"}, "does not report its version", "install the CUDA runtime");
   facts_of(all, 3).gpus.nccl = "";
-  check_row(check_nccl, all, Verdict::kWarn, {"node3"}, "no NCCL", "only several GPUs need it");
+  check_row(check_nccl, all, Verdict::kWarn, {"node3"}, "does not include NCCL", "needed only for several GPUs");
 }
 
 TEST_CASE("a run directory that cannot be written fails, and one that is not shared matters to --resume", "[doctor]") {
@@ -295,18 +295,19 @@ TEST_CASE("a run directory that cannot be written fails, and one that is not sha
   CHECK(check_run_directory(all)[0].verdict == Verdict::kPass);
   CHECK(contains(check_run_directory(all)[0].found, "not shared: checkpoints stay on the host of worker 0"));
   all.asked.resumes = true;
-  check_row(check_run_directory, all, Verdict::kWarn, {"node3"}, "not the one of this host", "shared file system");
+  check_row(check_run_directory, all, Verdict::kWarn, {"node3"}, "not the same directory as on this host",
+            "shared file system");
 }
 
 TEST_CASE("disk space is compared with the checkpoints of worker 0", "[doctor]") {
   Examined all = good();
   for (size_t host = 0; host <= 3; host++) facts_of(all, host).run_directory.free_bytes = int64_t{1} << 30;
-  check_row(check_disk_space, all, Verdict::kFail, {"node1"}, "the run needs 2.0 GiB at least", "free some space");
+  check_row(check_disk_space, all, Verdict::kFail, {"node1"}, "the run needs at least 2.0 GiB", "free some space");
   facts_of(all, 1).run_directory.free_bytes = int64_t{5} << 30;
   check_row(check_disk_space, all, Verdict::kWarn, {"node1"}, "all checkpoints take 11.0 GiB", "--keep");
   facts_of(all, 1).run_directory.free_bytes = int64_t{50} << 30;
   facts_of(all, 2).run_directory.free_bytes = 1 << 20;
-  check_row(check_disk_space, all, Verdict::kFail, {"node2"}, "needs 64.0 MiB at least", "--run-dir");
+  check_row(check_disk_space, all, Verdict::kFail, {"node2"}, "needs at least 64.0 MiB", "--run-dir");
 }
 
 TEST_CASE("flags that a host cannot use fail there", "[doctor]") {
@@ -354,12 +355,12 @@ TEST_CASE("memory counts the processes of each host", "[doctor]") {
 TEST_CASE("slow paths, disks and decoders warn", "[doctor]") {
   Examined all = good();
   all.hosts[1].contacts[1].round_trip_s = 0.02;
-  check_row(check_latency, all, Verdict::kWarn, {"node1"}, "a round trip to node2 takes 20 ms, usually 100 us",
+  check_row(check_latency, all, Verdict::kWarn, {"node1"}, "a round trip to node2 takes 20 ms, but usually 100 us",
             "cable");
   all.pairs[0].speed.back = 1e8;
   check_row(check_bandwidth, all, Verdict::kWarn, {"node2"}, "100 MB/s to node1, usually 1 GB/s", "ethtool");
   all.pairs[0].speed = {.error = "the connection broke"};
-  check_row(check_bandwidth, all, Verdict::kFail, {"node1"}, "to node2: the connection broke", "row of ports");
+  check_row(check_bandwidth, all, Verdict::kFail, {"node1"}, "to node2: the connection broke", "row 'ports'");
   facts_of(all, 2).speeds.disk_write = 1e7;
   check_row(check_disk_speed, all, Verdict::kWarn, {"node2"}, "writes 10 MB/s, usually 500 MB/s",
             "checkpoints take longer");

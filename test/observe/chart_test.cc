@@ -113,7 +113,7 @@ TEST_CASE("a chart has its title, its axes with units, a legend and a line", "[o
   const std::string svg = svg_of(chart, {.width = 400, .plot_height = 200}, true);
   CHECK_THAT(svg, Contains("<title>loss</title>") && Contains(">step (min)</text>") && Contains(">nats</text>"));
   CHECK_THAT(svg, Contains(">run</text>") && Contains(">resumed</text>") && Contains("role=\"img\""));
-  CHECK_THAT(svg, Contains("run: 3 points between 0.1 and 2.3, the last 0.1."));
+  CHECK_THAT(svg, Contains("run: 3 points between 0.1 and 2.3; the last is 0.1."));
   CHECK_THAT(svg, Contains("<style>") && Contains(".l0{stroke:#0072b2}"));
   CHECK(times_in(svg, "<polyline class=\"l0\"") == 2);  // in the legend, and the data
   // The title is not repeated above the axis, nor in a legend of one.

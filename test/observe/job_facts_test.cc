@@ -241,7 +241,7 @@ TEST_CASE("log lines that tell of an event", "[observe]") {
   CHECK(kind("Epoch[3] Train-accuracy=0.300000").empty());
   CHECK(kind("Stopped after 2 epochs, because TERM") == "stop");
   CHECK(kind("Finished after 6 epochs and 15.2 s; see runs/a") == "finish");
-  CHECK(kind("warning: slow: worker 1 (vm) takes 117 ms a step, the others 11: it computes for 114 ms") == "slow");
+  CHECK(kind("warning: slow: worker 1 (vm) takes 117 ms per step, other workers 11: it computes for 114 ms") == "slow");
   CHECK(kind("warning: the training loss of epoch 0 is 2.3884, no better than a guess") == "warning");
   CHECK(kind("what would help most: a larger --batch-size") == "advice");
   CHECK(event_of("Saved checkpoint to").kind.empty());

@@ -54,7 +54,7 @@ TEST_CASE("metrics of different names are never averaged", "[observe]") {
   CHECK(*parse_log(log, {.format = ParseLogOptions::Format::kNone, .metric_names = {"Loss"}}) ==
         "epoch\ttrain-Loss\tval-Loss\ttime\n 1\t2.100000\t1.500000\t1.0\n");
   CHECK_THAT(parse_log("Epoch[0] Train-f1=0.5\nEpoch[0] Train-rmse=2.1\n", {}).error().text(),
-             Catch::Contains("the metrics f1, rmse: choose with --metric-names"));
+             Catch::Contains("the metrics f1, rmse: choose among them with --metric-names"));
   // "accuracy" is not the beginning of another name.
   CHECK(parse_log("Epoch[0] Train-accuracy=0.5\nEpoch[0] Train-accuracy_5=0.9\n", {})->find("0.500000") !=
         std::string::npos);

@@ -182,7 +182,7 @@ TEST_CASE("a report of a resumed run says which figures count from then on", "[o
   CHECK_THAT(html, Contains("<td>24 s, of which 2.0 s since the run was resumed</td><td>2.0 s</td>"));
   CHECK_THAT(html, Contains("<td>42 % since the run was resumed</td><td>42 %</td>"));
   CHECK_THAT(html, Contains("validation 0.8: 1.2 s since the run was resumed</td>"));
-  CHECK_THAT(html, Contains("<li>These figures count from the time at which the run was resumed.</li>"));
+  CHECK_THAT(html, Contains("<li>These figures cover only the time since the run was resumed.</li>"));
   // The means of the curves are of all processes.
   read[0].summary = nullptr;
   CHECK_THAT(report_page(std::span(read).first(1), "dtrain"), !Contains("since the run was resumed"));
@@ -197,7 +197,7 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "What ran, and how it ended",
                            "320 samples/s",
                            "completed",
-                           "Data is the limit: 42 % of worker 0&#39;s time",
+                           "Reading data is the bottleneck: 42 % of worker 0&#39;s time",
                            "10 % of worker 0&#39;s time was spent waiting for other devices",
                            "Where the time went",
                            "worker 1, forward: 4 s",
@@ -251,7 +251,7 @@ TEST_CASE("a report says if files do not tell the settings", "[observe]") {
   must(write_file_atomic(dir.path("a.log"), "INFO:root:Epoch[0] Train-accuracy=0.5\n"));
   must(write_file_atomic(dir.path("b.log"), "INFO:root:Namespace(depth=50)\nINFO:root:Epoch[0] Train-accuracy=0.6\n"));
   const std::string html = report_page(must(read_runs({dir.path("a.log"), dir.path("b.log")})), "dtrain");
-  CHECK_THAT(html, Contains("Not all of the files tell the settings."));
+  CHECK_THAT(html, Contains("Not all of the files state the settings."));
 }
 
 TEST_CASE("a report of an unfinished, nearly empty run says what is missing", "[observe]") {
@@ -321,7 +321,7 @@ TEST_CASE("a report says if the images of a worker are missing", "[observe]") {
   const std::string html = report_page(must(read_runs({dir.path("a")})), "dtrain");
   CHECK_THAT(html, Contains("90 of 100 images were classified correctly") &&
                        Contains("These are not all of the 200 images that were validated") &&
-                       Contains("validation-2.json: the file is no JSON object"));
+                       Contains("validation-2.json: the file is not a JSON object"));
 }
 
 TEST_CASE("of many classes a report shows the most confused ones, and says so", "[observe]") {

@@ -120,13 +120,13 @@ TEST_CASE("what is missing or broken in a run directory is named", "[observe]") 
   const std::string problems = problems_of(run);
   CHECK_THAT(problems, Contains("a/jobspec: the file is missing"));
   CHECK_THAT(problems, Contains("a/summary.json: the file is no JSON object; it may be cut short"));
-  CHECK_THAT(problems, Contains("a/metrics.jsonl: 3 lines have no metrics and are skipped, first line 9"));
+  CHECK_THAT(problems, Contains("a/metrics.jsonl: 3 lines have no metrics and are skipped; the first is line 9"));
   CHECK_THAT(problems, Contains("a/metrics.jsonl: the file ends within line 12, which is skipped"));
   CHECK(curve_of(run, "train_accuracy", false).count() == 1);
   // Without metrics the curves come from the logs.
   std::filesystem::remove(dir.path("a/metrics.jsonl"));
   const Run from_logs = must(read_run(dir.path("a")));
-  CHECK_THAT(problems_of(from_logs), Contains("curves come from the logs"));
+  CHECK_THAT(problems_of(from_logs), Contains("the curves are drawn from the logs"));
   CHECK(curve_of(from_logs, "validation_accuracy", true).last().value == 0.9);
 }
 
@@ -135,9 +135,9 @@ TEST_CASE("what is neither a run directory nor a log is refused", "[observe]") {
   CHECK_THAT(refusal(dir.path("none")), Contains("none: there is no such run directory or log"));
   CHECK_THAT(refusal(dir.path()), Contains("not a run directory: it has no metrics.jsonl"));
   must(write_file_atomic(dir.path("text"), "hello\n"));
-  CHECK_THAT(refusal(dir.path("text")), Contains("neither a run directory nor the log of a training"));
+  CHECK_THAT(refusal(dir.path("text")), Contains("neither a run directory nor a training log"));
   must(write_file_atomic(dir.path("empty"), ""));
-  CHECK_THAT(refusal(dir.path("empty")), Contains("nor the log of a training"));
+  CHECK_THAT(refusal(dir.path("empty")), Contains("nor a training log"));
 }
 
 // A run directory in which every file is cut at every length is read or refused.

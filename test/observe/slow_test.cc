@@ -52,7 +52,7 @@ TEST_CASE("a worker that waits for its disk is named with its numbers", "[observ
   CHECK(found[0].who == "worker 3");
   CHECK(found[0].cause == Cause::kData);
   CHECK(found[0].sentence ==
-        "worker 3 (node3) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk 12 "
+        "worker 3 (node3) takes 310 ms per step, other workers 100: its data wait is 190 ms (4 decode threads; disk 12 "
         "MB/s)");
   const auto json = nlohmann::json::parse(to_json(found[0]))["slow"];
   CHECK(json["process"] == "worker 3");
@@ -71,9 +71,8 @@ TEST_CASE("a worker that waits for its decoders is named with what an image cost
   const auto found = find_slow(job(workers));
   REQUIRE(found.size() == 1);
   CHECK(found[0].cause == Cause::kData);
-  CHECK_THAT(found[0].sentence,
-             Catch::EndsWith("its data wait is 191 ms (1 decode thread; 12 ms to decode an image, the "
-                             "others 3.0; disk 12 MB/s)"));
+  CHECK_THAT(found[0].sentence, Catch::EndsWith("its data wait is 191 ms (1 decode thread; decoding an image takes 12 "
+                                                "ms, on other workers 3.0; disk 12 MB/s)"));
   for (WorkerPeriod& worker : workers) worker.decode_ms = 0;  // not known
   CHECK_THAT(find_slow(job(workers)).front().sentence, Catch::EndsWith("(1 decode thread; disk 12 MB/s)"));
 }
@@ -92,10 +91,9 @@ TEST_CASE("a worker without a core to run on lacks processor time, whatever it i
     const auto found = find_slow(job(workers));
     REQUIRE(found.size() == 1);
     CHECK(found[0].cause == Cause::kCompute);
-    CHECK(
-        found[0].sentence ==
-        "worker 2 (node2) takes 300 ms a step, the others 100: it lacks processor time (0.1 cores busy and 0.9 threads "
-        "waiting for one, the others 1.9 and 0.2)");
+    CHECK(found[0].sentence ==
+          "worker 2 (node2) takes 300 ms per step, other workers 100: it lacks processor time (0.1 cores are busy and "
+          "0.9 threads wait for a core; other workers: 1.9 and 0.2)");
   }
 }
 
@@ -107,8 +105,8 @@ TEST_CASE("a worker that is long at sending its gradients has a slow network", "
   REQUIRE(found.size() == 1);
   CHECK(found[0].cause == Cause::kNetwork);
   CHECK(found[0].sentence ==
-        "worker 2 (node2) takes 300 ms a step, the others 102: sending its gradients takes 200 ms, the others 2.0: its "
-        "network is slow (8.0 MB in a step, about 40 MB/s)");
+        "worker 2 (node2) takes 300 ms per step, other workers 102: sending its gradients takes 200 ms, other workers "
+        "need 2.0: its network is slow (8.0 MB per step, about 40 MB/s)");
 }
 
 TEST_CASE("a worker that computes slowly is named, and those that wait for it are not", "[observe]") {
@@ -116,9 +114,8 @@ TEST_CASE("a worker that computes slowly is named, and those that wait for it ar
   REQUIRE(found.size() == 1);
   CHECK(found[0].cause == Cause::kCompute);
   CHECK(found[0].sentence ==
-        "worker 0 (node0) takes 301 ms a step, the others 101: it computes for 300 ms, the others for 100 (1.9 cores "
-        "busy, "
-        "the others 1.9)");
+        "worker 0 (node0) takes 301 ms per step, other workers 101: it computes for 300 ms, other workers for 100 (1.9 "
+        "cores are busy; other workers: 1.9)");
 }
 
 TEST_CASE("a worker whose gradients are late although it works as fast has a slow network", "[observe]") {
@@ -127,10 +124,9 @@ TEST_CASE("a worker whose gradients are late although it works as fast has a slo
   const auto found = find_slow(job(workers));
   REQUIRE(found.size() == 1);
   CHECK(found[0].cause == Cause::kNetwork);
-  CHECK(
-      found[0].sentence ==
-      "worker 1 (node1) works 100 ms a step, the others 100, but its gradients arrive 160 ms after theirs: its network "
-      "is slow (8.0 MB in a step, about 50 MB/s)");
+  CHECK(found[0].sentence ==
+        "worker 1 (node1) works 100 ms per step, other workers 100, but its gradients arrive 160 ms after theirs: its "
+        "network is slow (8.0 MB per step, about 50 MB/s)");
   workers[1].compute_s += 0.16;  // which explains it
   CHECK(find_slow(job(workers)).front().cause == Cause::kCompute);
 }
@@ -150,7 +146,7 @@ TEST_CASE("a server that is busier than the others is named", "[observe]") {
   const auto found = find_slow(period);
   REQUIRE(found.size() == 1);
   CHECK(found[0].sentence ==
-        "server 1 (node9) keeps 1.0 threads busy, the others 0.4: the workers wait for its weights (90 updates a "
+        "server 1 (node9) keeps 1.0 threads busy, other servers 0.4: the workers wait for its weights (90 updates per "
         "second)");
 }
 
@@ -169,7 +165,8 @@ TEST_CASE("the advice is about what takes the time", "[observe]") {
   CHECK_THAT(advice(busy, form), Catch::Contains("--batch-size") && Catch::Contains("network between the hosts"));
   for (WorkerPeriod& one : busy.workers) one.host = "node0";
   CHECK(advice(busy, form) ==
-        "what would help most: a larger --batch-size, so that a step computes longer for the same messages");
+        "what would help most: a larger --batch-size, so that each step computes longer for the same amount of "
+        "communication");
   busy.workers[1].cores_missing = 1.5;
   CHECK(advice(busy, form) ==
         "what would help most: fewer processes or threads on node0, because 1.5 threads of worker 1 wait for a core");
@@ -190,7 +187,7 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
   };
   WorkerPeriod period = worker(1, 50, 99, 1);  // a third of the step, so 4 threads are too few
   CHECK(advice_for(period) ==
-        "what would help most: more decode threads (--data-nthreads 6), because 4 need 3 ms for each image");
+        "what would help most: more decode threads (--data-nthreads 6), because 4 threads need 3 ms per image");
   form.decoders_are_tuned = true;
   CHECK_THAT(advice_for(period), Catch::Contains("--data-nthreads auto found no faster number of threads than 4"));
   form.decoders_are_tuned = false;
@@ -202,7 +199,7 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
                                                  "takes 20 ms and decoding it 3 (disk 12 MB/s)"));
   period.read_ms = 0;
   period.decode_ms = 0.042;  // small images
-  CHECK_THAT(advice_for(period), Catch::Contains("decoding takes 0.042 ms an image"));
+  CHECK_THAT(advice_for(period), Catch::Contains("decoding takes 0.042 ms per image"));
   period.decode_ms = 0;  // rows of numbers
   CHECK(advice_for(period).empty());
   period.read_ms = period.decode_ms = 0.001;  // images in memory

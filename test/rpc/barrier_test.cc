@@ -194,7 +194,7 @@ TEST_CASE("a message that is too large is refused by its sender and by the sched
   proto::BarrierRequest request;
   request.set_incarnation(job[0].options.incarnation);
   *request.mutable_contribution() = to_proto(large);
-  CHECK_THAT(ask(request), Contains("bytes of a message in a barrier, at most 4194304"));
+  CHECK_THAT(ask(request), Contains("bytes of a message, more than the limit of 4194304"));
   request.mutable_contribution()->Clear();  // no message of a known kind
   CHECK_THAT(ask(request), Contains("a message of a known kind"));
   *request.mutable_contribution() = to_proto(job::Speed{1});
@@ -214,7 +214,7 @@ TEST_CASE("messages that are too large in total end the job with an error", "[rp
   for (const auto& result : results) {
     REQUIRE_FALSE(result);
     CHECK(result.error().code == Code::kUsage);
-    CHECK_THAT(result.error().message, Contains("2 workers") && Contains("at most 1000 are possible"));
+    CHECK_THAT(result.error().message, Contains("2 workers") && Contains("more than the limit of 1000"));
   }
 }
 

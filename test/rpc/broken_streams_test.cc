@@ -306,7 +306,7 @@ TEST_CASE("a server that breaks every stream is called more and more rarely, and
       garbage.magic = 0;
       peer.send(kvstore::make_message(garbage, {}, nullptr, true));
     };
-    why = "it sent bytes that are no message";
+    why = "it sent bytes that are not a message";
   }
   SECTION("by ending it") {
     treat = [](DataServer& server, kvstore::Pipe&, const Head&) { server.cut(0); };

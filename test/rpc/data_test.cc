@@ -373,7 +373,7 @@ TEST_CASE("a worker that does not read is not read from, and is cut off when it 
   pair.collector.gate.notify_all();
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
   CHECK_THAT(*read_file(dir.path("log")),
-             Catch::Contains("worker 0 has read none of the 2 MiB that wait for it on lane 0"));
+             Catch::Contains("worker 0 has read none of the 2 MiB that have been waiting on lane 0"));
   CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
   pair.pipe->send(Pair::message({}, 0, 1000));
   CHECK(pair.collector.wait([&] { return pair.collector.steps[0].back() == 1000; }));

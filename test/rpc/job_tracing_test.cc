@@ -14,7 +14,7 @@ using sync::membership::Role;
 TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
   const JobTracing::Clock::time_point start;
   JobTracing tracing(2, nullptr, Log::silent());
-  CHECK(tracing.request(3, start).error().message == "no worker trains yet");
+  CHECK(tracing.request(3, start).error().message == "no worker is training yet");
   const Member fast{Role::kWorker, 0}, slow{Role::kWorker, 1};
   tracing.hear(fast, 10, 0, start);
   tracing.hear(slow, 10, 0, start);
@@ -29,7 +29,7 @@ TEST_CASE("a trace is of steps that no worker has begun", "[trace]") {
   CHECK(first < 30 + 10 + 30);  // the steps of three seconds
   CHECK(trace->steps == 3);
   CHECK(tracing.request(3, start + 20s).error().message ==
-        fmt::format("trace 1, of the steps {} to {}, is not finished yet", first, first + 2));
+        fmt::format("trace 1 of the steps {} to {} is not finished yet", first, first + 2));
   tracing.hear(fast, 60, 1, start + 21s);
   CHECK(tracing.traced() == 0);
   CHECK_FALSE(tracing.take_news());
@@ -103,7 +103,7 @@ TEST_CASE("signals that reach all processes make one trace", "[trace]") {
   tracing.hear(worker, 10, 0, start);
   REQUIRE(tracing.request(3, start).has_value());
   tracing.hear(worker, 20, 1, start + 100ms);
-  CHECK(tracing.request(3, start + 200ms).error().message == "the last trace was asked for less than 5 s ago");
+  CHECK(tracing.request(3, start + 200ms).error().message == "the last trace was requested less than 5 s ago");
   CHECK(tracing.request(100'000, start + 6s)->steps == JobTracing::kStepsMax);
 }
 

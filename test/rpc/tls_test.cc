@@ -105,16 +105,16 @@ TEST_CASE("a certificate that is refused ends the start at once, whichever side 
     Security called, caller;
     std::string cause;
   };
-  const std::string shown = "the certificate that 127.0.0.1:", ours = "does not accept the certificate of this process";
+  const std::string shown = "the certificate of 127.0.0.1:", ours = "does not accept the certificate of this process";
   const std::vector<Case> cases = {
-      {all.elsewhere(), all.good(), "IP address mismatch (its names must contain the address that is connected to"},
+      {all.elsewhere(), all.good(), "IP address mismatch (its names must include the address of the connection"},
       {all.expired(), all.good(), "certificate has expired"},
       {all.stranger(), all.good(), "unable to get local issuer certificate"},
       {all.good(), all.expired(), ours},
       {all.good(), all.stranger(), ours},
-      {security(), all.good(), "does not speak TLS"},
+      {security(), all.good(), "does not use TLS"},
       {all.good(), security(),
-       "speaks TLS, and this process does not: give it --tls-cert, --tls-key and --tls-ca, too"},
+       "uses TLS, but this process does not: also give this process --tls-cert, --tls-key and --tls-ca"},
   };
   std::vector<std::pair<std::string, std::future<Result<>>>> outcomes;  // at the same time, because each takes a second
   for (const Case& one : cases) {

@@ -111,7 +111,7 @@ bool use_key(SSL_CTX* context, const std::string& text) {
 
 std::string reason() {
   const char* text = ERR_reason_error_string(ERR_peek_last_error());
-  return text == nullptr ? "it is not in PEM form" : text;
+  return text == nullptr ? "the file is not in PEM format" : text;
 }
 
 }  // namespace

@@ -130,11 +130,12 @@ struct HttpRequestReader::Parser {
 
   int finish() {
     request.method = method_of(library.method);
-    if (library.http_major != 1) return refuse(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.");
+    if (library.http_major != 1) return refuse(505, "This server supports only HTTP/1.1 and HTTP/1.0.");
     request.is_http_1_0 = library.http_minor == 0;
     // If there were several, a proxy before this server could use a different one.
     const auto hosts = std::ranges::count(request.headers, kHost, &HttpHeader::name);
-    if (hosts > 1 || (hosts == 0 && !request.is_http_1_0)) return refuse(400, "The request must have one header Host.");
+    if (hosts > 1 || (hosts == 0 && !request.is_http_1_0))
+      return refuse(400, "The request must have exactly one Host header.");
     const bool is_served = request.method != HttpRequest::Method::kOther;
     if (is_served && !request.target.starts_with('/')) return refuse(400, "The path must begin with a slash.");
     for (HttpHeader& header : request.headers) {
@@ -173,7 +174,7 @@ struct HttpRequestReader::Parser {
       // The library pauses before the last byte of the head, not after it.
       has_unread = request.has_body || parsed + 1 < more.size();
     } else if (state == State::kIncomplete && HTTP_PARSER_ERRNO(&library) != HPE_OK) {
-      refuse(400, "This is no HTTP request.");
+      refuse(400, "This is not an HTTP request.");
     } else if (state == State::kIncomplete && bytes == kHeadBytesMax) {
       refuse(431, "The headers of the request are too long.");
     }

@@ -157,7 +157,7 @@ class Site final : public HttpServer {
     if (error == EADDRINUSE) {
       return {Code::kStartup,
               fmt::format("cannot listen on {} {}: the port is in use by another process; end that process, or give {} "
-                          "another port (port 0 takes any free one)",
+                          "another port (port 0 uses any free port)",
                           options_.flag, address, options_.flag),
               {}};
     }
@@ -192,7 +192,7 @@ class Site final : public HttpServer {
     });
     if (made) return response;
     log_failure(made.error());
-    return refusal(500, "The answer could not be made.");
+    return refusal(500, "The response could not be generated.");
   }
 
   void log_failure(const Error& error) const {
@@ -201,7 +201,7 @@ class Site final : public HttpServer {
 
   Response handle(const HttpRequest& request) {
     if (request.method == Method::kOther) {
-      return refusal(405, "Only GET and HEAD are served here.", {{"Allow", "GET, HEAD"}});
+      return refusal(405, "This server supports only GET and HEAD.", {{"Allow", "GET, HEAD"}});
     }
     if (options_.only_local_names && !names_loopback(request.header("host"))) {
       return refusal(403, "This server answers only requests for localhost or 127.0.0.1.");
@@ -215,10 +215,10 @@ class Site final : public HttpServer {
                      "TOKEN'; in a browser, open the page as /?token=TOKEN once.",
                      {{"WWW-Authenticate", "Bearer"}});
     }
-    if (found == nullptr) return refusal(404, "Nothing is served at this path.");
+    if (found == nullptr) return refusal(404, "There is nothing at this path.");
     if (found->route.kind == HttpRoute::Kind::kAction &&
         (request.method != Method::kGet || request.find_header(kActionHeader) == nullptr)) {
-      return refusal(403, "This is done only for GET with the header 'Dtrain-Action: 1'.");
+      return refusal(403, "This action requires GET with the header 'Dtrain-Action: 1'.");
     }
     if (!token.empty()) return redirect(*found, token);  // so that the token leaves the address line
     if (found->route.kind == HttpRoute::Kind::kStream) return stream(*found, request.method);

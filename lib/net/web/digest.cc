@@ -15,7 +15,7 @@ struct Digester::State {
 Digester::Digester(DigestKind kind) : state_(std::make_unique<State>()) {
   const EVP_MD* const algorithm = kind == DigestKind::kMd5 ? EVP_md5() : EVP_sha256();
   DT_CHECK(EVP_DigestInit_ex(state_->context.get(), algorithm, nullptr) == 1,
-           "OpenSSL does not offer the checksum; MD5 is not allowed in its FIPS mode");
+           "OpenSSL does not provide this checksum (its FIPS mode does not allow MD5)");
 }
 
 Digester::~Digester() = default;

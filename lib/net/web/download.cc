@@ -84,10 +84,11 @@ class PartFile {
  private:
   PartFile(std::string path, UniqueFd fd, int64_t have) : path_(std::move(path)), fd_(std::move(fd)), have_(have) {}
   bool set_error() {
-    error_ = Error{Code::kData,
-                   fmt::format("{}: {} after {} bytes; what is there is kept, and the same command continues", path_,
-                               std::strerror(errno), have_),
-                   {}};
+    error_ =
+        Error{Code::kData,
+              fmt::format("{}: {} after {} bytes; these bytes are kept, and the same command continues the download",
+                          path_, std::strerror(errno), have_),
+              {}};
     return false;
   }
 
@@ -176,10 +177,11 @@ Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode c
   if (code == CURLE_OK) return {};
   if (target.error()) return {Outcome::kFailed, *target.error()};
   if (stopped(options)) {
-    return {Outcome::kFailed,
-            {Code::kPreempted,
-             fmt::format("{}: stopped after {} bytes; the same command continues", options.url, target.have()),
-             {}}};
+    return {
+        Outcome::kFailed,
+        {Code::kPreempted,
+         fmt::format("{}: stopped after {} bytes; the same command continues the download", options.url, target.have()),
+         {}}};
   }
   // The server has no byte after those already received. The checksum will show whether they are correct.
   if (status == kRangeNotSatisfiable || code == CURLE_BAD_DOWNLOAD_RESUME) return {};
@@ -223,7 +225,8 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
     if (ended.outcome == Outcome::kFailed) return tl::unexpected(ended.error);
     if (ended.outcome == Outcome::kAnew) {
       if (before == 0) return tl::unexpected(ended.error);
-      log.info("{}: the server cannot send a part of the file; starting again from its beginning", options.url);
+      log.info("{}: the server cannot send a part of the file; the download starts again from the beginning",
+               options.url);
       DT_TRY_VOID(target.start_anew());
       was_resumed = false;
       continue;
@@ -233,7 +236,7 @@ Result<Downloaded> download_to(PartFile& target, const DownloadOptions& options,
       wait = options.first_pause;
     }
     if (++failed >= options.attempts) {
-      return tl::unexpected(Error(ended.error).with(fmt::format("downloading, {} times without success", failed)));
+      return tl::unexpected(Error(ended.error).with(fmt::format("downloading (failed {} times)", failed)));
     }
     log.warn("{}; {} bytes have arrived; trying again in {:.1f} s", ended.error.message, target.have(),
              std::chrono::duration<double>(wait).count());

@@ -23,8 +23,8 @@ std::string sentence_of(const Series& series) {
     count++;
   }
   if (count == 0) return fmt::format(" {}: no points.", series.name);
-  return fmt::format(" {}: {} {} between {} and {}, the last {}.", series.name, count, count == 1 ? "point" : "points",
-                     short_number(low), short_number(high), short_number(last));
+  return fmt::format(" {}: {} {} between {} and {}; the last is {}.", series.name, count,
+                     count == 1 ? "point" : "points", short_number(low), short_number(high), short_number(last));
 }
 
 std::string more_than(size_t all) {

@@ -50,12 +50,14 @@ std::string introduction(const ClassResults& results) {
       "({:.4f}).{}</p>\n",
       results.epoch + 1, with_thousands(static_cast<int64_t>(results.step)), with_thousands(right),
       with_thousands(images), static_cast<double>(right) / static_cast<double>(images),
-      results.result.empty() ? "" : fmt::format(" This is the result '{}'.", cell(results.result)));
+      results.result.empty() ? ""
+                             : fmt::format(" These figures are for the network's output '{}'.", cell(results.result)));
   if (images >= results.images) return html;
-  return html + fmt::format(
-                    "<p>These are not all of the {} images that were validated: each worker writes about its own, into "
-                    "the run directory of its host, and images whose probabilities are no numbers are left out.</p>\n",
-                    with_thousands(results.images));
+  return html +
+         fmt::format(
+             "<p>These are not all of the {} images that were validated: each worker writes about its own images, into "
+             "the run directory of its host, and images whose probabilities are not numbers are left out.</p>\n",
+             with_thousands(results.images));
 }
 
 std::string accuracy_table(const ClassResults& results) {
@@ -77,7 +79,7 @@ std::string accuracy_table(const ClassResults& results) {
 std::string confusion_list(const ClassResults& results, const std::vector<Confusion>& confusions) {
   std::string html = "<p>The most frequent confusions:</p>\n<ul>\n";
   for (const Confusion& one : std::span(confusions).first(std::min(confusions.size(), kConfusionsShown))) {
-    html += fmt::format("<li>{} taken for {}: {} of {}</li>\n", class_name(results, one.label),
+    html += fmt::format("<li>{} classified as {}: {} of {}</li>\n", class_name(results, one.label),
                         class_name(results, one.prediction), with_thousands(one.images),
                         with_thousands(one.images_of_label));
   }
@@ -163,7 +165,8 @@ std::string image_figure(const ClassResults& results, const JudgedImage& image) 
 std::string worst_images(const ClassResults& results) {
   if (results.worst.empty()) return {};
   std::string html = fmt::format(
-      "<p>The {} images with the highest loss. Among them are images with a wrong label, if the data have such.</p>\n"
+      "<p>The {} images with the highest loss. If the data contain wrong labels, such images are likely to be among "
+      "them.</p>\n"
       "<div class=\"worst\">\n",
       results.worst.size());
   for (const JudgedImage& image : results.worst) html += image_figure(results, image);

@@ -235,13 +235,14 @@ std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& me
 
 Result<std::vector<std::string>> chosen_metrics(std::span<const Run> runs, const std::vector<std::string>& asked) {
   const std::set<std::string> all = metrics_of(runs);
-  if (all.empty()) return fail(Code::kData, "the runs have no metrics: they ended before the first line was written");
+  if (all.empty())
+    return fail(Code::kData, "the runs have no metrics, because they ended before the first line was written");
   for (const std::string& metric : asked) {
     if (std::any_of(all.begin(), all.end(), [&](const std::string& name) { return is_curve_of(name, metric); }))
       continue;
     const std::vector<std::string> names(all.begin(), all.end());
     const std::optional<std::string> near = nearest(metric, names);
-    return fail(Code::kUsage, "no run has the metric '{}'{}; there are: {}", metric,
+    return fail(Code::kUsage, "no run has the metric '{}'{}; the runs have: {}", metric,
                 near ? fmt::format(" (did you mean '{}'?)", *near) : "", fmt::join(names, ", "));
   }
   if (!asked.empty()) return asked;
@@ -284,7 +285,7 @@ Result<std::vector<Chart>> plots(std::span<const Run> runs, const PlotOptions& o
     Chart chart = plot(runs, group, options.over, options.y_scale);
     if (chart.series.empty()) {
       return fail(Code::kUsage,
-                  "no run has the {} for its {} values: choose another axis with --x step, samples, time or epoch",
+                  "no run has the {} of its {} values: choose another axis with --x step, samples, time or epoch",
                   axis_of(options.over).title, fmt::join(group, " and "));
     }
     charts.push_back(std::move(chart));

@@ -87,16 +87,17 @@ std::string over_buttons(std::span<const Over> overs) {
 std::string curves_section(std::span<const Run> runs) {
   static const std::vector<Figure> figures = {
       {{"train_cross_entropy"},
-       "The loss of the training rows since the line before, of each run's first worker. Lower is better."},
+       "The loss of the training rows of each run's first worker, over the time since the previous point. Lower is "
+       "better."},
       {{"validation_accuracy", "train_accuracy"},
-       "The share of rows that were classified correctly: of validation after each epoch, and of training since the "
-       "line before. A growing distance between the two means that the network learns its training rows by heart."},
+       "The share of rows that were classified correctly: validation rows after each epoch, and training rows since "
+       "the previous point. A growing gap between the two means that the network is overfitting."},
       {{"validation_top_k_accuracy_5", "train_top_k_accuracy_5"},
        "The share of rows whose class was among the network's first five."},
       {{"lr"}, "The learning rate of the next update."},
       {{"samples_per_s"},
-       "What each worker trains in a second. With more than eight workers: the slowest, the middle and the fastest "
-       "one."},
+       "The number of samples that each worker trains per second. With more than eight workers: the slowest, the "
+       "median and the fastest worker."},
       {{"wait_data_s"}, "How long each worker waited for batches between two lines of its log."},
       {{"wait_network_s"}, "How long each worker waited for other devices and processes between two lines of its log."},
       {{"epoch_s"}, "The time of training in each epoch, without validation."},
@@ -169,10 +170,10 @@ std::string time_section(std::span<const Run> runs) {
   if (chart.bars.empty()) {
     chart = wait_chart(runs);
     caption =
-        "How long each worker waited, as the lines between the epochs' ends count it. Everything else is computation, "
+        "How long each worker waited, summed over the log lines within the epochs. Everything else is computation, "
         "validation and checkpoints.";
   }
-  if (chart.bars.empty()) return "<p>The files do not tell how long the workers waited.</p>\n";
+  if (chart.bars.empty()) return "<p>The files do not state how long the workers waited.</p>\n";
   const size_t all = chart.bars.size();
   if (all > kBarsMax) chart.bars.resize(kBarsMax);
   std::string html = fmt::format("<figure>{}<figcaption>{}{}</figcaption></figure>\n",

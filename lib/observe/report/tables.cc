@@ -251,17 +251,17 @@ std::string data_sentence(const Run& run) {
   if (limit == run.summary.end() || !waited) return {};
   const char* const whose = whose_time(run);
   if (limit->is_null()) {
-    return fmt::format("Data is not the limit: {:.0f} % of {} time was spent waiting for batches.", *waited * 100,
-                       whose);
+    return fmt::format("Reading data is not the bottleneck: {:.0f} % of {} time was spent waiting for batches.",
+                       *waited * 100, whose);
   }
   if (!limit->is_string()) return {};
-  std::string text =
-      fmt::format("Data is the limit: {:.0f} % of {} time was spent waiting for batches", *waited * 100, whose);
+  std::string text = fmt::format("Reading data is the bottleneck: {:.0f} % of {} time was spent waiting for batches",
+                                 *waited * 100, whose);
   const std::string stage = limit->get<std::string>();
   if (stage != "unknown") text += fmt::format("; the stage '{}' takes most of the decode threads' time", stage);
   if (const std::optional<double> busy = run.summary_number("decoders_busy_share"))
     text += fmt::format(", which were busy for {:.0f} %", *busy * 100);
-  return text + ". More decode threads (--data-nthreads) or faster images help.";
+  return text + ". More decode threads (--data-nthreads) or images that decode faster help.";
 }
 
 // The times of all workers, or otherwise how long the first one waited for others.
@@ -283,7 +283,7 @@ std::vector<std::string> slow_sentences(const Run& run) {
     sentences.push_back(time_sentence(run));
     std::erase(sentences, "");
     if (!sentences.empty() && !run.resumptions.empty()) {
-      sentences.emplace_back("These figures count from the time at which the run was resumed.");
+      sentences.emplace_back("These figures cover only the time since the run was resumed.");
     }
   }
   return sentences;
@@ -297,10 +297,10 @@ std::string list_of(const std::vector<std::string>& sentences) {
 }
 
 std::string messages_of(const Run& run) {
-  if (run.messages.empty()) return "<p>There are no warnings and errors in the logs.</p>\n";
+  if (run.messages.empty()) return "<p>There are no warnings or errors in the logs.</p>\n";
   std::string html = scrolled("Warnings and errors") +
-                     "<table><caption>Warnings and errors in the logs; of lines that differ only in numbers, the "
-                     "first one</caption><thead><tr><th scope=\"col\">kind</th><th scope=\"col\">process</th><th "
+                     "<table><caption>Warnings and errors in the logs; if lines differ only in numbers, only the first "
+                     "is shown</caption><thead><tr><th scope=\"col\">kind</th><th scope=\"col\">process</th><th "
                      "scope=\"col\">lines</th><th scope=\"col\">text</th></tr></thead><tbody>\n";
   for (const LogMessage& message : run.messages) {
     html += fmt::format("<tr><td class=\"{}\">{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>\n",
@@ -343,7 +343,7 @@ std::string difference_table(std::span<const Run> runs) {
   }
   if (rows.empty()) {
     const bool tell = std::all_of(runs.begin(), runs.end(), [](const Run& run) { return !run.settings.empty(); });
-    return tell ? "<p>The runs have the same settings.</p>\n" : "<p>Not all of the files tell the settings.</p>\n";
+    return tell ? "<p>The runs have the same settings.</p>\n" : "<p>Not all of the files state the settings.</p>\n";
   }
   return table_of("Settings in which the runs differ", runs, rows);
 }
@@ -375,7 +375,7 @@ std::string slow_section(std::span<const Run> runs) {
     const std::vector<std::string> sentences = slow_sentences(run);
     if (!sentences.empty()) html += heading(runs, run) + list_of(sentences);
   }
-  return html.empty() ? "<p>The files do not tell.</p>\n" : html;
+  return html.empty() ? "<p>The files do not state this.</p>\n" : html;
 }
 
 std::string environment_table(std::span<const Run> runs) {
@@ -396,7 +396,7 @@ std::string message_section(std::span<const Run> runs) {
   std::string html;
   for (const Run& run : runs) {
     html += heading(runs, run) + messages_of(run);
-    if (!run.problems.empty()) html += "<p>Files that could not be read as a whole:</p>\n" + list_of(run.problems);
+    if (!run.problems.empty()) html += "<p>Files that could not be read completely:</p>\n" + list_of(run.problems);
   }
   return html;
 }

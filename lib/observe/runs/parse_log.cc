@@ -160,7 +160,8 @@ Result<std::vector<TableColumn>> older_columns(const std::vector<std::string>& n
   }
   const auto accuracy = std::ranges::find_if(metrics, is_accuracy);
   if (accuracy == metrics.end() && metrics.size() > 1) {
-    return fail(Code::kData, "the log has the metrics {}: choose with --metric-names", fmt::join(metrics, ", "));
+    return fail(Code::kData, "the log has the metrics {}: choose among them with --metric-names",
+                fmt::join(metrics, ", "));
   }
   std::vector<TableColumn> columns = {{"train-accuracy", ""}, {"valid-accuracy", ""}, {"time", time_name(names)}};
   const std::string metric = accuracy != metrics.end() ? *accuracy : metrics.empty() ? "" : metrics.front();

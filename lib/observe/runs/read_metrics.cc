@@ -172,7 +172,7 @@ Result<> read_metrics(const std::string& path, Run& run) {
     if (broken++ == 0) first_broken = lines.number();
   }
   if (broken != 0) {
-    run.problems.push_back(fmt::format("{}: {} {} no metrics and {} skipped, first line {}", path, broken,
+    run.problems.push_back(fmt::format("{}: {} {} no metrics and {} skipped; the first is line {}", path, broken,
                                        broken == 1 ? "line has" : "lines have", broken == 1 ? "is" : "are",
                                        first_broken));
   }

@@ -59,7 +59,7 @@ void read_summary(const std::string& directory, Run& run) {
   if (summary.is_object()) {
     run.summary = std::move(summary);
   } else {
-    run.problems.push_back(fmt::format("{}: the file is no JSON object; it may be cut short", path));
+    run.problems.push_back(fmt::format("{}: the file is not a JSON object; it may be cut short", path));
   }
 }
 
@@ -113,9 +113,10 @@ Result<Run> read_directory(const std::string& path, Run run) {
   }
   read_summary(path, run);
   if (const Result<> read = read_metrics(path + "/metrics.jsonl", run); !read) {
-    run.problems.push_back(read.error().code == Code::kNotFound
-                               ? fmt::format("{}/metrics.jsonl: the file is missing: curves come from the logs", path)
-                               : read.error().message);
+    run.problems.push_back(
+        read.error().code == Code::kNotFound
+            ? fmt::format("{}/metrics.jsonl: the file is missing, so the curves are drawn from the logs", path)
+            : read.error().message);
   }
   read_validation(path, run);
   if (logs.empty()) run.problems.push_back(fmt::format("{}: there are no logs (worker-0.log and others)", path));
@@ -181,7 +182,7 @@ Result<Run> read_run(const std::string& path) {
   DT_TRY(const uint64_t lines, read_logs({path}, run));
   if (lines == 0) {
     return fail(Code::kData,
-                "{}: the file is neither a run directory nor the log of a training: it has no line such as 'Epoch[0] "
+                "{}: the file is neither a run directory nor a training log: it has no line such as 'Epoch[0] "
                 "Train-accuracy=0.5' or 'Epoch[0] Batch [20] Speed: 100.00 samples/sec'",
                 path);
   }

@@ -28,7 +28,8 @@ EventWriter::~EventWriter() {
     changed_.notify_all();
   }
   thread_.join();
-  if (left_out > 0 && file_) options_.log.warn("{} events are missing in '{}': its disk was too slow", left_out, path_);
+  if (left_out > 0 && file_)
+    options_.log.warn("{} events are missing in '{}', because the disk was too slow", left_out, path_);
 }
 
 void EventWriter::add(uint64_t step, std::string event) {
