@@ -69,7 +69,7 @@ Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_
   trace_ = {.number = trace_.number + 1,
             .first_steps = first_steps(now),
             .steps = std::min(steps == 0 ? telemetry::Tracer::kUsualSteps : steps, kStepsMax)};
-  log_.info("trace {} is of {}", trace_.number, steps_text(trace_));
+  log_.info("trace {} covers {}", trace_.number, steps_text(trace_));
   if (tracer_ != nullptr) tracer_->request(trace_);
   return trace_;
 }

@@ -18,7 +18,7 @@ Result<int64_t> integer(const json& object, const char* key, int64_t max) {
   const auto found = object.find(key);
   const bool is_whole = found != object.end() && found->is_number_integer();
   if (is_whole && *found >= 0 && *found <= max) return found->get<int64_t>();
-  return fail(Code::kData, "'{}' is no integer from 0 to {}", key, max);
+  return fail(Code::kData, "'{}' is not an integer from 0 to {}", key, max);
 }
 
 Result<double> number(const json& object, const char* key) {
@@ -52,7 +52,7 @@ Result<> read_counts(const json& list, ClassCounts& counts) {
 }
 
 Result<JudgedImage> read_image(const json& object) {
-  if (!object.is_object()) return fail(Code::kData, "'worst' has an entry that is no object");
+  if (!object.is_object()) return fail(Code::kData, "'worst' has an entry that is not an object");
   JudgedImage image;
   DT_TRY(image.label, integer(object, "label", kClassesMax));
   DT_TRY(image.prediction, integer(object, "prediction", kClassesMax));
@@ -144,7 +144,7 @@ std::string to_json(const ClassResults& results) {
 
 Result<ClassResults> parse_class_results(std::string_view text_of_file) {
   const json object = parse_json(text_of_file);
-  if (!object.is_object()) return fail(Code::kData, "the file is no JSON object; it may be cut short");
+  if (!object.is_object()) return fail(Code::kData, "the file is not a JSON object; it may be cut short");
   ClassResults results;
   DT_TRY(results.epoch, integer(object, "epoch", kImagesMax));
   DT_TRY(const int64_t step, integer(object, "step", kImagesMax));

@@ -23,7 +23,7 @@ Histogram::State Histogram::state() const {
 }
 
 void Histogram::replace(const State& state) {
-  DT_CHECK(state.counts.size() == counts_.size(), "a histogram of {} counts instead of {}", state.counts.size(),
+  DT_CHECK(state.counts.size() == counts_.size(), "the histogram has {} counts instead of {}", state.counts.size(),
            counts_.size());
   for (size_t i = 0; i < counts_.size(); i++) counts_[i].store(state.counts[i], std::memory_order_relaxed);
   sum_.store(state.sum, std::memory_order_relaxed);
@@ -31,14 +31,14 @@ void Histogram::replace(const State& state) {
 
 Cell& Registry::cell(Metric metric, const std::string& label) {
   DT_CHECK(info(metric).kind != Kind::kHistogram && info(metric).label.empty() == label.empty(),
-           "'{}' is a histogram, or has other labels than '{}'", info(metric).name, label);
+           "'{}' is a histogram, or its labels are not '{}'", info(metric).name, label);
   const MutexLock lock(mutex_);
   return cells_[{metric, label}];
 }
 
 Histogram& Registry::histogram(Metric metric, const std::string& label) {
   DT_CHECK(info(metric).kind == Kind::kHistogram && info(metric).label.empty() == label.empty(),
-           "'{}' is no histogram, or has other labels than '{}'", info(metric).name, label);
+           "'{}' is not a histogram, or its labels are not '{}'", info(metric).name, label);
   const MutexLock lock(mutex_);
   return histograms_.try_emplace({metric, label}, info(metric).bounds).first->second;
 }

@@ -154,12 +154,12 @@ bool has_end(const std::string& path) {
 Result<Source> read_head(const std::string& path) {
   DT_TRY(LineReader lines, LineReader::open(path));
   DT_TRY(const std::optional<std::string_view> line, lines.next());
-  if (!line || line->size() > kLineBytesMax) return fail(Code::kData, "it is no trace of dtrain");
+  if (!line || line->size() > kLineBytesMax) return fail(Code::kData, "the file is not a trace of dtrain");
   const auto head = parse_json<nlohmann::ordered_json>(std::string(*line).append(kEnd));
   const auto about = head.is_object() ? head.find("otherData") : head.end();
   if (!head.is_object() || about == head.end() || !about->is_object() ||
       !about->value("trace", nlohmann::ordered_json()).is_number_unsigned()) {
-    return fail(Code::kData, "it is no trace of dtrain");
+    return fail(Code::kData, "the file is not a trace of dtrain");
   }
   if (!has_end(path)) return fail(Code::kData, "it is cut short");
   return Source{.path = path, .number = about->at("trace").get<uint64_t>(), .about = *about};
@@ -238,7 +238,8 @@ Result<MergedTrace> merge_traces(const std::vector<std::string>& directories) {
   for (const auto& [name, source] : sources) merged.number = std::max(merged.number, source.number);
   merged.path = directories.front() + "/" + kWholeTraceFile;
   if (sources.empty()) {
-    return fail(Code::kNotFound, "{}: there is no trace: start the job with --trace N, or send it SIGUSR2",
+    return fail(Code::kNotFound,
+                "{}: there is no trace in this directory: start the job with --trace N, or send SIGUSR2 to the job",
                 directories.front());
   }
   DT_TRY(AtomicFile file, AtomicFile::create(merged.path));
@@ -250,7 +251,7 @@ Result<MergedTrace> merge_traces(const std::vector<std::string>& directories) {
   DT_TRY_VOID(writer.head(about));
   for (const auto& [name, source] : sources) {
     if (source.number != merged.number) {
-      merged.left_out.push_back(fmt::format("{}: it is of trace {}", source.path, source.number));
+      merged.left_out.push_back(fmt::format("{}: the file belongs to trace {}", source.path, source.number));
       continue;
     }
     DT_TRY_VOID(copy_events(source, writer));

@@ -13,7 +13,7 @@ std::string steps_text(const TraceRequest& request) {
   const auto [least, most] = std::ranges::minmax_element(request.first_steps);
   if (least == request.first_steps.end()) return fmt::format("{} steps", request.steps);
   if (*least == *most) return fmt::format("the steps {} to {}", *least, *least + request.steps - 1);
-  return fmt::format("{} steps of each worker, the first of them numbered {} to {}", request.steps, *least, *most);
+  return fmt::format("{} steps of each worker, starting at steps {} to {}", request.steps, *least, *most);
 }
 
 void Tracer::set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) {
@@ -87,9 +87,9 @@ void Tracer::begin_wanted_step(uint64_t step) {
     return timeline_.begin();
   }
   give_up();
-  if (!first) return log_.warn("trace {} is of other workers: this process writes none", request_.number);
-  log_.warn("trace {} is of the steps {} to {}, but step {} comes next: this process writes none", request_.number,
-            *first, *first + request_.steps - 1, step);
+  if (!first) return log_.warn("trace {} is for other workers, so this process writes no trace", request_.number);
+  log_.warn("trace {} covers the steps {} to {}, but the next step is {}, so this process writes no trace",
+            request_.number, *first, *first + request_.steps - 1, step);
 }
 
 void Tracer::give_up() {
@@ -119,7 +119,7 @@ void Tracer::close(uint64_t number) {
   if (number < request_.number || !is_wanted()) return;
   if (timeline_.is_on()) return write();
   give_up();
-  log_.warn("trace {} is over, and this process has made none of its steps: it writes none", request_.number);
+  log_.warn("trace {} has ended, and this process has made none of its steps, so it writes no trace", request_.number);
 }
 
 void Tracer::finish() {
@@ -128,7 +128,7 @@ void Tracer::finish() {
   if (!is_wanted()) return;
   is_wanted_ = false;
   if (!first_is_known_) return log_.warn("no step was made, so no trace was written");
-  log_.warn("no trace was written: it is of {}, and this process ended before them", steps_text(request_));
+  log_.warn("no trace was written, because this process ended before {}", steps_text(request_));
 }
 
 void Tracer::write() {
@@ -141,9 +141,9 @@ void Tracer::write() {
   const TraceOrigin origin{.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()};
   const Result<> written = write_trace(path, origin, timeline_.rows(), timeline_.dropped());
   if (!written) return log_.warn("the trace cannot be written: {}", written.error().line());
-  log_.info("trace {}, of {}: {}", request_.number, steps_text(request_), path);
+  log_.info("trace {} of {}: {}", request_.number, steps_text(request_), path);
   if (timeline_.dropped() > 0) {
-    log_.warn("the trace lacks {} events: a process keeps {} at most; trace fewer steps", timeline_.dropped(),
+    log_.warn("the trace lacks {} events, because a process stores at most {}; trace fewer steps", timeline_.dropped(),
               Timeline::kEventsMax);
   }
 }

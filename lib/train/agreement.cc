@@ -50,7 +50,7 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   job::RunStart& start = all.front();
   if (start.workers.empty()) start.workers.resize(workers);
   if (start.workers.size() != workers) {
-    return fail(Code::kInternal, "worker 0 says how {} workers start, but the job has {}", start.workers.size(),
+    return fail(Code::kInternal, "worker 0 sent the start of {} workers, but the job has {}", start.workers.size(),
                 workers);
   }
   job::WorkerState& mine = start.workers[coordinator.rank()];

@@ -27,7 +27,7 @@ Result<std::vector<double>> share_durations(job::Coordinator& coordinator, uint3
     DT_TRY(const std::vector<job::BatchDurations> parts,
            coordinator.all_gather("the slowest worker's batches", std::move(part)));
     const std::vector<double>& ms = parts[slowest].ms;
-    if (ms.empty()) return fail(Code::kInternal, "worker {} sent fewer than {} durations", slowest, batches);
+    if (ms.empty()) return fail(Code::kInternal, "worker {} sent the times of fewer than {} batches", slowest, batches);
     all.insert(all.end(), ms.begin(), ms.end());
   }
   return all;

@@ -103,7 +103,7 @@ Result<> parse_params(std::string_view bytes, Checkpoint& checkpoint) {
   for (StoredArray& array : arrays) {
     auto* values = std::get_if<std::vector<float>>(&array.values);
     if (values == nullptr) return fail(Code::kData, "array '{}' is not float32", array.name);
-    if (array.name.empty()) return fail(Code::kData, "its arrays have no names");
+    if (array.name.empty()) return fail(Code::kData, "the arrays of the file have no names");
     sort_in({std::move(array.name), std::move(array.shape), std::move(*values)}, checkpoint);
   }
   return {};
@@ -114,7 +114,7 @@ Result<> parse_params(std::string_view bytes, Checkpoint& checkpoint) {
 Result<CheckpointHeader> header_of(const std::vector<StoredArray>& arrays) {
   const auto* json = arrays.empty() ? nullptr : std::get_if<std::vector<uint8_t>>(&arrays[0].values);
   if (json == nullptr || arrays[0].name != kHeader) {
-    return fail(Code::kData, "its first array is not a header of bytes");
+    return fail(Code::kData, "the first array of the file is not a header of bytes");
   }
   return parse_checkpoint_header({reinterpret_cast<const char*>(json->data()), json->size()});
 }
@@ -133,11 +133,12 @@ Result<States> parse_states(std::string_view bytes) {
   for (StoredArray& array : std::span(arrays).subspan(1)) {
     auto* values = std::get_if<std::vector<float>>(&array.values);
     if (values == nullptr || !array.name.starts_with(kState)) {
-      return fail(Code::kData, "array '{}' is no state of float32", array.name);
+      return fail(Code::kData, "array '{}' is not an optimizer state of type float32", array.name);
     }
     states.slots.push_back({array.name.substr(kState.size()), std::move(array.shape), std::move(*values)});
   }
-  if (checksum(states.slots) != states.header.slots_crc) return fail(Code::kData, "the checksum of its slots is wrong");
+  if (checksum(states.slots) != states.header.slots_crc)
+    return fail(Code::kData, "the checksum of the optimizer's state is wrong");
   return states;
 }
 
@@ -164,10 +165,10 @@ Result<std::optional<States>> matching_states(const CheckpointName& name, uint32
   DT_TRY(std::optional<States> spare, read_states(spare_path(name)));
   if (spare && spare->header.params_crc == params_crc) return spare;
   if (!states) return std::nullopt;
-  return fail(Code::kData,
-              "damaged checkpoint '{}': the checksum in '{}' is of another file; remove the latter to start from the "
-              "weights alone",
-              name.params_path(), name.states_path());
+  return fail(
+      Code::kData,
+      "damaged checkpoint '{0}': the checksum in '{1}' does not match it; delete '{1}' to start from the weights alone",
+      name.params_path(), name.states_path());
 }
 
 // An earlier save may have failed before its last rename. The states that it left must be renamed before the spare name

@@ -50,7 +50,7 @@ Result<double> real_number(const Json& object, const char* key) {
 
 Result<std::string> text(const Json& object, const char* key) {
   DT_TRY(const Json* value, member(object, key));
-  if (!value->is_string()) return wrong(key, "a text");
+  if (!value->is_string()) return wrong(key, "a string");
   return value->get<std::string>();
 }
 
@@ -148,7 +148,7 @@ Result<std::vector<int64_t>> parse_kept_epochs(const Json& header) {
   if (epochs == header.end()) return std::vector<int64_t>{};
   const auto is_epoch = [](const Json& epoch) { return epoch.is_number_unsigned() && epoch <= kCountMax; };
   if (!epochs->is_array() || !std::all_of(epochs->begin(), epochs->end(), is_epoch)) {
-    return wrong("kept_epochs", "an array of numbers of epochs");
+    return wrong("kept_epochs", "an array of epoch numbers");
   }
   return epochs->get<std::vector<int64_t>>();
 }
@@ -205,7 +205,8 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   Json json = parse_json<Json>(text_form);
   if (!json.is_object()) return fail(Code::kData, "the header is not a JSON object");
   DT_TRY(const uint64_t format, whole_number(json, "format"));
-  if (format != kFormat) return fail(Code::kData, "its format is {}: this version reads {}", format, kFormat);
+  if (format != kFormat)
+    return fail(Code::kData, "the header's format is {}, but this version of dtrain reads {}", format, kFormat);
   DT_TRY(const uint64_t own, whole_number(json, kOwnChecksum));
   json.erase(kOwnChecksum);
   if (own != checksum(json)) return fail(Code::kData, "the header's checksum is wrong");

@@ -94,7 +94,7 @@ void ClassReport::end(const Pass& pass) {
   const std::filesystem::path file =
       std::filesystem::path(options_.directory) / telemetry::class_results_file(results.rank);
   const Result<> written = write_file_atomic(file.string(), telemetry::to_json(results));
-  if (!written) options_.log.warn("a report of this run will lack its newest validation: {}", written.error().message);
+  if (!written) options_.log.warn("a report of this run will lack the newest validation: {}", written.error().message);
 }
 
 }  // namespace dtrain::train

@@ -33,7 +33,7 @@ double share_of(double part, double all) {
 std::string smaller_images(const DataLimit& limit, const Decoders& decoders) {
   const std::string busy =
       fmt::format("{} busy", decoders.cores == 1 ? "the core is" : fmt::format("all {} cores are", decoders.cores));
-  if (limit.stage == DataStage::kColor) return busy + ": leave out some of the changes of colors, or use more cores";
+  if (limit.stage == DataStage::kColor) return busy + ": leave out some of the color changes, or use more cores";
   return busy + ": pack smaller images (im2rec --resize), or use more cores";
 }
 
@@ -42,15 +42,17 @@ std::string advice(const DataLimit& limit, const Decoders& decoders) {
     return "the decoders keep up on average, but not always: give a larger --prefetch-buffer";
   }
   if (limit.stage == DataStage::kRead) {
-    return "the disk or the network is the limit: use a faster one, or pack smaller images (im2rec --resize)";
+    return "the disk or the network is the limit: use a faster disk or network, or pack smaller images (im2rec "
+           "--resize)";
   }
   // The decoders would have to work 1 / (1 - wait_share) times as fast for the steps never to wait.
   const double needed = std::ceil(decoders.threads / std::max(1 - limit.wait_share, 0.01));
   const int threads =
       std::min(decoders.cores, std::max(decoders.threads + 1, static_cast<int>(std::min(needed, 1024.0))));
   if (threads > decoders.threads && limit.cores_busy < kCoresBusy) {
-    return decoders.are_tuned ? "--data-nthreads auto chooses their number; pack smaller images (im2rec --resize)"
-                              : fmt::format("use --data-nthreads {}", threads);
+    return decoders.are_tuned
+               ? "--data-nthreads auto already chooses the number of threads; pack smaller images (im2rec --resize)"
+               : fmt::format("use --data-nthreads {}", threads);
   }
   return smaller_images(limit, decoders);
 }
@@ -102,7 +104,7 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
   if (limit.stage == DataStage::kNone) return fmt::format("data is the limit: {}; decoders: {}", waited, busy);
   const double ms = 1e3 / static_cast<double>(limit.stages.images);
   return fmt::format(
-      "data is the limit: {}; {} takes {:.0f} % of the decoders' time ({:.3g} of {:.3g} ms an image; {}); {}", waited,
+      "data is the limit: {}; {} takes {:.0f} % of the decoders' time ({:.3g} of {:.3g} ms per image; {}); {}", waited,
       name_of(limit.stage).activity, 100 * limit.stage_share, ms * limit.stage_share * limit.stages.all(),
       ms * limit.stages.all(), busy, advice(limit, decoders));
 }
@@ -120,7 +122,7 @@ std::vector<telemetry::Value> stage_values(const images::Stages& stages) {
   std::vector<telemetry::Value> all;
   for (const auto& [key, ms] : stage_ms(stages)) {
     const std::optional<telemetry::Metric> metric = telemetry::find_metric(key + "_ms");
-    DT_CHECK(metric, "no metric of the stage '{}'", key);
+    DT_CHECK(metric, "there is no metric for the stage '{}'", key);
     all.push_back({*metric, ms});
   }
   return all;

@@ -22,13 +22,13 @@ Result<std::string> check_disk(const DiskNeed& need, const std::string& prefix, 
       "free some space, choose another place with --run-dir or --save-model-prefix, or save "
       "less with --save-optimizer-states 0";
   if (need.checkpoint > free_bytes) {
-    return fail(Code::kData, "a checkpoint takes {}, and only {}: {}", bytes_text(need.checkpoint), free, kWays);
+    return fail(Code::kData, "a checkpoint takes {}, but only {}: {}", bytes_text(need.checkpoint), free, kWays);
   }
   return fmt::format(
-      "the checkpoints of this run take {} at one time ({} of {}{}), and only {}: keep fewer (--keep, --save-period), "
-      "{}",
+      "the checkpoints of this run will take {} at the same time ({} of {}{}), but only {}: keep fewer checkpoints "
+      "(--keep, --save-period), {}",
       bytes_text(need.bytes()), need.checkpoints, bytes_text(need.checkpoint),
-      need.best > 0 ? fmt::format(", and the best one with {}", bytes_text(need.best)) : "", free, kWays);
+      need.best > 0 ? fmt::format(", and {} for the best checkpoint", bytes_text(need.best)) : "", free, kWays);
 }
 
 double free_bytes_for(const std::string& prefix) {

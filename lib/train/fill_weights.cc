@@ -59,8 +59,8 @@ void match(ArraysByName& by_name, const std::vector<ParameterSpan>& spans, Copie
     if (array.shape == span.shape) {
       copies.emplace_back(&array, &span);
     } else {
-      differences.misshapen.push_back(
-          fmt::format("'{}' is {}, the network's is {}", span.name, to_string(array.shape), to_string(span.shape)));
+      differences.misshapen.push_back(fmt::format("'{}' has the shape {}, but {} in the network", span.name,
+                                                  to_string(array.shape), to_string(span.shape)));
     }
   }
   std::vector<std::string> left;
@@ -81,10 +81,10 @@ std::string text_of(const Differences& differences) {
   const auto part = [&](std::string_view what, const std::vector<std::string>& names) {
     if (!names.empty()) parts.push_back(fmt::format("{}: {}", what, listed(names)));
   };
-  part("arrays of the network that it does not have", differences.missing);
-  part("arrays that the network does not have", differences.unknown);
-  part("arrays of another shape", differences.misshapen);
-  part("arrays that it has twice", differences.doubled);
+  part("arrays that are missing in the file", differences.missing);
+  part("arrays that are not in the network", differences.unknown);
+  part("arrays with a different shape", differences.misshapen);
+  part("arrays that the file has twice", differences.doubled);
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -108,7 +108,7 @@ Result<> fill_weights(const Checkpoint& checkpoint, const graph::Graph& graph, c
   match(parameters, view.parameters, copies, differences);
   match(statistics, view.statistics, copies, differences);
   const std::string text = text_of(differences);
-  if (!text.empty()) return fail(Code::kData, "it is not a checkpoint of this network; {}", text);
+  if (!text.empty()) return fail(Code::kData, "the file is not a checkpoint of this network; {}", text);
   for (const auto& [array, span] : copies) std::copy(array->values.begin(), array->values.end(), span->weight.begin());
   return {};
 }

@@ -13,7 +13,8 @@
 
 namespace dtrain::train {
 
-inline constexpr std::string_view kRemedyOfNotFinite = "train at a lower rate (--lr) or on smaller inputs (--scale)";
+inline constexpr std::string_view kRemedyOfNotFinite =
+    "train with a lower learning rate (--lr) or with smaller inputs (--scale)";
 
 // True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);

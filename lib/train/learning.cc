@@ -25,8 +25,8 @@ bool is_at_chance(const Lesson& lesson, double chance, int64_t steps, double sec
 
 std::string at_chance_text(int64_t epoch, double loss, double chance, const Rates& rates) {
   return fmt::format(
-      "the training loss at the end of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn "
-      "at the rate {:g}; try a lower one (--lr {:g}), another --initializer or another --seed",
+      "the training loss at the end of epoch {} is {:.4f}, no better than guessing ({:.4f}): the network does not "
+      "learn at the learning rate {:g}; try a lower learning rate (--lr {:g}), another --initializer or another --seed",
       epoch + 1, loss, chance, rates.in_use, std::min(rates.in_use / 5, rates.usual));
 }
 

@@ -46,7 +46,7 @@ Result<Metrics> Metrics::create(const MetricSpec& spec) {
   for (const std::string& loss : spec.losses) {
     const bool nll = loss == "nll" || loss == "nll_loss";
     if (!nll && loss != "ce" && loss != "crossentropy") {
-      return fail(Code::kUsage, "--loss {}: there are ce and nll", loss);
+      return fail(Code::kUsage, "--loss {}: must be ce or nll", loss);
     }
     items.push_back({Kind::kCrossEntropy, 0, nll ? "nll-loss" : "cross-entropy", true});
   }
@@ -71,7 +71,8 @@ void Metrics::count_rows(int64_t count) {
 Result<> Metrics::add_head(size_t head, std::span<const float> probabilities, std::span<const float> labels,
                            int64_t count) {
   const size_t batch = labels.size() / labels_;
-  DT_CHECK(batch > 0 && probabilities.size() % batch == 0, "{} probabilities for {} rows", probabilities.size(), batch);
+  DT_CHECK(batch > 0 && probabilities.size() % batch == 0, "there are {} probabilities for {} rows",
+           probabilities.size(), batch);
   const size_t classes = probabilities.size() / batch;
   chance_[head] = std::log(static_cast<double>(classes));
   const auto rows = static_cast<size_t>(count);
@@ -127,7 +128,7 @@ std::vector<MetricValue> Metrics::shown(const std::vector<double>& sums) const {
 
 Result<> Metrics::set_sums(std::span<const double> sums) {
   if (sums.size() != epoch_.size()) {
-    return fail(Code::kData, "{} sums of metrics, this run has {}", sums.size(), epoch_.size());
+    return fail(Code::kData, "there are {} sums of metrics, but this run has {}", sums.size(), epoch_.size());
   }
   epoch_.assign(sums.begin(), sums.end());
   return {};

@@ -9,7 +9,7 @@ void RateControl::begin(double factor) {
   if (parts_.coordinator.rank() != 0) return;
   if (!parts_.spec.metrics_path.empty()) requests_ = RateRequests::open(parts_.spec.metrics_path);
   if (factor == 1) return;
-  parts_.log.info("the learning rate is {:g} times that of the schedule, because the run has changed it before",
+  parts_.log.info("the learning rate is {:g} times that of the schedule, because it was changed earlier in this run",
                   factor);
 }
 
@@ -20,9 +20,10 @@ std::optional<RateControl::Change> RateControl::requested() {
   const double factor =
       request->kind == RateRequest::Kind::kRate ? request->value / scheduled : factor_ * request->value;
   const bool has_rate = parts_.spec.optimizer.name != "adadelta";
-  if (has_rate && kvstore::is_rate_factor(factor)) return Change{factor, "by hand: " + to_string(*request)};
-  parts_.log.warn("the learning rate is not changed, though {} was requested: {}", to_string(*request),
-                  has_rate ? fmt::format("the schedule's rate is {:g}", scheduled) : "the optimizer has no rate");
+  if (has_rate && kvstore::is_rate_factor(factor)) return Change{factor, "requested: " + to_string(*request)};
+  parts_.log.warn(
+      "the learning rate is not changed to the requested {}: {}", to_string(*request),
+      has_rate ? fmt::format("the schedule's rate is {:g}", scheduled) : "the optimizer has no learning rate");
   return std::nullopt;
 }
 
@@ -37,7 +38,7 @@ Result<> RateControl::meet() {
          parts_.coordinator.all_gather("the learning rate", job::RateChange{.factor = change ? change->factor : 0}));
   if (all.front().factor == 0) return {};
   if (!change) {
-    change = Change{all.front().factor, "worker 0 says so"};
+    change = Change{all.front().factor, "as decided by worker 0"};
     DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}), "changing the rate");
   }
   apply(*change);

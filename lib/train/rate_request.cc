@@ -55,8 +55,8 @@ Result<> request_rate(const std::string& metrics_path, const RateRequest& reques
     return fail(Code::kUsage, "cannot open '{}': {}", metrics_path, std::strerror(errno));
   }
   if (!metrics.open() || !is_locked(metrics)) {
-    return fail(Code::kUsage, "no run trains in '{}': its worker 0 does not run on this host{}", directory,
-                metrics.open() ? ", or has ended; a run that is resumed takes --lr" : "");
+    return fail(Code::kUsage, "no run is training in '{}': worker 0 does not run on this host{}", directory,
+                metrics.open() ? ", or it has ended; to resume a run with another learning rate, give --lr" : "");
   }
   return write_file_atomic(request_path(metrics_path), to_string(request) + "\n");
 }

@@ -25,9 +25,9 @@ SlotsByName by_name(const std::vector<NamedArray>& arrays) {
 
 Result<const NamedArray*> find_array(const SlotsByName& arrays, const std::string& name, const Shape& shape) {
   const auto found = arrays.find(name);
-  if (found == arrays.end()) return fail(Code::kData, "it has no '{}', which the network needs", name);
+  if (found == arrays.end()) return fail(Code::kData, "the checkpoint has no '{}', which the network needs", name);
   if (found->second->shape != shape) {
-    return fail(Code::kData, "the shape of '{}' is {}, the network's is {}", name,
+    return fail(Code::kData, "the shape of '{}' is {}, but {} in the network", name,
                 dtrain::to_string(found->second->shape), dtrain::to_string(shape));
   }
   return found->second;
@@ -57,13 +57,14 @@ Result<Start> fresh(const StartSpec& spec, const ParameterView& view) {
 Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkpoint checkpoint, const Log& log) {
   const CheckpointHeader& header = *checkpoint.header;
   if (header.optimizer.name != spec.optimizer.name) {
-    return fail(Code::kUsage, "its optimizer is '{}', this job's is '{}'", header.optimizer.name, spec.optimizer.name);
+    return fail(Code::kUsage, "the optimizer is '{}' in the checkpoint, but '{}' in this job", header.optimizer.name,
+                spec.optimizer.name);
   }
   const auto changed = header.job_hash == spec.job_hash ? std::vector<std::string>()
                                                         : job::differing_keys(header.job_text, spec.job_text);
   if (!changed.empty()) {
     const std::string text =
-        fmt::format("the checkpoint was written with other values of: {}", fmt::join(changed, ", "));
+        fmt::format("the checkpoint was written with different values of: {}", fmt::join(changed, ", "));
     // With --resume, the process that read the run's jobspec has already shown both values.
     if (spec.from->epoch) {
       log.warn("{}", text);
@@ -74,7 +75,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
   if (spec.ends_after_fixed_steps && header.position.step >= steps) {
-    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, steps);
+    return fail(Code::kData, "the checkpoint is at step {}, but an epoch has {} steps", header.position.step, steps);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
   return Start{.position = header.position,
@@ -96,8 +97,8 @@ Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const Pa
   const int64_t epoch = name.epoch.value_or(0);
   if (epoch > 0 && optim::counts_updates(spec.optimizer)) {
     return fail(Code::kUsage,
-                "it has no state for the optimizer '{0}', which corrects its first updates: copy it to {1}-0000.params "
-                "and give --load-epoch 0, or use another optimizer",
+                "the checkpoint has no state for the optimizer '{0}', which corrects its first updates: copy the "
+                "checkpoint to {1}-0000.params and give --load-epoch 0, or use another optimizer",
                 spec.optimizer.name, name.prefix);
   }
   const auto epochs = static_cast<uint64_t>(epoch);

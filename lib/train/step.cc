@@ -76,8 +76,8 @@ std::string StepRunner::gradient_fault(const std::string& layer) const {
 
 Error StepRunner::not_finite(const std::string& what, const std::string& layer) const {
   return {Code::kInternal,
-          fmt::format("step {}, rank {}: the {}, first in layer '{}'; {}, or leave such steps out with --on-nan skip",
-                      step_, parts_.rank, what, layer, kRemedyOfNotFinite),
+          fmt::format("step {}, rank {}: the {}, first in layer '{}'; {}, or skip such steps with --on-nan skip", step_,
+                      parts_.rank, what, layer, kRemedyOfNotFinite),
           {}};
 }
 
@@ -116,13 +116,13 @@ const std::string* StepRunner::first_bad_gradient() const {
 bool StepRunner::overflowed() {
   if (!parts_.loss_scale.is_dynamic() || !parts_.devices.overflowed()) return false;
   if (!parts_.loss_scale.lower()) return false;
-  parts_.log.info("step {}: left out, because float16 overflowed; the loss scale is now {:g}", step_,
+  parts_.log.info("step {} is skipped, because float16 overflowed; the loss scale is now {:g}", step_,
                   parts_.loss_scale.value());
   return true;
 }
 
 Result<> StepRunner::skip_step(const std::string& why) {
-  if (!why.empty()) parts_.log.warn("step {}: left out, because the {}", step_, why);
+  if (!why.empty()) parts_.log.warn("step {} is skipped, because the {}", step_, why);
   if (own_counters_ != nullptr) {
     own_counters_->uncount_samples(samples_);
     return {};
@@ -231,8 +231,8 @@ Result<> StepRunner::check_devices() {
   if (holds_back() && parts_.devices.left_out_update()) {
     // The gradients that this worker handed over were finite, so their sum overflowed.
     return fail(Code::kInternal,
-                "step {}, rank {}: the sum of the devices' gradients of an earlier step was not finite, and no weight "
-                "has changed since",
+                "step {}, rank {}: the sum of the devices' gradients was not finite in an earlier step, and the "
+                "weights have not changed since then",
                 step_, parts_.rank);
   }
   for (size_t device = 0; device < parts_.devices.size(); device++) {

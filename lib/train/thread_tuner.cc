@@ -135,12 +135,11 @@ void ThreadTuner::be_steady() {
   steady_share_.reset();
   changed_ = 0;
   const std::string threads = fmt::format("{} thread{} decode{}", kept_, kept_ == 1 ? "" : "s", kept_ == 1 ? "s" : "");
-  decision_ =
-      compared_.empty()
-          ? fmt::format(
-                "{}: {:.1f} % of the time was spent waiting for batches, and --threads {} allows no other number",
-                threads, 100 * wait_share_, options_.threads_max)
-          : fmt::format("{}: a step takes {}", threads, fmt::join(compared_, "; "));
+  decision_ = compared_.empty() ? fmt::format(
+                                      "{}: {:.1f} % of the time was spent waiting for batches, but --threads {} allows "
+                                      "no other number of threads",
+                                      threads, 100 * wait_share_, options_.threads_max)
+                                : fmt::format("{}: a step takes {}", threads, fmt::join(compared_, "; "));
 }
 
 void ThreadTuner::watch() {

@@ -151,7 +151,8 @@ Result<AgreedStart> Trainer::Impl::agree_on_start(const Start& start) {
 
 Result<> Trainer::Impl::begin() {
   const EpochRule& epoch = spec_.epoch;
-  DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0, "an epoch without samples");
+  DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0,
+           "an epoch must have samples");
   flush_denormals();  // the store may run updates on this thread
   DT_TRY_VOID(reporter_.prepare());
   DT_TRY(Start start, own_start());
@@ -162,7 +163,7 @@ Result<> Trainer::Impl::begin() {
   std::vector<ParameterView> devices;
   for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
-  DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
+  DT_TRY_VOID(parts_.store.initialize(devices, start.state), "distributing the initial weights");
   DT_TRY_VOID(reporter_.begin());
   rate_control_.begin(start.state.rate_factor);
   saver_.begin(agreed.saves_within_epochs, start);

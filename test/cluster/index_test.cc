@@ -123,7 +123,7 @@ TEST_CASE("other workers say what they waited for if worker 0 dies while it inde
   CHECK(job.codes("scheduler") == "5");
   const std::string& output = job.member("worker", 1).process->output();
   CHECK(contains(output, "worker 0 was lost"));
-  CHECK(contains(output, "waiting for worker 0 to index '" + images.records() + "'"));
+  CHECK(contains(output, "waiting until worker 0 has indexed the file" + images.records() + "'"));
 }
 
 TEST_CASE("a job that is stopped while worker 0 indexes ends at once", "[index]") {
@@ -152,7 +152,7 @@ TEST_CASE("workers with different lists of labels end the job with an error that
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());
   REQUIRE(ended);
-  const std::string wrong = "other.lst: the list of worker 1 has other labels than that of worker 0";
+  const std::string wrong = "other.lst: the list of worker 1 differs from that of worker 0";
   CHECK(contains(job.member("worker", 1).process->output(), wrong));
   CHECK(contains(job.member("scheduler").process->output(), wrong));
   CHECK_FALSE(contains(job.codes("worker"), "0"));

@@ -50,14 +50,14 @@ TEST_CASE("a rate is set by hand while a job trains, and a resumed job keeps it"
     REQUIRE(trained);
     CHECK(end.code == 75);
   };
-  CHECK_THAT(jobs.run(set).output, Contains("no run trains in 'run'"));
+  CHECK_THAT(jobs.run(set).output, Contains("no run is training in 'run'"));
   {
     Process job = jobs.start(jobs.command("run", {"--kv-store", store, "--lr", "1e-5", "--num-epochs", "100000"}));
     const bool trains = job.wait_for_output("Epoch[1] Time", kRateJobSeconds);
     const Ended asked = jobs.run(set);
     CHECK(asked.code == 0);
     CHECK_THAT(asked.output, Contains("worker 0 will read the request at the end of the epoch"));
-    stop(job, trains && job.wait_for_output("0.1 times that of the schedule (by hand: x0.1)", kRateJobSeconds) &&
+    stop(job, trains && job.wait_for_output("0.1 times that of the schedule (requested: x0.1)", kRateJobSeconds) &&
                   job.wait_for_output("Change learning rate to 1.00000e-06", kRateJobSeconds));
   }
   for (const char* log : {"run/server-0.log", "run/server-1.log", "run/worker-1.log"}) {

@@ -164,10 +164,10 @@ TEST_CASE("a run that an older version wrote is resumed to the weights that this
   REQUIRE(end.code == 0);
   CHECK_THAT(end.output, Contains("note: resuming the run in run at epoch 2, step 0\n"));
   const std::string note =
-      "note: the jobspec was written by an older version of dtrain: --keep (0) keeps its old meaning\n";
+      "note: the jobspec was written by an older version of dtrain, so --keep (0) keeps its old meaning\n";
   CHECK_THAT(end.output, Contains(note));
   CHECK(end.output.find(note) == end.output.rfind(note));
-  CHECK_THAT(end.output, Contains("was written with other values of: num-epochs\n"));
+  CHECK_THAT(end.output, Contains("was written with different values of: num-epochs\n"));
   for (int epoch = 1; epoch <= 5; epoch++) {
     CHECK(std::filesystem::exists(dir.path("run/mlp-000" + std::to_string(epoch) + ".params")));
   }
@@ -200,7 +200,7 @@ TEST_CASE("a mistaken resume is an error that says what is wrong and leaves the 
   refused({dtrain_program(), "--resume", "a", "--network", "mlp"}, 2, "--network mlp (the run has lenet)");
   refused({dtrain_program(), "--resume", "b"}, 7, "--resume b: there is no such directory");
   refused({dtrain_program(), "--resume", "a", "--data-dir", "absent"}, 7, "absent");
-  refused(runs.command({"--run-dir", "a"}), 2, "holds a run already");
+  refused(runs.command({"--run-dir", "a"}), 2, "already contains a run");
   refused(runs.command({"--retrain"}), 7, "there is no run in runs");
   refused({dtrain_program(), "-n", "2", "--resume", "auto"}, 2, "--resume DIR takes the flags from the run");
   CHECK(must(read_file(runs.path("a/jobspec"))) == spec);

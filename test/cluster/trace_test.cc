@@ -170,9 +170,9 @@ TEST_CASE("a process alone writes its trace, and another one after SIGUSR2", "[t
   write_mnist(dir.path("data"), images(240));
   Process alone(lenet_command(dir, {"--trace", "2", "--num-epochs", "1000"}),
                 {.directory = dir.path(), .environment = {}});
-  const bool first = alone.wait_for_output("trace 1, of the steps 5 to 6", 60);
+  const bool first = alone.wait_for_output("trace 1 of the steps 5 to 6", 60);
   alone.signal(SIGUSR2);
-  const bool second = alone.wait_for_output("trace 2, of the steps", 60);
+  const bool second = alone.wait_for_output("trace 2 of the steps", 60);
   alone.signal(SIGTERM);
   const Ended end = alone.wait(60);
   INFO(end.output);

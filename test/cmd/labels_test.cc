@@ -86,7 +86,7 @@ TEST_CASE("a network with two losses learns the two labels of each image, alone 
   CHECK(first_match(json.output, R"("cross_entropy_place":([\d.]+))") != "");
 
   const test::Ended place = in_directory(dir, {"predict", "--model", "alone", "images/7.png", "--top", "1"});
-  CHECK_THAT(place.output, Catch::Contains("results place, row; using 'place'"));
+  CHECK_THAT(place.output, Catch::Contains("outputs place, row; using 'place'"));
   CHECK(first_match(place.output, R"(images/7.png  [\d.]+ (\d))") == "3");
   const test::Ended row =
       in_directory(dir, {"predict", "--model", "alone", "images/7.png", "--top", "1", "--result", "row"});
@@ -102,8 +102,8 @@ TEST_CASE("labels that the data do not have are refused", "[cmd]") {
     std::string message;
   };
   const std::vector<Mistake> mistakes = {
-      {{}, 2, "the network reads 2 labels (place_label, row_label), but --label-width says that an image has 1"},
-      {{"--label-width", "3"}, 2, "but --label-width says that an image has 3: give --label-width 2"},
+      {{}, 2, "the network uses 2 labels per image (place_label, row_label), but --label-width is 1"},
+      {{"--label-width", "3"}, 2, "but --label-width is 3: give --label-width 2"},
   };
   for (const Mistake& mistake : mistakes) {
     const test::Ended ended = in_directory(dir, training(mistake.words));

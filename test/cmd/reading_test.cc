@@ -72,8 +72,7 @@ TEST_CASE("--test-io reads the training data once, without training", "[cmd]") {
   // 8 batches; the index is that of the last batch of the window.
   CHECK_THAT(ended.output,
              Contains("Node[0] Batch [2]\tSpeed: ") && Contains("Batch [5]\tSpeed: ") && !Contains("Batch [8]"));
-  CHECK_THAT(ended.output,
-             Contains("Read 64 images in ") && Contains("; ms of an image: read ") && Contains("decode "));
+  CHECK_THAT(ended.output, Contains("Read 64 images in ") && Contains("; ms per image: read ") && Contains("decode "));
   CHECK_THAT(ended.output, !Contains("Train-accuracy") && !Contains("Start training"));
   CHECK(json_of(dir, "run/summary.json")["samples"] == 64);
   CHECK(last_with(dir, "samples_per_s")["decode_ms"] > 0);

@@ -279,7 +279,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"parse-log", "a", "--formt", "none"}, 2, {"did you mean '--format'?"}},
       {{"set-rate", "runs/a"}, 2, {"usage: dtrain set-rate RUN-DIRECTORY"}},
       {{"set-rate", "runs/a", "fast"}, 2, {"'fast' is not a learning rate above 0, as in 0.01, nor a factor"}},
-      {{"set-rate", "/nowhere/at/all", "0.1"}, 2, {"no run trains in '/nowhere/at/all'"}},
+      {{"set-rate", "/nowhere/at/all", "0.1"}, 2, {"no run is training in '/nowhere/at/all'"}},
       {{"parse-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"bench", "train", "--network", "lennet"}, 2, {"lennet"}},
       {{"bench", "train", "--gpus", "0"}, 8, {"the CPU is measured"}},
@@ -317,7 +317,8 @@ TEST_CASE("report and plot write files and name them", "[cmd]") {
   CHECK_THAT(*read_file(dir.path("a.svg")), Catch::StartsWith("<svg ") && Catch::Contains("time of an epoch"));
   const Ended unknown = run({"plot", "old.log", "--metric", "loss"});
   CHECK(unknown.code == 2);
-  CHECK_THAT(unknown.output, Catch::Contains("no run has the metric 'loss'; there are: epoch_s, validation_accuracy"));
+  CHECK_THAT(unknown.output,
+             Catch::Contains("no run has the metric 'loss'; the runs have: epoch_s, validation_accuracy"));
   const Ended no_directory = run({"report", "old.log", "--out", "none/a.html"});
   CHECK(no_directory.code != 0);
   CHECK_THAT(no_directory.output, Catch::Contains("none/a.html"));
@@ -349,7 +350,7 @@ TEST_CASE("a batch that does not fit into memory is refused at once", "[cmd]") {
     const bool is_bench = arguments.front() == "bench";
     CHECK_THAT(ended.output, Catch::Contains("network 'resnet-50' at --batch-size 1048576") &&
                                  Catch::Contains(is_bench ? "make the batch, the image or the network smaller"
-                                                          : "the largest that fits"));
+                                                          : "the largest batch size that fits"));
   }
 }
 

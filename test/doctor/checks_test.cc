@@ -212,7 +212,7 @@ TEST_CASE("a name that means different hosts warns; a loopback address of the ow
   facts_of(all, 1).names[0].addresses = {"127.0.1.1"};
   CHECK(check_names(all)[0].verdict == Verdict::kPass);
   facts_of(all, 3).names[0].addresses = {"10.0.0.77"};
-  check_row(check_names, all, Verdict::kWarn, {"node3"}, "'node1' is 10.0.0.77, but 10.0.0.1 on most hosts",
+  check_row(check_names, all, Verdict::kWarn, {"node3"}, "'node1' resolves to 10.0.0.77, but to 10.0.0.1 on most hosts",
             "make /etc/hosts the same");
 }
 
@@ -358,7 +358,7 @@ TEST_CASE("slow paths, disks and decoders warn", "[doctor]") {
   check_row(check_latency, all, Verdict::kWarn, {"node1"}, "a round trip to node2 takes 20 ms, but usually 100 us",
             "cable");
   all.pairs[0].speed.back = 1e8;
-  check_row(check_bandwidth, all, Verdict::kWarn, {"node2"}, "100 MB/s to node1, usually 1 GB/s", "ethtool");
+  check_row(check_bandwidth, all, Verdict::kWarn, {"node2"}, "100 MB/s to node1, but usually 1 GB/s", "ethtool");
   all.pairs[0].speed = {.error = "the connection broke"};
   check_row(check_bandwidth, all, Verdict::kFail, {"node1"}, "to node2: the connection broke", "row 'ports'");
   facts_of(all, 2).speeds.disk_write = 1e7;

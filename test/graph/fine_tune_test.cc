@@ -151,7 +151,7 @@ TEST_CASE("patterns and rates that make no sense are refused", "[graph]") {
     return applied.error().message;
   };
   CHECK_THAT(refusal({"conv3=0"}), Catch::Contains("--lr-mult conv3") && Catch::Contains("did you mean 'conv1'?"));
-  CHECK_THAT(refusal({"relu1=2"}), Catch::Contains("its layers are conv1, bn1, conv2, fc1"));
+  CHECK_THAT(refusal({"relu1=2"}), Catch::Contains("such layers are conv1, bn1, conv2, fc1"));
   CHECK_THAT(refusal({"*=0"}), Catch::Contains("all parameters of the network are frozen"));
   for (const char* rule : {"conv1", "=1", "conv1=", "conv1=x", "conv1=-1", "conv1=1x"}) {
     CHECK_THAT(refusal({rule}), Catch::Contains("must have the form PATTERN=X"));

@@ -82,9 +82,9 @@ TEST_CASE("the lists of a JobSpec have an entry for each worker or are absent", 
   };
   CHECK(error_with([](JobSpec&) {}).empty());
   CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }),
-             Contains("shares: there are 2 values for 3 workers"));
+             Contains("shares: there are 2 values, but the job has 3 workers"));
   CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }),
-             Contains("batches: there are 0 values for 3 workers"));
+             Contains("batches: there are 0 values, but the job has 3 workers"));
   CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups: there are 3 values"));
   CHECK_THAT(error_with([](JobSpec& spec) { spec.flags.scheme.kv_store = "dist_gsync"; }),
              Contains("groups: there are 0 values"));
@@ -172,7 +172,8 @@ TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
   CHECK(error_with("lr = ", "prefetch-buffer = -1").find(path + ": the line 'lr = ...' is missing") == 0);
   CHECK_THAT(error_with("kv-store = ", "kv-store = dist_snyc"),
              Catch::StartsWith(place_of("kv-store") + "kv-store: there is no store 'dist_snyc'"));
-  CHECK(error_with("shares = ", "shares = 0:5") == place_of("shares") + "shares: there are 1 values for 3 workers");
+  CHECK(error_with("shares = ", "shares = 0:5") ==
+        place_of("shares") + "shares: there are 1 values, but the job has 3 workers");
   const std::string last = fmt::format("{}:{}: ", path, 1 + std::count(good.begin(), good.end(), '\n'));
   REQUIRE(write_file_atomic(path, good + "prefetch-buffer = some\n"));
   CHECK(read_job_spec(dir.path()).error().message == last + "prefetch-buffer: 'some' is not a whole number");

@@ -218,10 +218,9 @@ TEST_CASE("a sum that only passes the servers is refused too, and the workers na
       return {};
     });
     for (uint32_t w = 0; w < 2; w++) {
-      CHECK(errors[w] ==
-            fmt::format("server 0 refuses key 1 slice 0 step 0 of worker {}: the sum of the gradients is not "
-                        "finite",
-                        w));
+      CHECK(errors[w] == fmt::format("server 0 refused the request for key 1 slice 0 step 0 from worker {}: the sum of "
+                                     "the gradients is not finite",
+                                     w));
       CHECK(all_equal(cluster.arrays(w).weight(1), 0));
     }
   }

@@ -242,7 +242,7 @@ TEST_CASE("log lines that tell of an event", "[observe]") {
   CHECK(kind("Stopped after 2 epochs, because TERM") == "stop");
   CHECK(kind("Finished after 6 epochs and 15.2 s; see runs/a") == "finish");
   CHECK(kind("warning: slow: worker 1 (vm) takes 117 ms per step, other workers 11: it computes for 114 ms") == "slow");
-  CHECK(kind("warning: the training loss of epoch 0 is 2.3884, no better than a guess") == "warning");
+  CHECK(kind("warning: the training loss of epoch 0 is 2.3884, no better than guessing") == "warning");
   CHECK(kind("what would help most: a larger --batch-size") == "advice");
   CHECK(event_of("Saved checkpoint to").kind.empty());
   CHECK(event_of(" Node[0").kind.empty());

@@ -105,8 +105,8 @@ TEST_CASE("lines about trouble are found by their words", "[observe]") {
   CHECK(severity_of("Saved checkpoint to \"errors-0001.params\"") == Severity::kNone);
   CHECK(severity_of("start with arguments on-nan=fail, error=1") == Severity::kNone);
   CHECK(severity_of("Epoch[0] Train-error=0.5") == Severity::kNone);
-  CHECK(severity_of("server 0 made 3 updates of 6 gradients, 0.5 s busy; 0 repeats dropped, 0 messages refused") ==
-        Severity::kNone);
+  CHECK(severity_of("server 0 made 3 updates from 6 gradients and was busy for 0.5 s; it dropped 0 repeated gradients "
+                    "and 0 late gradients, and refused 0 messages") == Severity::kNone);
 }
 
 // Every beginning of every line, and every byte of them changed: the functions return, and read nothing out of

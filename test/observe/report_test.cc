@@ -197,7 +197,7 @@ TEST_CASE("a report has all that is known of the runs", "[observe]") {
                            "What ran, and how it ended",
                            "320 samples/s",
                            "completed",
-                           "Reading data is the bottleneck: 42 % of worker 0&#39;s time",
+                           "Data is the limit: 42 % of worker 0&#39;s time",
                            "10 % of worker 0&#39;s time was spent waiting for other devices",
                            "Where the time went",
                            "worker 1, forward: 4 s",
@@ -305,7 +305,7 @@ TEST_CASE("a report has the classes of all workers' last validation", "[observe]
   CHECK_THAT(
       html,
       Contains("&lt;b&gt;dog</th><td>0.8500</td><td>85</td><td>100</td>") &&
-          Contains("<li>&lt;b&gt;dog taken for cat: 15 of 100</li>") &&
+          Contains("<li>&lt;b&gt;dog classified as cat: 15 of 100</li>") &&
           Contains("<td class=\"wrong\" style=\"background:rgb(213 94 0/0.27)\">15</td><td class=\"right\">85</td>"));
   CHECK_THAT(html, Contains("The 2 images with the highest loss") && Contains("data:image/png;base64,Zm9v") &&
                        Contains("a&amp;b.rec") && !Contains("<b>dog"));

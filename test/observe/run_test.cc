@@ -119,7 +119,7 @@ TEST_CASE("what is missing or broken in a run directory is named", "[observe]") 
   const Run run = must(read_run(dir.path("a")));
   const std::string problems = problems_of(run);
   CHECK_THAT(problems, Contains("a/jobspec: the file is missing"));
-  CHECK_THAT(problems, Contains("a/summary.json: the file is no JSON object; it may be cut short"));
+  CHECK_THAT(problems, Contains("a/summary.json: the file is not a JSON object; it may be cut short"));
   CHECK_THAT(problems, Contains("a/metrics.jsonl: 3 lines have no metrics and are skipped; the first is line 9"));
   CHECK_THAT(problems, Contains("a/metrics.jsonl: the file ends within line 12, which is skipped"));
   CHECK(curve_of(run, "train_accuracy", false).count() == 1);

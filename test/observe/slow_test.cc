@@ -196,7 +196,7 @@ TEST_CASE("the advice about data is about what delays them", "[observe]") {
              Catch::Contains("smaller images (dtrain im2rec --resize)") && Catch::Contains("1.5 threads wait for one"));
   period.read_ms = 20;
   CHECK_THAT(advice_for(period), Catch::Contains("smaller images (dtrain im2rec --resize), because reading an image "
-                                                 "takes 20 ms and decoding it 3 (disk 12 MB/s)"));
+                                                 "takes 20 ms and decoding it 3 ms (disk: 12 MB/s)"));
   period.read_ms = 0;
   period.decode_ms = 0.042;  // small images
   CHECK_THAT(advice_for(period), Catch::Contains("decoding takes 0.042 ms per image"));

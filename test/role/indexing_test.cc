@@ -168,7 +168,7 @@ TEST_CASE("the error of a different file names the worker, the file and the diff
   REQUIRE_FALSE(all[2]);
   CHECK(all[2].error().code == Code::kData);
   CHECK_THAT(all[2].error().message, Catch::Contains(files[2][0].path) && Catch::Contains("bytes on this host"));
-  CHECK_THAT(all[2].error().text(), Catch::Contains("as worker 2") && Catch::Contains("worker 0 has made"));
+  CHECK_THAT(all[2].error().text(), Catch::Contains("as worker 2") && Catch::Contains("worker 0 has sent"));
   CHECK_FALSE(std::filesystem::exists(index_of(files[2][0])));  // worker 2 does not scan its file
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("workers with different numbers of files are an error", "[role]") {
   const Shared known = share_indexes(files[1], {.coordinator = scheduler, .waits = waits, .log = log, .pacer = pacer});
   REQUIRE_FALSE(known);
   CHECK(known.error().code == Code::kUsage);
-  CHECK_THAT(known.error().message, Catch::Contains("worker 1 has 1 record files, worker 0 has 0"));
+  CHECK_THAT(known.error().message, Catch::Contains("worker 1 has 1 record files, but worker 0 has 0"));
 }
 
 // Worker 0 dies while it indexes. The other workers' error says what they were waiting for.

@@ -31,8 +31,8 @@ TEST_CASE("a network that does not fit into memory is refused with the memory th
   const Result<> refused = check_memory(lenet(1 << 20), *network, 0x1p30);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::kUsage);
-  CHECK_THAT(refused.error().message,
-             Contains("--batch-size 1048576 needs at least") && Contains("only 1.0 GiB of memory can be used here"));
+  CHECK_THAT(refused.error().message, Contains("--batch-size 1048576 needs at least") &&
+                                          Contains("only 1.0 GiB of memory can be used on this host"));
 }
 
 TEST_CASE("the workers of a host share its memory", "[role]") {
@@ -43,7 +43,7 @@ TEST_CASE("the workers of a host share its memory", "[role]") {
   const Result<> refused = check_memory(lenet(1024), *network, 3 * one - 1, 3);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message,
-             Contains(" for the 3 workers of this host, and only ") && Contains("run fewer workers on the host"));
+             Contains(" for the 3 workers of this host, but only ") && Contains("run fewer workers on the host"));
 }
 
 TEST_CASE("a memory need of 4 EiB is refused", "[role]") {

@@ -93,7 +93,7 @@ TEST_CASE("a batch that is too large to be compiled is estimated", "[role]") {
       judge_memory({flags, network, false, {.workers = 1}}, {.bytes = 0x1p30, .free_bytes = 0x1p30});
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message, Contains("at --batch-size 1048576 takes") &&
-                                          Contains("only 1.0 GiB can be used here: give --batch-size "));
+                                          Contains("only 1.0 GiB can be used on this host: give --batch-size "));
 }
 
 TEST_CASE("workers and servers on one host are counted together", "[role]") {

@@ -41,8 +41,7 @@ TEST_CASE("the option --resume auto lists the runs that it has examined and how 
   const job::Flags flags = test::lenet({"--resume", "auto"});
   CHECK(must(find_resumed(flags)).notes ==
         std::vector<std::string>{
-            "--resume auto: no run of this job can be continued, so a new one begins: there is no run "
-            "in runs"});
+            "--resume auto: no run of this job can be continued, so a new run starts: there is no run in runs"});
   test::leave_run("runs/a", test::lenet({"--wd", "0.3"}), 1);
   test::leave_run("runs/b", test::lenet({}), std::nullopt);
   const ResumeSearch search = must(find_resumed(flags));
@@ -93,7 +92,7 @@ TEST_CASE("a finished run is not resumed, and a note says how to continue it", "
   test::leave_run("runs/a", test::lenet({"--num-epochs", "3"}), 3);
   const ResumeSearch finished = must(find_resumed(test::lenet({"--num-epochs", "3", "--resume", "auto"})));
   CHECK(finished.is_finished);
-  CHECK_THAT(finished.notes[0], Contains("it has done 3 of 3 epochs") && Contains("--num-epochs"));
+  CHECK_THAT(finished.notes[0], Contains("finished after 3 of 3 epochs") && Contains("--num-epochs"));
   CHECK_FALSE(must(find_resumed(test::lenet({"--num-epochs", "4", "--resume", "auto"}))).is_finished);
 }
 

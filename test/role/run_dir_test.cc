@@ -131,8 +131,8 @@ TEST_CASE("the directory of a running job is refused, also with --overwrite and 
   {
     const RunDir first = must(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
     test::leave_run("a", test::lenet({}), 7);
-    CHECK_THAT(refused(test::lenet({"--run-dir", "a", "--overwrite"})), Contains("--run-dir a: the job in that"));
-    CHECK_THAT(refused(test::lenet({"--run-dir", "a"}), run), Contains("--resume a: the job in that"));
+    CHECK_THAT(refused(test::lenet({"--run-dir", "a", "--overwrite"})), Contains("--run-dir a: the job in this"));
+    CHECK_THAT(refused(test::lenet({"--run-dir", "a"}), run), Contains("--resume a: the job in this"));
     CHECK(fs::exists("a/lenet-0007.params"));
     write("a/metrics.jsonl");
   }
@@ -158,7 +158,7 @@ TEST_CASE("a run directory that is a file is refused as such", "[role]") {
   const test::InTempDir here;
   write("a");
   const std::string error = refused(test::lenet({"--run-dir", "a", "--overwrite"}));
-  CHECK_THAT(error, Contains("'a'") && Contains("a directory") && !Contains("holds a run"));
+  CHECK_THAT(error, Contains("'a'") && Contains("a directory") && !Contains("contains a run"));
   CHECK(must(read_file("a")) == "x");
 }
 

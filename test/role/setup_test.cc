@@ -221,7 +221,7 @@ TEST_CASE("a network with its own initial values refuses another initializer", "
   const Result<Network> refused = build_network(flags);
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::kUsage);
-  CHECK_THAT(refused.error().message, Catch::Contains("brings the initial values of 'level2_block1_proj_weight'"));
+  CHECK_THAT(refused.error().message, Catch::Contains("defines the initial values of 'level2_block1_proj_weight'"));
 }
 
 TEST_CASE("flags select the width of cross and the stages of MXNet-G's resnet", "[role]") {
@@ -254,8 +254,8 @@ TEST_CASE("the labels of the network are those of the data", "[role]") {
     }
     return text;
   };
-  CHECK_THAT(listed(), Catch::Contains("the network reads 2 labels (digit_label, parity_label), but --label-width says "
-                                       "that an image has 1: give --label-width 2"));
+  CHECK_THAT(listed(), Catch::Contains("the network uses 2 labels per image (digit_label, parity_label), but "
+                                       "--label-width is 1: give --label-width 2"));
   flags.label_width = 2;
   CHECK(listed() == "digit_label 10;parity_label 2;");
 }

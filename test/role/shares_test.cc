@@ -181,7 +181,7 @@ TEST_CASE("a hint names unequal shares of workers that wait for each other", "[r
   REQUIRE(complete_spec(50000, 10000, sharding, spec));
   CHECK_THAT(unequal_shares(spec, job::plan_of(spec)),
              Catch::StartsWith("workers 6 (5000 records) and 10 (7500 records) wait") &&
-                 Catch::Contains("descending order of IP strings"));
+                 Catch::Contains("descending order of the workers' IP addresses"));
   spec.groups = {2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0};  // the order for which the file was made
   CHECK(unequal_shares(spec, job::plan_of(spec)).empty());
   spec.flags.scheme.kv_store = "dist_async";

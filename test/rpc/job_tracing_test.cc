@@ -134,7 +134,7 @@ TEST_CASE("a process asks the scheduler for a trace, and all make it", "[trace]"
   };
   job[0].client->request_trace(2);
   REQUIRE(until([&] { return tracers[0]->is_wanted() && tracers[1]->is_wanted() && tracers[2]->is_wanted(); }));
-  CHECK(ask().error().message.starts_with("trace 1, of the steps "));
+  CHECK(ask().error().message.starts_with("trace 1 of the steps "));
   for (int worker : {0, 1}) {
     CHECK(tracers[2]->written() == 0);
     for (uint64_t step = 0; step < 20; step++) {

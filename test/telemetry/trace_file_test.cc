@@ -118,5 +118,5 @@ TEST_CASE("a trace with a line that dtrain did not write is not merged", "[trace
   }
   must(write_file_atomic(path, std::string(size_t{3} << 20, '{') + "\n]}\n"));
   write(dir, origin_of("worker", 1), {});
-  CHECK(must(merge_traces({dir.path()})).left_out == std::vector{path + ": it is no trace of dtrain"});
+  CHECK(must(merge_traces({dir.path()})).left_out == std::vector{path + ": the file is not a trace of dtrain"});
 }

@@ -117,7 +117,7 @@ TEST_CASE("the end of a process writes a trace that is in progress", "[tracer]")
 TEST_CASE("workers that run free trace steps of their own, and a server those of each", "[tracer]") {
   const TempDir dir;
   const TraceRequest request{.number = 1, .first_steps = {40, 10}, .steps = 2};
-  CHECK(steps_text(request) == "2 steps of each worker, the first of them numbered 10 to 40");
+  CHECK(steps_text(request) == "2 steps of each worker, starting at steps 10 to 40");
   CHECK(steps_text({.number = 1, .first_steps = {10, 10}, .steps = 2}) == "the steps 10 to 11");
   Tracer server(Log::silent());
   server.set_place("server", 0, dir.path(), Log::silent());

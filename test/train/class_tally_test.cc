@@ -126,7 +126,7 @@ TEST_CASE("a directory that cannot be written to does not end a training", "[tra
   Reported reported(dir, 1);
   REQUIRE(reported.run().run());
   CHECK_THAT(must(read_file(dir.path("log"))),
-             Catch::Contains("a report of this run will lack its newest validation: "));
+             Catch::Contains("a report of this run will lack the newest validation: "));
 }
 
 }  // namespace dtrain::train

@@ -36,8 +36,7 @@ TEST_CASE("data is the limit if steps wait for more than a tenth of their time",
   CHECK(much.stage == job::DataStage::kDecode);
   CHECK(data_limit_text(much, {.threads = 1, .cores = 2}) ==
         "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time "
-        "(7 of "
-        "9.8 ms an image; 1 thread, busy for 98 % of the time); use --data-nthreads 2");
+        "(7 of 9.8 ms per image; 1 thread, busy for 98 % of the time); use --data-nthreads 2");
 }
 
 TEST_CASE("nothing is said about the limit in the first 30 s of training", "[train]") {
@@ -57,11 +56,11 @@ TEST_CASE("what to do about slow data follows from what is busy", "[train]") {
              Contains("use --data-nthreads 7"));
   CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2}), Contains("use --data-nthreads 2"));
   CHECK_THAT(text(ten_seconds(7, decode, 15), {.threads = 1, .cores = 2, .are_tuned = true}),
-             Contains("; --data-nthreads auto chooses their number; pack smaller images"));
+             Contains("; --data-nthreads auto already chooses the number of threads; pack smaller images"));
   CHECK_THAT(text(ten_seconds(3, decode, 19.5), {.threads = 1, .cores = 2}),
              Contains("all 2 cores are busy: pack smaller images"));
   CHECK_THAT(text(ten_seconds(3, {.decode = 2, .color = 7}, 9.9), {.threads = 1, .cores = 1}),
-             Contains("the core is busy: leave out some of the changes of colors"));
+             Contains("the core is busy: leave out some of the color changes"));
   CHECK_THAT(text(ten_seconds(3, {.read = 8, .decode = 2}, 5), {.threads = 1, .cores = 2}),
              Contains("the disk or the network is the limit"));
   // More threads would be idle as well.

@@ -28,13 +28,13 @@ TEST_CASE("checkpoints that do not fit on the disk are warned of, and refused if
   CHECK(need.bytes() == 4.5 * 0x1p30);
   CHECK(check_disk(need, "runs/a/net", need.bytes()).value().empty());
   CHECK_THAT(check_disk(need, "runs/a/net", 3 * 0x1p30).value(),
-             Contains("take 4.5 GiB at one time (4 of 1.0 GiB, and the best one with 512.0 MiB)") &&
+             Contains("take 4.5 GiB at the same time (4 of 1.0 GiB, and 512.0 MiB for the best checkpoint)") &&
                  Contains("only 3.0 GiB are free for 'runs/a/net'") && Contains("--keep"));
   const Result<std::string> refused = check_disk(need, "runs/a/net", 0x1p29);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::kData);
   CHECK_THAT(refused.error().message,
-             Contains("a checkpoint takes 1.0 GiB, and only 512.0 MiB are free for 'runs/a/net'"));
+             Contains("a checkpoint takes 1.0 GiB, but only 512.0 MiB are free for 'runs/a/net'"));
   CHECK(check_disk({.checkpoints = 0, .checkpoint = 0x1p40}, "net", 0).value().empty());
 }
 

@@ -59,11 +59,11 @@ TEST_CASE("everything that does not fit in a checkpoint is listed in one error",
   REQUIRE_FALSE(filled);
   CHECK(filled.error().code == Code::kData);
   CHECK(filled.error().message ==
-        "it is not a checkpoint of this network; "
-        "arrays of the network that it does not have: 'fc_bias' (2,), 'bn_mean' (2,); "
-        "arrays that the network does not have: 'bn_var' (2,), 'other' (1,); "
-        "arrays of another shape: 'fc_weight' is (3, 2), the network's is (2, 3); "
-        "arrays that it has twice: 'fc_weight'");
+        "the file is not a checkpoint of this network; "
+        "arrays that are missing in the file: 'fc_bias' (2,), 'bn_mean' (2,); "
+        "arrays that are not in the network: 'bn_var' (2,), 'other' (1,); "
+        "arrays with a different shape: 'fc_weight' has the shape (3, 2), but (2, 3) in the network; "
+        "arrays that the file has twice: 'fc_weight'");
   CHECK(net.weight == std::vector<float>(6, 0));
 }
 

@@ -19,8 +19,9 @@ TEST_CASE("a network is at chance if its loss and its accuracy are those of a gu
 }
 
 TEST_CASE("the advised rate is lower than the one in use and at most the usual one", "[train]") {
-  CHECK(at_chance_text(3, 2.31, std::log(10), {.in_use = 0.5, .usual = 0.05}) ==
-        "the training loss at the end of epoch 4 is 2.3100, no better than a guess (2.3026): the network does not "
-        "learn at the rate 0.5; try a lower one (--lr 0.05), another --initializer or another --seed");
+  CHECK(
+      at_chance_text(3, 2.31, std::log(10), {.in_use = 0.5, .usual = 0.05}) ==
+      "the training loss at the end of epoch 4 is 2.3100, no better than guessing (2.3026): the network does not learn "
+      "at the learning rate 0.5; try a lower learning rate (--lr 0.05), another --initializer or another --seed");
   CHECK_THAT(at_chance_text(3, 2.31, std::log(10), {.in_use = 0.05, .usual = 0.05}), Catch::Contains("(--lr 0.01)"));
 }

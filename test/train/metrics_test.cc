@@ -152,5 +152,5 @@ TEST_CASE("a network with several results has the mean over them and the metrics
 TEST_CASE("unknown metrics are refused", "[train]") {
   CHECK(Metrics::create({.top_k = {1}}).error().code == Code::kUsage);
   CHECK_THAT(Metrics::create({.losses = {"mse"}}).error().message,
-             Catch::Contains("mse") && Catch::Contains("ce and nll"));
+             Catch::Contains("mse") && Catch::Contains("ce or nll"));
 }

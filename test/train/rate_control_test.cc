@@ -81,7 +81,7 @@ TEST_CASE("a resumed run has the changed rate, and the same bits as one that was
   for (const uint64_t stop_at : {uint64_t{3}, uint64_t{kBatches * 2 + 5}, uint64_t{kBatches * 4}, kNever}) {
     const std::string log = run_until(parts, stop_at, stop_at == 3);
     if (stop_at == kNever) {
-      CHECK_THAT(log, Catch::Contains("times that of the schedule, because the run has changed it before"));
+      CHECK_THAT(log, Catch::Contains("times that of the schedule, because it was changed earlier in this run"));
     }
   }
   CHECK(file(whole, "net-0006.params") == file(parts, "net-0006.params"));
@@ -102,7 +102,7 @@ TEST_CASE("a rate that is asked for holds from the end of the epoch on", "[train
   CHECK(factor_after(dir, 3) == 0.25);
   CHECK(factor_after(dir, 4) == 0.5);
   REQUIRE(changes(run).size() == 3);
-  CHECK_THAT(changes(run)[0], Catch::Contains("(by hand: 0.25)"));
+  CHECK_THAT(changes(run)[0], Catch::Contains("(requested: 0.25)"));
   for (const char* line : {"Update[9]: Change learning rate to 2.50000e-01", "Update[17]: Change learning rate to 1.25",
                            "Update[25]: Change learning rate to 6.25", "Update[33]: Change learning rate to 1.25"}) {
     CHECK_THAT(run.log_text(), Catch::Contains(line));
@@ -133,7 +133,7 @@ TEST_CASE("a request for a rate that cannot be had leaves the rate as it is, wit
   ToyRun run(spec, {}, &asking);
   REQUIRE(run.run());
   CHECK_THAT(run.log_text(),
-             Catch::Contains("the learning rate is not changed, though 0.1 was requested: the schedule's rate is 0"));
+             Catch::Contains("the learning rate is not changed to the requested 0.1: the schedule's rate is 0"));
   CHECK(factor_after(dir, 1) == 1);
 }
 
@@ -141,9 +141,9 @@ TEST_CASE("a request needs a run that trains", "[train]") {
   const TempDir dir;
   const std::string metrics = dir.path("metrics.jsonl");
   const RateRequest request = must(parse_rate_request("0.1"));
-  CHECK_THAT(request_rate(metrics, request).error().message, Catch::Contains("no run trains in"));
+  CHECK_THAT(request_rate(metrics, request).error().message, Catch::Contains("no run is training in"));
   must(write_file_atomic(metrics, "{}\n"));
-  CHECK_THAT(request_rate(metrics, request).error().message, Catch::Contains("or has ended"));
+  CHECK_THAT(request_rate(metrics, request).error().message, Catch::Contains("or it has ended"));
   must(write_file_atomic(dir.path("rate-request"), "0.3\n"));  // of an earlier process
   {
     RateRequests requests = RateRequests::open(metrics);

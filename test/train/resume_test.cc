@@ -345,7 +345,7 @@ TEST_CASE("a checkpoint of another job gives a warning that lists the keys that 
   spec.start_from = StartFrom{dir.path("net"), 1};
   ToyRun run(spec);
   REQUIRE(run.run());
-  CHECK_THAT(run.log_text(), Catch::Contains("warning: the checkpoint was written with other values of: lr, wd\n"));
+  CHECK_THAT(run.log_text(), Catch::Contains("warning: the checkpoint was written with different values of: lr, wd\n"));
 
   // Whoever resumes a run has been told before.
   spec.num_epochs = 3;
@@ -354,6 +354,6 @@ TEST_CASE("a checkpoint of another job gives a warning that lists the keys that 
   spec.start_from = StartFrom{dir.path("net"), std::nullopt};
   ToyRun resumed(spec);
   REQUIRE(resumed.run());
-  CHECK_THAT(resumed.log_text(),
-             Catch::Contains(" the checkpoint was written with other values of: wd\n") && !Catch::Contains("warning"));
+  CHECK_THAT(resumed.log_text(), Catch::Contains(" the checkpoint was written with different values of: wd\n") &&
+                                     !Catch::Contains("warning"));
 }

@@ -110,7 +110,7 @@ TEST_CASE("a gradient that is too large for a sum over all workers counts as not
     s.executor.g2_[1] = value;
     CHECK_THAT(s.run(job::OnNan::kFail, 3).error().message,
                Catch::Contains("step 418, rank 1: the gradient is not finite or not below 4.25e+37, first in layer "
-                               "'fc2_weight'; train at a lower rate (--lr)"));
+                               "'fc2_weight'; train with a lower learning rate (--lr)"));
     s.executor.g2_[1] = value;
     CHECK(*s.run(job::OnNan::kFail, 1));  // there is no sum
   }

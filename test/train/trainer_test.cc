@@ -315,7 +315,7 @@ TEST_CASE("a non-finite loss is ignored with --on-nan skip", "[train]") {
   spec.on_nan = job::OnNan::kSkip;
   ToyRun run(spec, {.change = spoil, .network = linear_network(), .bucket_begin = {0}});
   REQUIRE(run.run());
-  CHECK_THAT(run.log_text(), Catch::Contains("left out, because the loss is not finite"));
+  CHECK_THAT(run.log_text(), Catch::Contains("skipped, because the loss is not finite"));
   CHECK(*run.metric(Metric::kRunTrainAccuracy) > 0);
 }
 
@@ -334,7 +334,7 @@ TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
     for (const float w : p.weight) REQUIRE(std::isfinite(w));
   }
   CHECK(*run.metric(Metric::kRunValidationAccuracy) > 0.5);  // no moving statistic kept a NaN
-  CHECK_THAT(run.log_text(), Catch::Contains("left out, because the ") && Catch::Contains("is not finite"));
+  CHECK_THAT(run.log_text(), Catch::Contains("skipped, because the ") && Catch::Contains("is not finite"));
 }
 
 // Record 11 comes at least once in the eight batches of an epoch. A worker that is alone makes no update of its step,

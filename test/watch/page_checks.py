@@ -142,7 +142,7 @@ def trace(job, page, check):
     """The button has all processes write a trace."""
     page.evaluate("document.getElementById('trace').click()")
     check(page.wait_for("/^the steps \\d+ to \\d+ are traced$/.test(document.getElementById('trace').textContent)", 10), "the button does not say which steps are traced")
-    job.wait_for(r"trace 1 is of the steps \d+ to \d+")
+    job.wait_for(r"trace 1 covers the steps \d+ to \d+")
 
 
 def kill_worker(job, page, directory, check):

@@ -251,12 +251,12 @@ std::string data_sentence(const Run& run) {
   if (limit == run.summary.end() || !waited) return {};
   const char* const whose = whose_time(run);
   if (limit->is_null()) {
-    return fmt::format("Reading data is not the bottleneck: {:.0f} % of {} time was spent waiting for batches.",
-                       *waited * 100, whose);
+    return fmt::format("Data is not the limit: {:.0f} % of {} time was spent waiting for batches.", *waited * 100,
+                       whose);
   }
   if (!limit->is_string()) return {};
-  std::string text = fmt::format("Reading data is the bottleneck: {:.0f} % of {} time was spent waiting for batches",
-                                 *waited * 100, whose);
+  std::string text =
+      fmt::format("Data is the limit: {:.0f} % of {} time was spent waiting for batches", *waited * 100, whose);
   const std::string stage = limit->get<std::string>();
   if (stage != "unknown") text += fmt::format("; the stage '{}' takes most of the decode threads' time", stage);
   if (const std::optional<double> busy = run.summary_number("decoders_busy_share"))

@@ -58,7 +58,7 @@ Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::v
   std::string address = kLoopback;
   for (const std::string& host : hosts) {
     DT_TRY(address, net::source_address({host, 1}),
-           "looking for the address that {} reaches this host by (--interface or --advertise says it, too)", host);
+           "finding the address at which {} reaches this host (--interface or --advertise also sets it)", host);
     if (!job::is_loopback(address)) break;
   }
   return address;
@@ -72,7 +72,7 @@ Result<std::string> own_host(const job::LaunchFlags& flags) {
   }
   DT_TRY(const net::Endpoint scheduler, net::parse_endpoint(flags.scheduler), "reading --scheduler");
   DT_TRY(std::string host, net::source_address(scheduler),
-         "looking for the address by which the scheduler's host reaches this one (--scheduler {})", flags.scheduler);
+         "finding the address at which the scheduler's host reaches this host (--scheduler {})", flags.scheduler);
   return host;
 }
 
@@ -105,7 +105,7 @@ Result<rpc::Security> security_of(const job::LaunchFlags& flags) {
 Result<> check_tls(const job::LaunchFlags& flags) {
   DT_TRY(const rpc::Security security, security_of(flags));
   if (!security.tls) return {};
-  DT_TRY_VOID(rpc::check_certificates(*security.tls), "looking at {}, {} and {}", flags.tls_cert, flags.tls_key,
+  DT_TRY_VOID(rpc::check_certificates(*security.tls), "checking {}, {} and {}", flags.tls_cert, flags.tls_key,
               flags.tls_ca);
   return {};
 }

@@ -65,15 +65,15 @@ ResumeSearch resuming(Resumed run, const std::optional<train::Position>& positio
   const int64_t epochs = flags.job.num_epochs;
   search.is_finished = position && position->epoch >= epochs;
   if (search.is_finished) {
-    search.notes.push_back(fmt::format(
-        "the run in {} is finished: it has done {} of {} epochs. A larger --num-epochs makes it go on, and without "
-        "--resume a new run begins",
-        run.directory, position->epoch, epochs));
+    search.notes.push_back(
+        fmt::format("the run in {} is finished after {} of {} epochs. To continue it, give a larger --num-epochs; to "
+                    "start a new run, leave out --resume",
+                    run.directory, position->epoch, epochs));
   } else {
     search.notes.push_back(fmt::format(
         "resuming the run in {}{}", run.directory,
         position ? fmt::format(" at epoch {}, step {}", position->epoch + 1, position->step) : std::string()));
-    if (!changes.empty()) search.notes.push_back("the job is not quite the same as before: " + changes);
+    if (!changes.empty()) search.notes.push_back("some settings of the job differ from the earlier run: " + changes);
   }
   search.run = std::move(run);
   return search;
@@ -84,7 +84,7 @@ std::string older_version_note(const std::vector<std::string>& flags) {
   for (const std::string& flag : flags) {
     meanings.push_back(fmt::format("--{} ({})", flag, job::former_value(flag).value_or("")));
   }
-  return fmt::format("the jobspec was written by an older version of dtrain: {} {} old meaning",
+  return fmt::format("the jobspec was written by an older version of dtrain, so {} {} old meaning",
                      fmt::join(meanings, ", "), flags.size() == 1 ? "keeps its" : "keep their");
 }
 
@@ -99,9 +99,9 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
     DT_TRY(position, newest_position(prefix), "resuming the run in '{}'", directory);
     if (!position) {
       return fail(Code::kNotFound,
-                  "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
-                  "{}-last.params); --run-dir {} --overwrite instead of --resume, with the flags of the job, starts it "
-                  "again from nothing",
+                  "--resume {}: the run has written no checkpoint from which it could continue ({}-NNNN.params, "
+                  "{}-last.params); to start it again from the beginning, give --run-dir {} --overwrite and the flags "
+                  "of the job instead of --resume",
                   directory, prefix, prefix, directory);
     }
   }
@@ -141,7 +141,7 @@ class Candidates {
     if (rejected_.empty()) return fmt::format("there is no run in {}", where);
     const size_t shown = std::min(kShown, rejected_.size());
     std::string text = fmt::format("{}", fmt::join(rejected_.begin(), rejected_.begin() + shown, "; "));
-    if (rejected_.size() > shown) text += fmt::format("; and {} older ones", rejected_.size() - shown);
+    if (rejected_.size() > shown) text += fmt::format("; and {} older runs", rejected_.size() - shown);
     return text;
   }
 
@@ -177,11 +177,11 @@ Result<ResumeSearch> resume_newest(job::Flags flags) {
   const std::string why = candidates.text(where);
   if (flags.loop.retrain) {
     return fail(Code::kNotFound,
-                "--retrain: no run of this job can be continued: {}. --resume DIR continues another one", why);
+                "--retrain: no run of this job can be continued: {}. To continue another run, give --resume DIR", why);
   }
   ResumeSearch search;
   search.notes.push_back(
-      fmt::format("--resume auto: no run of this job can be continued, so a new one begins: {}", why));
+      fmt::format("--resume auto: no run of this job can be continued, so a new run starts: {}", why));
   return search;
 }
 

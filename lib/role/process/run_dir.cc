@@ -108,8 +108,8 @@ Result<> refuse_other_run(const std::string& directory, const job::Flags& flags,
     return {};
   }
   return fail(Code::kUsage,
-              "--run-dir {}: that directory holds a run already. --resume {} continues it, --overwrite removes it, and "
-              "another --run-dir keeps both",
+              "--run-dir {}: the directory already contains a run. To continue that run, give --resume {}; to delete "
+              "it, give --overwrite; to keep it, give another --run-dir",
               directory, directory);
 }
 
@@ -156,7 +156,7 @@ Result<> RunDir::lock(const std::optional<Resumed>& resumed) {
   const bool is_taken = lock_.open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!is_taken && !train::is_training(path_ + "/" + kMetricsFile)) return {};
   return fail(Code::kUsage,
-              "--{} {}: the job in that directory is still running; wait for its end or stop it, or give another "
+              "--{} {}: the job in this directory is still running; wait until it ends, stop it, or give another "
               "--run-dir to train at the same time",
               resumed ? "resume" : "run-dir", path_);
 }
@@ -183,7 +183,8 @@ Result<std::string> make_new(const std::string& wanted) {
     if (fs::create_directory(path, error)) return path;
     if (error) return fail(Code::kUsage, "cannot create the directory '{}': {}", path, error.message());
   }
-  return fail(Code::kUsage, "cannot create the directory '{}': {} of that name exist", wanted, kTries);
+  return fail(Code::kUsage, "cannot create the directory '{}': {} directories with this name already exist", wanted,
+              kTries);
 }
 
 }  // namespace
@@ -192,34 +193,34 @@ Result<RunDir> RunDir::claim(const job::Flags& flags, const std::optional<Resume
   RunDir dir(choose_run_dir(flags, resumed), flags.launch.on_other_hosts());
   dir.is_claimed_ = true;
   if (flags.launch.run_dir.empty() && !resumed) {
-    DT_TRY_VOID(dir.make(parent_of(dir.path_)), "making the run directory");
-    DT_TRY(dir.path_, make_new(dir.path_), "making the run directory");
+    DT_TRY_VOID(dir.make(parent_of(dir.path_)), "creating the run directory");
+    DT_TRY(dir.path_, make_new(dir.path_), "creating the run directory");
     dir.made_.push_back(dir.path_);
     DT_TRY_VOID(dir.lock(resumed));
   } else {
-    DT_TRY_VOID(dir.make(dir.path_), "making the run directory");
+    DT_TRY_VOID(dir.make(dir.path_), "creating the run directory");
     DT_TRY_VOID(dir.lock(resumed));
     DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
   }
-  DT_TRY_VOID(dir.write_early_spec(flags, resumed), "trying to write in the run directory");
+  DT_TRY_VOID(dir.write_early_spec(flags, resumed), "writing to the run directory");
   if (dir.is_remote_) return dir;
   const std::string prefix = save_prefix(flags, dir.path_);
-  DT_TRY_VOID(dir.make(parent_of(prefix)), "making the directory of the checkpoints");
-  DT_TRY_VOID(try_to_write(prefix), "trying whether checkpoints can be written");
+  DT_TRY_VOID(dir.make(parent_of(prefix)), "creating the directory of the checkpoints");
+  DT_TRY_VOID(try_to_write(prefix), "checking that checkpoints can be written");
   return dir;
 }
 
 Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir) {
   const std::string prefix = save_prefix(flags, run_dir);
-  DT_TRY_VOID(make_directories(parent_of(prefix)), "making the directory of the checkpoints");
-  DT_TRY_VOID(try_to_write(prefix), "trying whether checkpoints can be written");
+  DT_TRY_VOID(make_directories(parent_of(prefix)), "creating the directory of the checkpoints");
+  DT_TRY_VOID(try_to_write(prefix), "checking that checkpoints can be written");
   return {};
 }
 
 Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   RunDir dir(choose_run_dir(flags, resumed), false);
   if (flags.launch.role == job::Role::kScheduler) DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
-  DT_TRY_VOID(dir.make(dir.path_), "making the run directory");
+  DT_TRY_VOID(dir.make(dir.path_), "creating the run directory");
   return dir;
 }
 
@@ -230,7 +231,7 @@ Result<> RunDir::open_log(Log& log, const std::string& name) {
   const std::string file = path_ + "/" + name;
   Result<> opened;
   for (int i = 0; i < kTries; i++) {
-    DT_TRY_VOID(make(path_), "making the run directory");
+    DT_TRY_VOID(make(path_), "creating the run directory");
     opened = log.add_file(file);
     if (opened || exists(path_)) break;
   }

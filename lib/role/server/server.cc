@@ -32,9 +32,8 @@ constexpr uint64_t kCorruptPerLine = 100;  // messages of one slice with a wrong
 // A log line about one GSP group.
 std::string line(const kvstore::GroupReport& report) {
   return fmt::format(
-      "group {}: {} updates, {:.2f} a second; staleness {:.2f} on average, {} at most; its first member waits {:.1f} "
-      "ms "
-      "for the last",
+      "group {}: {} updates, {:.2f} per second; staleness {:.2f} on average, at most {}; the first worker of a round "
+      "waits {:.1f} ms for the last",
       report.group, report.updates, report.updates_per_s, report.staleness_mean, report.staleness_max,
       report.first_wait_s * 1000);
 }
@@ -68,17 +67,17 @@ telemetry::Registry::Handle collect(telemetry::Registry& registry, const kvstore
 Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
   set_metrics(counts, *process.registry);
   process.log.info(
-      "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
-      "messages refused",
+      "server {} made {} updates from {} gradients and was busy for {:.1f} s; it dropped {} repeated gradients and {} "
+      "late gradients, and refused {} messages",
       rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
   if (counts.left_out > 0) {
-    process.log.info("{} updates were left out, because a worker had no finite gradient", counts.left_out);
+    process.log.info("{} updates were skipped, because a worker's gradient was not finite", counts.left_out);
   }
   if (counts.not_finite > 0) {
     process.log.warn("{} updates were refused, because a sum of gradients was not finite", counts.not_finite);
   }
   if (counts.corrupt > 0) process.log.warn("{} messages had a wrong checksum", counts.corrupt);
-  if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
+  if (counts.staleness.size() > 1) process.log.info("staleness of the updates: {}", histogram(counts.staleness));
   return write_metrics(process, rank);
 }
 
@@ -143,7 +142,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
   };
   options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
     if (count % kCorruptPerLine != 1) return;
-    log.warn("refused a message of worker {} with a wrong checksum; {} such messages for its slice so far", worker,
+    log.warn("refused a message from worker {} with a wrong checksum; {} such messages for this slice so far", worker,
              count);
   };
   options.event_log = event_log;

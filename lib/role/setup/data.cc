@@ -153,7 +153,7 @@ Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
   found.name = "records";
   found.classes = classes.value_or(0);
   found.seen += classes ? fmt::format("; {} has the labels 0 to {}", list->name(), *classes - 1)
-                        : fmt::format("; the labels in {} are not 0, 1, 2 and so on", list->name());
+                        : fmt::format("; the labels in {} are not consecutive integers from 0", list->name());
   return {};
 }
 

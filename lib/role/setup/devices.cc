@@ -17,7 +17,8 @@ std::string plan_cache(const std::string& cache_dir, const Log& log) {
   std::error_code error;
   std::filesystem::create_directories(cache_dir, error);
   if (!error) return cache_dir + "/cudnn-plans.json";
-  log.warn("{}: {}: plans for GPUs cannot be cached there, so each start makes them again", cache_dir, error.message());
+  log.warn("{}: {}: cuDNN plans cannot be cached in this directory, so each start computes them again", cache_dir,
+           error.message());
   return "";
 }
 

@@ -20,8 +20,7 @@ std::vector<std::string> names_of(const graph::Shapes& shapes) {
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes) {
   if (shapes.labels.size() != static_cast<size_t>(flags.label_width)) {
     return fail(Code::kUsage,
-                "the network reads {0} label{1} ({2}), but --label-width says that an image has {3}: give "
-                "--label-width {0}",
+                "the network uses {0} label{1} per image ({2}), but --label-width is {3}: give --label-width {0}",
                 shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
                 flags.label_width);
   }

@@ -43,13 +43,12 @@ Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_
   const double bytes = need.bytes(batch_size), all_bytes = bytes * static_cast<double>(workers);
   if (all_bytes <= host_bytes) return {};
   const bool fewer_would_fit = bytes <= host_bytes;
-  return fail(
-      Code::kUsage,
-      "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image){}, and only "
-      "{} of memory can be used here: make the batch, the image or the network smaller{}",
-      network, batch_size, bytes_text(bytes), bytes_text(need.weights), bytes_text(need.activations),
-      workers == 1 ? "" : fmt::format(", {} for the {} workers of this host", bytes_text(all_bytes), workers),
-      bytes_text(host_bytes), fewer_would_fit ? ", or run fewer workers on the host" : "");
+  return fail(Code::kUsage,
+              "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} per image){}, but "
+              "only {} of memory can be used on this host: make the batch, the image or the network smaller{}",
+              network, batch_size, bytes_text(bytes), bytes_text(need.weights), bytes_text(need.activations),
+              workers == 1 ? "" : fmt::format(", {} for the {} workers of this host", bytes_text(all_bytes), workers),
+              bytes_text(host_bytes), fewer_would_fit ? ", or run fewer workers on the host" : "");
 }
 
 HostShare started_here(const job::Flags& flags) {

@@ -25,7 +25,8 @@ Result<> check_initializer(const job::JobFlags& flags, const graph::Shapes& shap
   for (const graph::ParameterInfo& parameter : shapes.parameters) {
     if (!parameter.rule.initial) continue;
     return fail(Code::kUsage,
-                "--initializer {}: network '{}' brings the initial values of '{}' and others: --initializer default",
+                "--initializer {}: network '{}' defines the initial values of '{}' and other parameters itself: give "
+                "--initializer default",
                 rule, flags.network.network, parameter.name);
   }
   return {};
@@ -131,7 +132,7 @@ Result<Network> build_network(const job::JobFlags& flags) {
   DT_TRY(graph::Graph graph, make_graph(flags));
   DT_TRY(graph::Shapes shapes, shapes_of(flags.network, graph));
   if (const int64_t classes = classes_of(shapes); classes != flags.network.num_classes) {
-    return fail(Code::kUsage, "the network of {} has {} classes, but there are {} in the data (--num-classes)",
+    return fail(Code::kUsage, "the network in {} has {} classes, but the data have {} (--num-classes)",
                 flags.network.file, classes, flags.network.num_classes);
   }
   DT_TRY_VOID(check_initializer(flags, shapes));

@@ -26,8 +26,8 @@ Result<std::string> prefix_in(const std::string& flag, const std::string& direct
     const std::string path = entry.path().string();
     if (!path.ends_with(kSymbol)) continue;
     if (!prefix.empty()) {
-      return fail(Code::kUsage, "{} {}: the directory has several models; name the prefix of one, as {}", flag,
-                  directory, prefix);
+      return fail(Code::kUsage, "{} {}: the directory has several models; give the prefix of one of them, such as {}",
+                  flag, directory, prefix);
     }
     prefix = path.substr(0, path.size() - kSymbol.size());
   }
@@ -66,8 +66,9 @@ Result<std::string> params_of(const ModelName& model) {
   std::error_code ignored;
   if (model.name.ends_with(kParams)) {
     if (model.epoch) {
-      return fail(Code::kUsage, "{} {} and --load-epoch {}: give the prefix or leave out the epoch", model.flag,
-                  model.name, *model.epoch);
+      return fail(Code::kUsage,
+                  "{} {} and --load-epoch {}: give the prefix instead of the file, or leave out --load-epoch",
+                  model.flag, model.name, *model.epoch);
     }
     if (fs::exists(model.name, ignored)) return model.name;
     return fail(Code::kNotFound, "{} {}: there is no such file", model.flag, model.name);
@@ -110,7 +111,8 @@ Result<> take_network(const std::string& params, const Result<job::JobSpec>& spe
     return job::resolve_network_file(flags);
   }
   if (!spec) {
-    return fail(Code::kUsage, "--pretrained-model {}: its files do not tell which network it is: give --network ({})",
+    return fail(Code::kUsage,
+                "--pretrained-model {}: the files of the model do not state its network: give --network ({})",
                 flags.loop.pretrained_model, spec.error().message);
   }
   const job::NetworkFlags& trained = spec->flags.network;
@@ -135,10 +137,10 @@ Result<> apply_pretrained(job::Flags& flags) {
   DT_TRY(const std::string params, found);
   const Result<job::JobSpec> spec = spec_of(params);
   if (spec && spec->mean_image && flags.data.mean_img.empty() && !flags.given("rgb-mean")) {
-    return fail(
-        Code::kUsage,
-        "--pretrained-model {}: it was trained with a mean image: name the file with --mean-img, or give --rgb-mean",
-        flags.loop.pretrained_model);
+    return fail(Code::kUsage,
+                "--pretrained-model {}: the model was trained with a mean image: name the file with --mean-img, or "
+                "give --rgb-mean",
+                flags.loop.pretrained_model);
   }
   if (spec) take_pixels(spec->flags.augment, flags.job.augment);
   if (flags.given("network")) return {};
@@ -151,7 +153,8 @@ Result<> apply_pretrained(job::Flags& flags) {
 std::string images_note(const std::string& params, const std::vector<int64_t>& image) {
   const Result<job::JobSpec> run = spec_of(params);
   if (!run)
-    return fmt::format(", which may be for other images than this job's, of {} (--image-shape)", fmt::join(image, ","));
+    return fmt::format(", which may be for images of another size than {} (--image-shape), the size in this job",
+                       fmt::join(image, ","));
   return fmt::format(", which is for images of {} (--image-shape)", fmt::join(run->flags.network.image_shape, ","));
 }
 
@@ -164,7 +167,8 @@ std::string pixels_hint(const job::Flags& flags) {
   const bool same = then.rgb_mean == now.rgb_mean && then.rgb_std == now.rgb_std && then.scale == now.scale;
   if (same) return {};
   return fmt::format(
-      "the pretrained model was trained with --rgb-mean {} --rgb-std {} --scale {}; with other values it may be worse",
+      "the pretrained model was trained with --rgb-mean {} --rgb-std {} --scale {}; with other values, its accuracy "
+      "may be lower",
       fmt::join(then.rgb_mean, ","), fmt::join(then.rgb_std, ","), then.scale.value_or(1));
 }
 

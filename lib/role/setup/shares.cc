@@ -29,8 +29,8 @@ Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {
   const bool needed = flags.given("groups-file") || flags.job.scheme.ungrouped == job::Ungrouped::kError;
   if (!needed && text.error().code == Code::kNotFound) return job::GroupsFile{name, ""};
   return fail(Code::kUsage,
-              "{} needs the groups of its workers: {}. --groups-file names the file; --ungrouped own without one makes "
-              "each worker a group",
+              "{} needs the groups of the workers: {}. Name the file with --groups-file, or give --ungrouped own, "
+              "which makes each worker its own group",
               flags.job.scheme.kv_store, text.error().message);
 }
 
@@ -60,8 +60,8 @@ int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
 // Needed because a worker may report any number.
 Result<> check_records(int64_t records, const char* kind) {
   if (records >= 0 && records <= kRecordsMax) return {};
-  return fail(Code::kUsage, "worker 0 reports {} {} records; a job has {} at most", static_cast<uint64_t>(records),
-              kind, kRecordsMax);
+  return fail(Code::kUsage, "worker 0 reports {} {} records, but a job can have at most {}",
+              static_cast<uint64_t>(records), kind, kRecordsMax);
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
   for (size_t rank = 0; rank < shares.size(); rank++) {
     if (shares[rank].size() == 0) {
       return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: {}", rank,
-                  flags.num_workers, records, sharding.empty() ? "use fewer workers" : "give it a larger share");
+                  flags.num_workers, records,
+                  sharding.empty() ? "use fewer workers" : "give this worker a larger share");
     }
     passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
@@ -92,7 +93,7 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
                                    const std::vector<data::Fraction>& sharding, job::JobSpec& spec) {
   if (spec.flags.scheme.regroup_every > 0 && spec.flags.num_workers > sync::kGroupingWorkersMax) {
-    return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, the job has {}",
+    return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, but the job has {}",
                 sync::kGroupingWorkersMax, spec.flags.num_workers);
   }
   DT_TRY_VOID(check_records(records_train, "training"));
@@ -134,9 +135,9 @@ std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
   }
   if (text.empty()) return {};
   return text +
-         " wait for each other and have unequal shares, so the smaller shares are read again before the larger "
-         "ones have been read once. Line r of the file is the share of rank r; files made for MXNet-G are in "
-         "descending order of IP strings";
+         " wait for each other but have unequal shares, so smaller shares are read again before larger shares have "
+         "been read once. Line r of the file is the share of rank r; in files made for MXNet-G, the lines are in "
+         "descending order of the workers' IP addresses as strings";
 }
 
 namespace {
@@ -148,15 +149,15 @@ std::string small_share(const job::JobSpec& spec) {
   const int64_t batch = spec.flags.batch_size;
   if (smallest == spec.shares.end() || size_of(*smallest) >= batch) return {};
   return fmt::format(
-      "a batch of {} is larger than the {} records of worker {}: a step takes records more than once, and an epoch is "
-      "one step or few; --batch-size {} fits",
+      "the batch size {} is larger than the {} records of worker {}, so a step uses records more than once, and an "
+      "epoch has only one step or a few; --batch-size {} fits",
       batch, size_of(*smallest), smallest - spec.shares.begin(), size_of(*smallest));
 }
 
 std::string no_validation(const job::JobSpec& spec) {
   if (spec.records_val > 0 || spec.flags.augment.benchmark) return {};
-  return "no validation data: the accuracy in the log is that of the training data; --data-val names records to "
-         "validate with";
+  return "there are no validation data, so the accuracy in the log is that of the training data; to validate, name "
+         "records with --data-val";
 }
 
 }  // namespace

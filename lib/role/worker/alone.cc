@@ -59,7 +59,7 @@ std::string stopping_text(const Signals& signals, Clock::time_point since) {
   const std::chrono::duration<double> step = Clock::now() - since;
   return fmt::format("stopping after this step{}{}",
                      step.count() < kLong ? "" : fmt::format(" ({:.0f} s so far)", step.count()),
-                     signals.interrupts > 0 ? "; Ctrl-C again ends it now" : "");
+                     signals.interrupts > 0 ? "; a second Ctrl-C stops at once" : "");
 }
 
 Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data, const job::JobSpec& spec,

@@ -41,7 +41,7 @@ class SharedIndex {
   // On the other workers: waits until worker 0 has the offsets.
   Result<> wait() {
     std::atomic<double> done = 0;
-    indexing_.log.info("{}: some worker has no '{}'; waiting for worker 0 to index the file", file_.path(),
+    indexing_.log.info("{}: a worker has no '{}'; waiting until worker 0 has indexed the file", file_.path(),
                        data::index_path(file_.path()));
     const Waits::Wait wait(indexing_.waits, [this, &done] { return name_of_wait(done); });
     while (true) {
@@ -85,11 +85,11 @@ Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
   if (all.front().files == own && own <= kFilesMax) return {};
   if (own > kFilesMax) {
     return fail(Code::kUsage,
-                "{} record files, and one without an index: at most {} can be indexed at the start of a "
-                "job; 'dtrain data index' makes the indexes",
+                "there are {} record files, and at least one has no index: at most {} files can be indexed at the "
+                "start of a job; index them with 'dtrain data index'",
                 own, kFilesMax);
   }
-  return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, all.front().files);
+  return fail(Code::kUsage, "worker {} has {} record files, but worker 0 has {}", job.rank(), own, all.front().files);
 }
 
 // For each file, the number of workers that lack its index.
@@ -120,7 +120,7 @@ Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing
   if (lacking[0] == 0) return {};
   DT_TRY(packed, broadcast(job, fmt::format("the offsets of record file {}", number), packed));
   if (!lacks) return {};
-  DT_TRY(known[named.path], data::unpack_offsets(file, packed), "taking over the index that worker 0 has made");
+  DT_TRY(known[named.path], data::unpack_offsets(file, packed), "using the index that worker 0 has sent");
   indexing.log.info("{}: worker 0 has sent the offsets of {} records", named.path, known[named.path].size());
   return {};
 }

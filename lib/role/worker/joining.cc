@@ -116,11 +116,10 @@ Result<> compare_label_lists(const job::Flags& flags, job::Coordinator& coordina
   const std::string mine = fmt::format("{:016x}", list->hash());
   DT_TRY(const std::string first, broadcast(coordinator, "the list of labels", mine));
   if (mine == first) return {};
-  return fail(
-      Code::kUsage,
-      "--path-imglist {}: the list of worker {} has other labels than that of worker 0 (hashes {} and {}): give "
-      "all workers the same list",
-      path, coordinator.rank(), mine, first);
+  return fail(Code::kUsage,
+              "--path-imglist {}: the list of worker {} differs from that of worker 0 (hashes {} and {}): give all "
+              "workers the same list",
+              path, coordinator.rank(), mine, first);
 }
 
 Result<JoinedJob> join(Process& process, Connection& connection) {

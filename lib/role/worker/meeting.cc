@@ -24,8 +24,8 @@ Result<std::string> broadcast(job::Coordinator& coordinator, const std::string& 
     const job::Chunk& first = chunks.front();
     const bool fits = all.size() + first.bytes.size() <= first.size && (!first.bytes.empty() || first.size == 0);
     if (!fits || (!all.empty() && first.size != size)) {
-      return fail(Code::kInternal, "{}: worker 0 sent {} bytes at {} of {}", name, first.bytes.size(), all.size(),
-                  first.size);
+      return fail(Code::kInternal, "{}: worker 0 sent {} bytes at position {} of {} bytes, which is not possible", name,
+                  first.bytes.size(), all.size(), first.size);
     }
     size = first.size;
     all += first.bytes;

@@ -98,7 +98,7 @@ Result<std::string> advice(const MemoryQuestion& question, const PlannedMemory& 
                                              .too_large_bytes = plan.on(question.host)},
                                             limit, [&](int64_t size) { return bytes_on_host(question, size); }));
   const std::string fewer = several ? ", or run fewer workers on the host" : "";
-  if (batch > 0) return fmt::format("give --batch-size {}, the largest that fits{}", batch, fewer);
+  if (batch > 0) return fmt::format("give --batch-size {}, the largest batch size that fits{}", batch, fewer);
   return fmt::format("no --batch-size fits: make the image or the network smaller{}", fewer);
 }
 
@@ -173,10 +173,11 @@ Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMe
   const std::string need = need_text(question, plan);
   if (needed > memory.bytes) {
     DT_TRY(const std::string what_fits, advice(question, plan, memory.bytes));
-    return fail(Code::kUsage, "{}, and only {} can be used here: {}", need, bytes_text(memory.bytes), what_fits);
+    return fail(Code::kUsage, "{}, but only {} can be used on this host: {}", need, bytes_text(memory.bytes),
+                what_fits);
   }
   DT_TRY(const std::string what_fits, advice(question, plan, memory.free_bytes));
-  return fmt::format("{}, and only {} are free: end other programs, or expect to run out of memory; {}", need,
+  return fmt::format("{}, but only {} are free: end other programs, or the job may run out of memory; {}", need,
                      bytes_text(memory.free_bytes), what_fits);
 }
 

@@ -29,8 +29,10 @@ Result<> check_devices(const StoreSetup& setup) {
          setup.coordinator.all_gather("devices of the workers", job::DeviceCount{mine}));
   const auto other = std::ranges::find_if(all, [&](const job::DeviceCount& count) { return count.devices != mine; });
   if (other == all.end()) return {};
-  return fail(Code::kUsage, "worker {} has {} devices and worker {} has {}: --kv-store {} needs the same number in all",
-              setup.coordinator.rank(), mine, other - all.begin(), other->devices, setup.spec.flags.scheme.kv_store);
+  return fail(
+      Code::kUsage,
+      "worker {} has {} devices, but worker {} has {}: --kv-store {} needs the same number of devices on all workers",
+      setup.coordinator.rank(), mine, other - all.begin(), other->devices, setup.spec.flags.scheme.kv_store);
 }
 
 bool joins_workers(const StoreSetup& setup) {

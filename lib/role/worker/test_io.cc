@@ -55,8 +55,8 @@ class Pass {
     std::string parts;
     for (const auto& [stage, ms] : train::stage_ms(stages))
       parts += fmt::format("{}{} {:.3g}", parts.empty() ? "" : ", ", stage, ms);
-    if (!parts.empty()) text += fmt::format("; ms of an image: {}", parts);
-    if (loader_.bad_records() > 0) text += fmt::format("; {} broken records were left out", loader_.bad_records());
+    if (!parts.empty()) text += fmt::format("; ms per image: {}", parts);
+    if (loader_.bad_records() > 0) text += fmt::format("; {} broken records were skipped", loader_.bad_records());
     setup_.process.log.info("{}", text);
   }
 

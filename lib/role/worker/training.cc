@@ -118,7 +118,7 @@ Result<train::TrainOutcome> Training::run() {
 
 Result<> Training::compile() {
   if (setup_.data.train->image() != setup_.spec.flags.network.image_shape) {
-    return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
+    return fail(Code::kUsage, "the images of the data set have the shape {}, but --image-shape is {}",
                 to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
   }
   DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log));
@@ -126,7 +126,7 @@ Result<> Training::compile() {
   DT_TRY(training_, compile_with(options_.training), "compiling '{}'", setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) {
     if (!setup_.keeps_weights || setup_.spec.flags.eval_batches_interval == 0) return {};
-    return fail(Code::kUsage, "--eval-batches-interval needs validation data: name them with --data-val");
+    return fail(Code::kUsage, "--eval-batches-interval needs validation data: name the data with --data-val");
   }
   DT_TRY(inference_, compile_with(options_.inference), "compiling '{}' for validation",
          setup_.spec.flags.network.network);

@@ -128,8 +128,9 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
 void log_faults(const Lines& lines, const Log& log) {
   if (lines.faults == nullptr) return;
   const kvstore::FaultCounts counts = lines.faults->counts();
-  log.info("--inject: of {} messages, {} were lost and {} duplicated; unanswered messages were sent again {} times",
-           counts.messages, counts.lost, counts.doubled, counts.breaks);
+  log.info(
+      "--inject: of {} messages, {} were lost and {} were duplicated; unanswered messages were sent again {} times",
+      counts.messages, counts.lost, counts.doubled, counts.breaks);
 }
 
 // Replaces an error of the group by the scheduler's. When a worker of a group is lost, the others notice at once and
