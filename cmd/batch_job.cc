@@ -67,9 +67,9 @@ Result<int> print_files(const Call& call, const job::Flags& flags) {
   for (const std::string_view system : asked) {
     const Result<std::string> file = cluster::batch_file(system, command);
     if (!file && !named.empty())
-      return tl::unexpected(Error(file.error()).with(fmt::format("printing the file for {}", system)));
+      return tl::unexpected(Error(file.error()).with(fmt::format("generating the file for {}", system)));
     if (asked.size() > 1) text += fmt::format("{}==== {} ====\n", text.empty() ? "" : "\n", system);
-    if (!file) show_note(fmt::format("no file for {}: {}", system, file.error().message));
+    if (!file) show_note(fmt::format("there is no file for {}: {}", system, file.error().message));
     text += file ? *file : fmt::format("(none: {})\n", file.error().message);
   }
   std::fputs(text.c_str(), stdout);

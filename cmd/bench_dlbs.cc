@@ -135,11 +135,11 @@ Result<bench::DlbsParameters> read_parameters(const BenchDlbsOptions& options, c
 Result<> check_token(const std::string& token, bool insecure, const bench::Rendezvous& rendezvous) {
   const std::string address = to_text(rendezvous.scheduler);
   if (job::check_token_policy(token, insecure, address)) return {};
-  return fail(Code::kDenied,
-              "the nodes meet at {}, which is not a loopback address, so they need a token. Give every node the same "
-              "one with --token-file FILE or the environment variable DTRAIN_TOKEN, or allow nodes without a token "
-              "with --insecure",
-              address);
+  return fail(
+      Code::kDenied,
+      "the nodes connect to {}, which is not a loopback address, so they need a token. Give every node the same token "
+      "with --token-file FILE or the environment variable DTRAIN_TOKEN, or allow nodes without a token with --insecure",
+      address);
 }
 
 // Also refuses a benchmark in which this node cannot meet the others.
@@ -184,7 +184,7 @@ Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
 std::string one_process_text(const Planned& planned) {
   if (!planned.benchmark.infers) return proc::shell_line(planned.arguments) + "\n";
   const bench::BenchTrainOptions options = bench::inference_of(planned.benchmark);
-  return fmt::format("inference by {} with batches of {}\n", options.network, options.batch_size);
+  return fmt::format("inference on {} with batches of {}\n", options.network, options.batch_size);
 }
 
 Result<int> print_dry_run(const Call& call, const Planned& planned) {
@@ -267,7 +267,7 @@ Result<int> run_benchmark(const Call& call, Planned planned) {
   if (!times) {
     if (times.error().code == Code::kDevice) {
       times.error().context.push_back(
-          fmt::format("measuring on exp.gpus={}; --gpus \"\" measures the CPU", planned.parameters.text("exp.gpus")));
+          fmt::format("measuring on exp.gpus={} (--gpus \"\" measures the CPU)", planned.parameters.text("exp.gpus")));
     }
     DT_TRY_VOID(log.write(end + bench::dlbs_failure(times.error().text())));
     return tl::unexpected(std::move(times.error()));
@@ -283,7 +283,8 @@ std::string why_skipped(const bench::DlbsParameters& parameters) {
   const std::string rerun = parameters.text("exp.rerun");
   const Result<std::string> before = read_file(log);
   if (!before || rerun == "always" || (rerun == "onfail" && !bench::dlbs_succeeded(*before))) return "";
-  return fmt::format("the log {} exists, and exp.rerun is {}; -Pexp.rerun=always replaces the log", log, rerun);
+  return fmt::format("the log {} already exists, and exp.rerun is {}; to replace the log, give -Pexp.rerun=always", log,
+                     rerun);
 }
 
 }  // namespace
@@ -307,7 +308,7 @@ Result<int> bench_dlbs(const Call& call) {
   if (line.options.dry_run) return print_dry_run(call, planned);
   const std::string why = why_skipped(planned.parameters);
   if (why.empty()) return run_benchmark(call, std::move(planned));
-  show_note(fmt::format("the benchmark is not run: {}", why));
+  show_note(fmt::format("the benchmark was not run: {}", why));
   return job::kExitOk;
 }
 

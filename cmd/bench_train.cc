@@ -62,7 +62,7 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
 // Determines the GPU, if --gpus names one, and the data type.
 Result<> choose_device(BenchTrainOptions& options) {
   options.bench.dtype = role::type_of(options.dtype);
-  if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU; name one");
+  if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU: give one number");
   if (options.gpus.empty()) return {};
   options.bench.gpu = static_cast<int>(options.gpus.front());
   return {};

@@ -86,10 +86,10 @@ Result<int> write_images(const std::vector<std::string>& names, const MixedLine<
                          const Call& call, const Log& log) {
   const DataStatOptions& options = line.options;
   if (options.sheet > 0 && options.npy > 0) {
-    return fail(Code::kUsage, "--sheet and --npy write different files: give one of them");
+    return fail(Code::kUsage, "--sheet and --npy write different files: give only one of them");
   }
   if (options.json || options.stat.decodes) {
-    return fail(Code::kUsage, "{} is for the statistics; leave it out, or leave out {}",
+    return fail(Code::kUsage, "{} is for printing statistics: leave it out, or leave out {}",
                 options.json ? "--json" : "--decode", options.sheet > 0 ? "--sheet" : "--npy");
   }
   std::vector<std::string> job = {"--data-train", fmt::format("{}", fmt::join(names, ";"))};
@@ -121,9 +121,9 @@ Result<int> data_stat(const Call& call) {
   }
   const Log log = tool_log("stat", call);
   if (line.options.sheet > 0 || line.options.npy > 0) return write_images(names, line, call, log);
-  if (!line.options.out.empty()) return fail(Code::kUsage, "--out has a use only with --sheet N or --npy N");
+  if (!line.options.out.empty()) return fail(Code::kUsage, "--out has an effect only with --sheet N or --npy N");
   if (!line.job.empty()) {
-    return fail(Code::kUsage, "'{}': training flags have a use only with --sheet N or --npy N", line.job[0]);
+    return fail(Code::kUsage, "'{}': training flags have an effect only with --sheet N or --npy N", line.job[0]);
   }
   return print_stat(names, line.options, log);
 }

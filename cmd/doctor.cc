@@ -99,10 +99,10 @@ Result<Subject> subject_of(const Call& call, std::vector<std::string> arguments)
 Result<> check(const Subject& subject) {
   const job::LaunchFlags& launch = subject.flags.launch;
   if (launch.role != job::Role::kNone) {
-    return fail(Code::kUsage, "--role: dtrain doctor examines whole jobs; give -n and -H instead");
+    return fail(Code::kUsage, "--role: dtrain doctor examines a whole job: give -n and -H instead");
   }
   if (launch.dry_run) {
-    return fail(Code::kUsage, "--dry-run: dtrain doctor starts no process of the job anyway; leave it out");
+    return fail(Code::kUsage, "--dry-run: dtrain doctor starts no process of the job in any case: leave it out");
   }
   if (launch.on_other_hosts() && launch.hostfile.empty() && !subject.flags.given("num-workers")) {
     return fail(Code::kUsage, "--launcher {}: the number of workers is missing (-n)", launch.launcher);

@@ -30,7 +30,7 @@ namespace {
 // The memory that the processes take and, if it is more than is free, a warning.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
-  if (!opened) return fmt::format("memory of a worker: unknown on this host: {}\n", opened.error().message);
+  if (!opened) return fmt::format("memory of a worker: cannot be computed on this host: {}\n", opened.error().message);
   DT_TRY(const role::Network network, role::build_network(flags.job));
   const role::MemoryQuestion question{
       .flags = flags, .network = network, .validates = !flags.job.augment.benchmark, .host = role::started_here(flags)};
@@ -146,7 +146,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   const Result<std::optional<std::vector<job::WorkerPlace>>> found =
       has_hosts ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
   DT_TRY(const auto places, found);
-  const std::string later = fmt::format("groups: from the file '{}', when the workers have joined", file->name);
+  const std::string later = fmt::format("groups: read from the file '{}' when the workers have joined", file->name);
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
   // For other hosts the file may contain addresses, which are not known yet.
@@ -167,7 +167,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
 Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string>& missing) {
   const Result<std::vector<data::Fraction>> read = role::read_sharding(flags);
   if (!read && !std::filesystem::exists(flags.launch.data_sharding_file)) {
-    missing.push_back(read.error().message + "; `dtrain plan` writes it");
+    missing.push_back(read.error().message + "; `dtrain plan` writes this file");
     return std::string();
   }
   DT_TRY(const std::vector<data::Fraction> fractions, read);
@@ -177,8 +177,8 @@ Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string
     return fmt::format("shares: each worker 1/{} of the records\n", flags.job.num_workers) + rotate;
   std::string text;
   for (size_t rank = 0; rank < fractions.size(); rank++) {
-    text +=
-        fmt::format("share of worker {}: {} to {}\n", rank, fractions[rank].begin.value(), fractions[rank].end.value());
+    text += fmt::format("share of worker {}: {} to {} of the data\n", rank, fractions[rank].begin.value(),
+                        fractions[rank].end.value());
   }
   return text + rotate;
 }
@@ -200,7 +200,7 @@ Result<std::string> dry_run_text(job::Flags flags, const std::string& process_ta
   DT_TRY(const std::string memory, memory_text(flags));
   DT_TRY(const std::string job, job_text(flags, missing));
   std::string text;
-  for (const std::string& one : missing) text += fmt::format("missing here: {}\n", one);
+  for (const std::string& one : missing) text += fmt::format("missing on this host: {}\n", one);
   return text + fmt::format("{}\n{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
                             process_table.empty() ? "" : "\n", network, rate_text(flags.job), job, memory,
                             role::update_text(flags));

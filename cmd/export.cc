@@ -42,7 +42,7 @@ Result<Format> format_for(const ExportOptions& options) {
   const auto by_ending = infer::format_of(options.out);
   if (by_ending) return *by_ending;
   return fail(Code::kUsage,
-              "--out {}: the format is not known: use a name that ends in .onnx or .safetensors, or --format",
+              "--out {}: the format is unknown: use a name that ends in .onnx or .safetensors, or give --format",
               options.out.empty() ? "is missing, and" : options.out);
 }
 

@@ -62,7 +62,7 @@ void print_wait(const std::vector<launch::RecordedProcess>& left, std::chrono::s
   for (const launch::RecordedProcess& process : left) {
     names.push_back(fmt::format("{} {} (pid {})", process.role, process.rank, process.pid));
   }
-  fmt::print("waiting for {} to end; processes that still run in {} s are killed\n", fmt::join(names, ", "),
+  fmt::print("waiting for {} to end; processes that are still running after {} s are killed\n", fmt::join(names, ", "),
              until_kill.count());
   std::fflush(stdout);
 }
@@ -75,7 +75,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
   const std::string host = proc::this_host();
   fmt::print("{}: ended {} of {} processes of job '{}'\n", host, count - left.size(), count, job);
   for (const launch::RecordedProcess& process : left) {
-    fmt::print(stderr, "{}: {} {} (pid {}) does not end, not even after SIGKILL\n", host, process.role, process.rank,
+    fmt::print(stderr, "{}: {} {} (pid {}) did not end, even after SIGKILL\n", host, process.role, process.rank,
                process.pid);
   }
   return {true, left.empty() ? job::kExitOk : job::kExitInternal};

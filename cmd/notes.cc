@@ -15,7 +15,7 @@ void show_note(const std::string& note) {
 void note_threads(int64_t threads) {
   const int64_t cores = usable_cores();
   if (threads <= cores) return;
-  show_note(fmt::format("--threads {}: {} core{} can be used here; more threads than cores make each step slower",
+  show_note(fmt::format("--threads {}: this process can use {} core{}; more threads than cores make each step slower",
                         threads, cores, cores == 1 ? "" : "s"));
 }
 

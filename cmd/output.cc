@@ -11,7 +11,7 @@ namespace dtrain::cmd {
 namespace {
 
 tl::unexpected<Error> cannot_write() {
-  return fail(Code::kUsage, "standard output cannot be written: {}", std::strerror(errno));
+  return fail(Code::kUsage, "cannot write to standard output: {}", std::strerror(errno));
 }
 
 }  // namespace

@@ -59,16 +59,17 @@ void print_summary(const package::Contents& contents) {
   }
   for (const std::string& reason : contents.left_out) show_note("left out: " + reason);
   if (contents.without_license.empty()) return;
-  fmt::print(stderr, "note: no license texts were found for {}; add them before you pass the archive on\n",
+  fmt::print(stderr, "note: no license texts were found for {}; add them before you distribute the archive\n",
              fmt::join(contents.without_license, ", "));
 }
 
 Result<> check_out(const PackageOptions& options) {
   const fs::path path(options.out);
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return fail(Code::kUsage, "--out {}: is a directory, give a file", options.out);
+  if (fs::is_directory(path, ignored))
+    return fail(Code::kUsage, "--out {}: this is a directory; give a file", options.out);
   if (fs::exists(path, ignored) && !options.overwrite) {
-    return fail(Code::kUsage, "--out {}: exists already; --overwrite replaces it", options.out);
+    return fail(Code::kUsage, "--out {}: the file already exists; --overwrite replaces it", options.out);
   }
   const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
   if (!fs::is_directory(directory, ignored)) {

@@ -160,7 +160,7 @@ Result<int> plan_job(const Call& call, const PlanOptions& options, job::Flags fl
   if (options.json) {
     fmt::print("{}\n", plan.json());
   } else {
-    fmt::print("{}{}use them with --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
+    fmt::print("{}{}use these files with --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
   }
   return 0;
 }
@@ -200,7 +200,7 @@ Result<int> plan(const Call& call) {
   if (!flags.launch.dry_run) return plan_job(call, options, flags);
   std::vector<std::string> missing;
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options, &missing));
-  for (const std::string& one : missing) fmt::print("missing here: {}\n", one);
+  for (const std::string& one : missing) fmt::print("missing on this host: {}\n", one);
   std::fputs(launch::dry_run_text(calibration.processes).c_str(), stdout);
   return 0;
 }

@@ -49,8 +49,8 @@ Result<int> ps(const Call& call) {
   }
   sort_and_merge(processes);
   if (processes.empty() && !line.options.plain) {
-    fmt::print("none of your runs is training on {}\n",
-               asked.hosts.empty() ? "this host; -H FILE also asks other hosts" : "this host and the hosts of -H");
+    fmt::print("you have no running jobs on {}\n",
+               asked.hosts.empty() ? "this host (-H FILE also searches other hosts)" : "this host and the hosts of -H");
     return code;
   }
   std::fputs((line.options.plain ? launch::plain(processes) : launch::table(processes)).c_str(), stdout);

@@ -12,7 +12,7 @@ Result<int> set_rate(const Call& call) {
   const std::string& run_dir = line.positionals[0];
   DT_TRY(const train::RateRequest request, train::parse_rate_request(line.positionals[1]));
   DT_TRY_VOID(train::request_rate(run_dir + "/" + role::kMetricsFile, request));
-  fmt::print("{}: worker 0 will read the request at the end of the epoch; its log will say what it does\n", run_dir);
+  fmt::print("{}: worker 0 will read the request at the end of the epoch, and log the new learning rate\n", run_dir);
   return 0;
 }
 

@@ -212,7 +212,7 @@ Result<int> simulate(const Call& call) {
   if (result.all_finished()) return job::kExitOk;
   return fail(
       Code::kInternal,
-      "in one of the schemes a worker waits forever, which is a bug of dtrain; please report it with this command");
+      "in one of the schemes, a worker waits forever, which is a bug in dtrain; please report it with this command");
 }
 
 }  // namespace dtrain::cmd

@@ -42,9 +42,8 @@ Result<> check_early(job::Flags flags) {
   const job::LoopFlags& loop = flags.loop;
   if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
     return fail(Code::kUsage,
-                "--load-epoch {}: the checkpoint is missing: give --model-prefix PREFIX to load PREFIX-{:04}.params, "
-                "or --run-dir "
-                "to load the run directory's own",
+                "--load-epoch {}: the checkpoint's name is missing: give --model-prefix PREFIX to load "
+                "PREFIX-{:04}.params, or --run-dir to load the checkpoint in that run directory",
                 *loop.load_epoch, *loop.load_epoch);
   }
   DT_TRY_VOID(role::check_observed(flags.launch));

@@ -21,56 +21,60 @@ constexpr std::array kCatalogue = {
     // Progress
     MetricInfo{kEpoch, "epoch", kGauge, Unit::kNone, kOnWorker, "", "The current epoch, from 0."},
     MetricInfo{kStep, "step", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
-               "Of a worker, its next step since the start of the run, from 0; of a server, its updates."},
+               "On a worker: the number of its next step, from 0 at the start of the run. On a server: the number of "
+               "its updates."},
     MetricInfo{kSamples, "samples", kCounter, Unit::kNone, kOnWorker, "",
-               "Samples of all workers that the weights have seen since the start of the run."},
+               "Number of samples of all workers that have been applied to the weights since the start of the run."},
     MetricInfo{kSeconds, "seconds", kGauge, Unit::kSeconds, kOnWorker, "",
                "Wall time since training began in this process."},
     MetricInfo{kSamplesPerS, "samples_per_s", kGauge, Unit::kSamplesPerSecond, kOnWorker | kOnScheduler, "",
-               "Throughput over the last window: of this worker, or, from the scheduler, of all workers together."},
+               "Throughput over the last window: of this worker, or on the scheduler of all workers together."},
     MetricInfo{kLearningRate, "lr", kGauge, Unit::kNone, kOnWorker, "", "The learning rate of the next update."},
     // Quality
     MetricInfo{kTrainAccuracy, "train_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the training rows that were classified correctly, of the last window of --disp-batches steps; "
-               "in the record of an epoch, of the epoch."},
-    MetricInfo{kTrainCrossEntropy, "train_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",
-               "Mean cross-entropy of the training rows, of the last window; in the record of an epoch, of the epoch."},
+               "Share of the training rows that were classified correctly in the last window of --disp-batches steps; "
+               "in the record of an epoch, in the whole epoch."},
+    MetricInfo{
+        kTrainCrossEntropy, "train_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",
+        "Mean cross-entropy of the training rows in the last window; in the record of an epoch, in the whole epoch."},
     MetricInfo{kTrainMetric, "train_metric", kGauge, Unit::kNone, kOnWorker, "metric",
-               "Every training metric of the log, such as top_k_accuracy_5, of the last window; in the record of an "
-               "epoch, of the epoch."},
-    MetricInfo{kValidationAccuracy, "validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the validation rows that were classified correctly, in the last validation. Rank 0 has it."},
+               "Every training metric of the log, such as top_k_accuracy_5, in the last window; in the record of an "
+               "epoch, in the whole epoch."},
+    MetricInfo{
+        kValidationAccuracy, "validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
+        "Share of the validation rows that were classified correctly in the last validation. Only rank 0 reports it."},
     MetricInfo{kValidationCrossEntropy, "validation_cross_entropy", kGauge, Unit::kNone, kOnWorker, "",
-               "Mean cross-entropy of the validation rows, in the last validation. Rank 0 has it."},
+               "Mean cross-entropy of the validation rows in the last validation. Only rank 0 reports it."},
     MetricInfo{kValidationMetric, "validation_metric", kGauge, Unit::kNone, kOnWorker, "metric",
-               "Every validation metric of the log, in the last validation. Rank 0 has it."},
+               "Every validation metric of the log, in the last validation. Only rank 0 reports them."},
     MetricInfo{kTimeToAccuracy, "time_to_accuracy", kGauge, Unit::kSeconds, kOnWorker, "",
-               "Wall time until the level 'accuracy' was reached (--log-time-to). Rank 0 has it."},
-    MetricInfo{kAccuracy, "accuracy", kGauge, Unit::kRatio, kOnWorker, "", "The level that 'time_to_accuracy' is of."},
+               "Wall time until the level 'accuracy' was reached (--log-time-to). Only rank 0 reports it."},
+    MetricInfo{kAccuracy, "accuracy", kGauge, Unit::kRatio, kOnWorker, "",
+               "The accuracy level that 'time_to_accuracy' refers to."},
     MetricInfo{kValidation, "validation", kGauge, Unit::kNone, kOnWorker, "",
-               "1 if 'time_to_accuracy' is of validation, 0 if it is of training."},
+               "1 if 'time_to_accuracy' refers to the validation accuracy, 0 if it refers to the training accuracy."},
     // How a worker spends its time
     MetricInfo{
         kPhaseSeconds, "phase_s", kCounter, Unit::kSeconds, kOnWorker, "phase",
         "Time that the step loop has spent in each phase: data_wait, forward, backward, push, pull_wait, update, "
         "validation, checkpoint, other."},
-    MetricInfo{kStepSeconds, "step_s", kHistogram, Unit::kSeconds, kOnWorker, "", "Times of the training steps.",
+    MetricInfo{kStepSeconds, "step_s", kHistogram, Unit::kSeconds, kOnWorker, "", "Durations of the training steps.",
                kTimeBounds},
     MetricInfo{kWaitDataS, "wait_data_s", kGauge, Unit::kSeconds, kOnWorker, "",
                "Time of the last window that was spent waiting for batches."},
     MetricInfo{kWaitNetworkS, "wait_network_s", kGauge, Unit::kSeconds, kOnWorker, "",
                "Time of the last window that was spent waiting for other devices and processes."},
-    MetricInfo{kWaitDataShare, "wait_data_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
-               "Share of the steps' time that was spent waiting for batches; from the scheduler, the workers' mean."},
     MetricInfo{
-        kWaitNetworkShare, "wait_network_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
-        "Share of the steps' time that was spent waiting for other devices and processes; from the scheduler, the "
-        "workers' mean."},
+        kWaitDataShare, "wait_data_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
+        "Share of the steps' time that was spent waiting for batches; on the scheduler, the mean of the workers."},
+    MetricInfo{kWaitNetworkShare, "wait_network_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
+               "Share of the steps' time that was spent waiting for other devices and processes; on the scheduler, the "
+               "mean of the workers."},
     // Reading data
     MetricInfo{kDecodeThreads, "decode_threads", kGauge, Unit::kNone, kOnWorker, "",
                "Threads that decode training images."},
     MetricInfo{kDecodersBusyShare, "decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the decode threads' time in which they worked."},
+               "Share of the decode threads' time in which they were busy."},
     MetricInfo{kReadMs, "read_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
                "Time to read one image's bytes from its file."},
     MetricInfo{kHeaderMs, "header_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
@@ -81,12 +85,13 @@ constexpr std::array kCatalogue = {
     MetricInfo{kRowsMs, "rows_ms", kGauge, Unit::kMilliseconds, kOnWorker, "",
                "Time to resize one image and to copy it into its batch."},
     MetricInfo{kReadBytes, "read_bytes", kCounter, Unit::kBytes, kOnAll, "",
-               "Bytes that this process has read from disks, as the kernel counts them; files in its cache cost none."},
+               "Bytes that this process has read from disks, as counted by the kernel, so reads from its page cache do "
+               "not count."},
     MetricInfo{kBadRecords, "bad_records", kCounter, Unit::kNone, kOnWorker, "",
                "Training records that were skipped because they are broken."},
-    MetricInfo{
-        kReadyBatches, "ready_batches", kGauge, Unit::kNone, kOnWorker, "",
-        "Complete training batches that wait for the step loop; 0 again and again means that reading is the limit."},
+    MetricInfo{kReadyBatches, "ready_batches", kGauge, Unit::kNone, kOnWorker, "",
+               "Complete training batches that wait for the step loop; a value that is often 0 means that reading "
+               "limits the speed."},
     // Between workers and servers
     MetricInfo{kSentBytes, "sent_bytes", kCounter, Unit::kBytes, kOnWorker, "peer",
                "Bytes of values sent to each peer, without headers."},
@@ -96,15 +101,17 @@ constexpr std::array kCatalogue = {
     MetricInfo{kReceivedMessages, "received_messages", kCounter, Unit::kNone, kOnWorker, "peer",
                "Messages received from each peer."},
     MetricInfo{kOpenRequests, "open_requests", kGauge, Unit::kNone, kOnWorker, "",
-               "Requests to the servers without an answer, each about a slice."},
+               "Requests to the servers that have no answer yet; each is for one slice."},
     MetricInfo{kUnsentRequests, "unsent_requests", kGauge, Unit::kNone, kOnWorker, "",
                "Requests to the servers in the queue of the thread that sends them."},
     MetricInfo{kRoundSeconds, "round_s", kHistogram, Unit::kSeconds, kOnServer, "",
-               "Times from the first gradient of a slice's round to its update.", kTimeBounds},
+               "Times from the first gradient of a round to the update, for each slice.", kTimeBounds},
     MetricInfo{kTimedGradients, "timed_gradients", kCounter, Unit::kNone, kOnServer, "peer",
-               "Gradients of each worker whose lateness was measured: those of one slice of the server."},
-    MetricInfo{kLatenessSeconds, "lateness_s", kCounter, Unit::kSeconds, kOnServer, "peer",
-               "Sum of the times by which each worker's timed gradients came after the first one of their round."},
+               "Number of gradients of each worker whose lateness was measured; only the gradients of one slice of the "
+               "server are measured."},
+    MetricInfo{
+        kLatenessSeconds, "lateness_s", kCounter, Unit::kSeconds, kOnServer, "peer",
+        "Sum of the times by which each worker's measured gradients arrived after the first gradient of their round."},
     MetricInfo{kUpdates, "updates", kCounter, Unit::kNone, kOnServer, "",
                "Updates of slices that the server has made."},
     MetricInfo{kPushes, "pushes", kCounter, Unit::kNone, kOnServer, "",
@@ -115,15 +122,16 @@ constexpr std::array kCatalogue = {
                "Requests for weights that wait until a slower worker's gradient arrives."},
     MetricInfo{kQueuedUpdates, "queued_updates", kGauge, Unit::kNone, kOnServer, "",
                "Updates of slices that wait for a thread of the server."},
-    MetricInfo{kStaleness, "staleness", kHistogram, Unit::kNone, kOnServer, "",
-               "Updates by their staleness: 1 means that no other update came between a worker's pull and its push.",
-               kStalenessBounds},
+    MetricInfo{
+        kStaleness, "staleness", kHistogram, Unit::kNone, kOnServer, "",
+        "Number of updates by staleness: 1 means that there was no other update between a worker's pull and its push.",
+        kStalenessBounds},
     MetricInfo{kStalenessMean, "staleness_mean", kGauge, Unit::kNone, kOnServer, "", "Mean staleness of the updates."},
     MetricInfo{kStalenessMax, "staleness_max", kGauge, Unit::kNone, kOnServer, "", "Largest staleness of the updates."},
     MetricInfo{kRepeatedMessages, "repeated_messages", kCounter, Unit::kNone, kOnServer, "",
-               "Gradients that came again and were dropped."},
+               "Gradients that arrived again and were dropped."},
     MetricInfo{kLateGradients, "late_gradients", kCounter, Unit::kNone, kOnServer, "",
-               "Gradients that came after their round was over."},
+               "Gradients that arrived after the end of their round."},
     MetricInfo{kRefusedMessages, "refused_messages", kCounter, Unit::kNone, kOnServer, "",
                "Messages that the server refused."},
     MetricInfo{kCorruptMessages, "corrupt_messages", kCounter, Unit::kNone, kOnServer, "",
@@ -133,31 +141,31 @@ constexpr std::array kCatalogue = {
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
                "Largest resident memory of the process so far."},
     MetricInfo{kCpuSeconds, "cpu_s", kCounter, Unit::kSeconds, kOnAll, "", "CPU time of all threads of the process."},
-    MetricInfo{
-        kCoreWaitSeconds, "core_wait_s", kCounter, Unit::kSeconds, kOnAll, "",
-        "Sum of the times for which the threads of the process were ready to run and had no core. It grows where "
-        "other programs use the cores, or a limit on CPU time holds the process back."},
+    MetricInfo{kCoreWaitSeconds, "core_wait_s", kCounter, Unit::kSeconds, kOnAll, "",
+               "Sum of the times in which threads of the process were ready to run but had no core. It grows if other "
+               "programs use the cores, or if a limit on CPU time slows down the process."},
     MetricInfo{kGpuBusyShare, "gpu_busy_share", kGauge, Unit::kRatio, kOnWorker, "device",
-               "Share of the last second or less in which a kernel ran on each GPU, of any process. By the numbers of "
-               "--gpus, as all metrics of GPUs."},
+               "Share of the last second (or of a shorter period) in which a kernel of any process ran on each GPU. "
+               "The label is the number of the GPU as in --gpus, as for all GPU metrics."},
     MetricInfo{kGpuMemoryBytes, "gpu_memory_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
-               "Memory of each GPU that is in use, by any process."},
+               "Memory of each GPU that is in use by any process."},
     MetricInfo{kGpuMemoryTotalBytes, "gpu_memory_total_bytes", kGauge, Unit::kBytes, kOnWorker, "device",
-               "Memory of each GPU."},
+               "Total memory of each GPU."},
     MetricInfo{kGpuPower, "gpu_power_w", kGauge, Unit::kWatts, kOnWorker, "device", "Power that each GPU draws."},
     MetricInfo{kGpuTemperature, "gpu_temperature_c", kGauge, Unit::kCelsius, kOnWorker, "device",
                "Temperature of each GPU."},
     MetricInfo{kOpenWaitSeconds, "open_wait_s", kGauge, Unit::kSeconds, kOnWorker | kOnServer, "",
                "Age of the oldest open wait of the process; 0 if nothing waits."},
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
-               "1 for the address at which the process serves its own metrics (--metrics-addr); with TLS it begins "
-               "with https://."},
+               "1 for the address at which the process serves its own metrics (--metrics-addr); with TLS, the address "
+               "begins with https://."},
     // The job
     MetricInfo{kJobWorkers, "job_workers", kGauge, Unit::kNone, kOnScheduler, "", "Workers that are alive."},
     MetricInfo{kJobServers, "job_servers", kGauge, Unit::kNone, kOnScheduler, "", "Servers that are alive."},
     MetricInfo{kJobSteps, "job_steps", kGauge, Unit::kNone, kOnScheduler, "what",
-               "Steps of a worker, on average: done, and in all."},
-    MetricInfo{kJobEpochs, "job_epochs", kGauge, Unit::kNone, kOnScheduler, "what", "Epochs: done, and in all."},
+               "Steps of a worker, on average: done so far, and in total."},
+    MetricInfo{kJobEpochs, "job_epochs", kGauge, Unit::kNone, kOnScheduler, "what",
+               "Epochs: done so far, and in total."},
     MetricInfo{kJobEtaSeconds, "job_eta_s", kGauge, Unit::kSeconds, kOnScheduler, "",
                "Estimated time until the job ends."},
     MetricInfo{kHeartbeatAgeSeconds, "heartbeat_age_s", kGauge, Unit::kSeconds, kOnScheduler, "member",
@@ -168,7 +176,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kRunSamples, "run_samples", kCounter, Unit::kNone, kOnWorker, "",
                "Samples of all workers that were applied since training began in this process."},
     MetricInfo{kRunSamplesPerS, "run_samples_per_s", kGauge, Unit::kSamplesPerSecond, kOnWorker, "",
-               "'run_samples' by the time of the steps, without validation."},
+               "'run_samples' divided by the time of the steps, without validation."},
     MetricInfo{kRunTrainAccuracy, "run_train_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
                "Training accuracy of the last epoch that has ended."},
     MetricInfo{kRunValidationAccuracy, "run_validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
@@ -178,24 +186,25 @@ constexpr std::array kCatalogue = {
     MetricInfo{kBestValidationAccuracy, "best_validation_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
                "Best validation accuracy after an epoch, in this process."},
     MetricInfo{kEpochsAtChance, "epochs_at_chance", kCounter, Unit::kNone, kOnWorker, "",
-               "Epochs whose training loss was no better than a guess."},
+               "Epochs whose training loss was no better than guessing."},
     MetricInfo{kTimeToTrainAccuracy, "time_to_train_accuracy", kGauge, Unit::kSeconds, kOnWorker, "accuracy",
-               "Wall time until the training accuracy reached each level (--log-time-to). Rank 0 has it."},
+               "Wall time until the training accuracy reached each level (--log-time-to). Only rank 0 reports it."},
     MetricInfo{kSamplesToTrainAccuracy, "samples_to_train_accuracy", kGauge, Unit::kNone, kOnWorker, "accuracy",
-               "Samples until the training accuracy reached each level (--log-time-to). Rank 0 has it."},
+               "Samples until the training accuracy reached each level (--log-time-to). Only rank 0 reports it."},
     MetricInfo{kTimeToValidationAccuracy, "time_to_validation_accuracy", kGauge, Unit::kSeconds, kOnWorker, "accuracy",
-               "Wall time until the validation accuracy reached each level (--log-time-to). Rank 0 has it."},
+               "Wall time until the validation accuracy reached each level (--log-time-to). Only rank 0 reports it."},
     MetricInfo{kSamplesToValidationAccuracy, "samples_to_validation_accuracy", kGauge, Unit::kNone, kOnWorker,
-               "accuracy", "Samples until the validation accuracy reached each level (--log-time-to). Rank 0 has it."},
+               "accuracy",
+               "Samples until the validation accuracy reached each level (--log-time-to). Only rank 0 reports it."},
     MetricInfo{kRunWaitDataShare, "run_wait_data_share", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the time of all steps so far that was spent waiting for batches."},
     MetricInfo{kRunWaitNetworkShare, "run_wait_network_share", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the time of all steps so far that was spent waiting for other devices and processes."},
     MetricInfo{kRunDecodersBusyShare, "run_decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
-               "Share of the decode threads' time so far in which they worked."},
-    MetricInfo{kRunImageMs, "run_image_ms", kGauge, Unit::kMilliseconds, kOnWorker, "stage",
-               "Time of one image in each stage of reading it, on the average of the run so far: read, header, "
-               "decode, color, rows."},
+               "Share of the decode threads' time so far in which they were busy."},
+    MetricInfo{
+        kRunImageMs, "run_image_ms", kGauge, Unit::kMilliseconds, kOnWorker, "stage",
+        "Time per image of each stage of reading (read, header, decode, color, rows), averaged over the run so far."},
 };
 
 constexpr bool in_order() {
@@ -286,7 +295,7 @@ std::string open_metrics_name(const MetricInfo& info) {
 std::string catalogue_page() {
   std::string text =
       "# Metrics\n\n"
-      "This page is made from the table in `lib/telemetry/catalogue.cc`: do not edit it, but run "
+      "This page is generated from the table in `lib/telemetry/catalogue.cc`: do not edit it, but run "
       "`DTRAIN_REWRITE_GOLDEN=1 build/test/telemetry/telemetry_test`.\n\n"
       "A line of `metrics.jsonl` has the names of the first column ([format](../formats.md#run-directory)). The values "
       "of "

@@ -53,5 +53,5 @@ TEST_CASE("a dry run shows the groups and reports flags that contradict them", "
   CHECK(dry_run(flags));
   flags.back() = "--data-allocator";
   const std::string text = must(dry_run(flags));
-  CHECK_THAT(text, Contains("missing here: ") && Contains("`dtrain plan` writes it"));
+  CHECK_THAT(text, Contains("missing on this host: ") && Contains("`dtrain plan` writes this file"));
 }

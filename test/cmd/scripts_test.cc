@@ -237,13 +237,13 @@ TEST_CASE("a dry run in an empty directory lists the missing files and continues
   for (const char* script : {"gsp_cifar10_inception_small.sh", "gsp_cifar10_inception_small_withPretrain.sh"}) {
     const std::string output = dry(script);
     INFO(output);
-    CHECK_THAT(output,
-               Contains("missing here: the host file 'hosts'") && Contains("missing here: the scheduler's address"));
+    CHECK_THAT(output, Contains("missing on this host: the host file 'hosts'") &&
+                           Contains("missing on this host: the scheduler's address"));
     CHECK_THAT(output, Contains("groups: no such file") && Contains("data_sharding: no such file"));
     CHECK_THAT(output, Contains("0     server     HOST  ") && Contains("network: inception-bn-28-small"));
   }
   CHECK_THAT(dry("pretrain.sh"),
-             Contains("missing here: the host file 'hosts'") && Contains("0     worker     HOST  "));
+             Contains("missing on this host: the host file 'hosts'") && Contains("0     worker     HOST  "));
   CHECK_THAT(dry("bsp_cifar10_3conv.sh", {"-H", "elsewhere"}), Contains("the host file 'elsewhere'"));
   REQUIRE(write_file_atomic(empty.path("hosts"), "10.0.0.1\n"));
   CHECK_THAT(dry("bsp_cifar10_3conv.sh"), !Contains("the host file") && Contains("no interface 'ib0'"));

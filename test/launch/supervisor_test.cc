@@ -337,7 +337,8 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
   launcher.await("] stubborn");
   launcher.await("step 0");
   launcher.signal(SIGTERM);
-  launcher.await("each process ends its step, and worker 0 writes a checkpoint; processes that still run in 10");
+  launcher.await(
+      "each process ends its step, and worker 0 writes a checkpoint; processes that are still running after 10");
   launcher.await("waiting for worker 1 to end (");
   launcher.signal(SIGINT);
   CHECK(launcher.wait() == 5);

@@ -75,7 +75,7 @@ TEST_CASE("a job that does not fit is refused with the memory and the largest ba
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::kUsage);
   const std::string& message = refused.error().message;
-  CHECK_THAT(message, Contains("network 'lenet' at --batch-size 4096 takes") && Contains("can be used here"));
+  CHECK_THAT(message, Contains("network 'lenet' at --batch-size 4096 takes") && Contains("can be used on this host"));
   const std::string before = "give --batch-size ";
   REQUIRE(message.find(before) != std::string::npos);
   const int64_t fits = std::stoll(message.substr(message.find(before) + before.size()));
