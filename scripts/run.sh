@@ -10,7 +10,7 @@ program=$scripts/../build/cmd/dtrain
 case $(realpath "$scripts") in */share/dtrain/scripts) program=$scripts/../../../bin/dtrain ;; esac
 program=${DTRAIN:-$program}
 if [ ! -x "$program" ]; then
-  printf 'error [not found] %s is not there: run scripts/quickstart, or name the program in DTRAIN\n' "$program" >&2
+  printf 'error [not found] %s does not exist: run scripts/quickstart, or name the program in DTRAIN\n' "$program" >&2
   exit 7
 fi
 

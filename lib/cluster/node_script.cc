@@ -15,7 +15,7 @@ tries=0
 until [ "$node" -eq 0 ] || getent hosts "$scheduler" >/dev/null; do
   tries=$((tries + 1))
   if [ "$tries" -gt 300 ]; then
-    echo "error [start-up] node $node: the name $scheduler of the scheduler's host is not known after 300 s" >&2
+    echo "error [start-up] node $node: the name $scheduler of the scheduler's host cannot be resolved after 300 s" >&2
     exit {startup}
   fi
   sleep 1

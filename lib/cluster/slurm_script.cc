@@ -64,7 +64,7 @@ done
 # The launcher was stopped with a checkpoint. Without a new one, the job would only be stopped again and again.
 if [ "$code" -eq {stopped} ] && [ -n "$limit" ] && [ -z "$cancelled" ]; then
   if ! has_checkpoint "$state"; then
-    echo "dtrain: the job is not queued again, because it has written no checkpoint in the time that it had" >&2
+    echo "dtrain: the job is not queued again, because it wrote no checkpoint within its time limit" >&2
   elif scontrol requeue "$SLURM_JOB_ID"; then
     echo "dtrain: the job is queued again, and will continue from its checkpoint" >&2
     exit "$code"

@@ -287,7 +287,7 @@ TEST_CASE("a script without its host file or its program says what to do", "[scr
   CHECK_THAT(hosts.output, Contains("hosts: no such file") && Contains("one per line") && Contains("--launcher local"));
   const Ended program = directory.run("bsp_mnist_lenet.sh", {}, "/nowhere/dtrain");
   CHECK(program.code == 7);
-  CHECK_THAT(program.output, Contains("/nowhere/dtrain is not there") && Contains("scripts/quickstart"));
+  CHECK_THAT(program.output, Contains("/nowhere/dtrain does not exist") && Contains("scripts/quickstart"));
 }
 
 TEST_CASE("the error for a published run without its data or GPU says what is missing", "[scripts]") {
@@ -298,7 +298,7 @@ TEST_CASE("the error for a published run without its data or GPU says what is mi
   const Ended data = directory.run("reproduce", {"9", "--cpus", "1"});
   INFO(data.output);
   CHECK(data.code == 7);
-  CHECK_THAT(data.output, Contains("data/imagenet/train.rec is not there") && Contains("image-net.org") &&
+  CHECK_THAT(data.output, Contains("data/imagenet/train.rec does not exist") && Contains("image-net.org") &&
                               Contains("dtrain im2rec") && Contains("--data-dir DIR") && !Contains("GPU that"));
   const Ended row = directory.run("reproduce", {"14"});
   CHECK(row.code == 2);

@@ -277,7 +277,7 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
     }
     const Ended end = script({"ops"}, "");
     CHECK(end.code == 8);
-    CHECK_THAT(end.output, Catch::Contains("no GPU here") && Catch::Contains("scripts/gpu-check build"));
+    CHECK_THAT(end.output, Catch::Contains("this host has no GPU") && Catch::Contains("scripts/gpu-check build"));
   }
   SECTION("an unknown stage") {
     CHECK(script({"opps"}, DTRAIN_GPU_CHECK).code == 2);

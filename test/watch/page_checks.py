@@ -150,7 +150,7 @@ def kill_worker(job, page, directory, check):
     victims = [int(pid) for pid in found.stdout.split() if os.path.exists(f"/proc/{pid}/cwd") and os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(job.directory.name)]
     check(len(victims) == 1, f"worker 1 is not one process: {victims}")
     os.kill(victims[0], signal.SIGSTOP)
-    check(page.wait_for("document.getElementById('status').textContent.includes('no word of worker 1')", 30), "the silent worker is not shown")
+    check(page.wait_for("document.getElementById('status').textContent.includes('no message from worker 1')", 30), "the silent worker is not shown")
     page.evaluate("window.scrollTo(0, 0)")
     page.image(directory / "silent.png")
     os.kill(victims[0], signal.SIGKILL)
