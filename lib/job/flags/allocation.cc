@@ -10,7 +10,7 @@
 namespace dtrain::job {
 namespace {
 
-// A number that a cluster has set; 0 if there is none.
+// The value of a variable that a cluster has set, as a number; 0 if it is not set.
 int64_t count_in(const Environment& environment, const char* name) {
   int64_t count = 0;
   const std::optional<std::string> text = environment(name);

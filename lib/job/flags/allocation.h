@@ -12,7 +12,7 @@ namespace dtrain::job {
 struct Flags;
 
 struct Allocation {
-  std::string launcher;  // the value of --launcher that uses it
+  std::string launcher;  // the value of --launcher that uses this allocation
   std::string text;      // "job 12 of Slurm, on node[1-3]"
 };
 

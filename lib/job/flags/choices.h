@@ -14,8 +14,9 @@ enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
 enum class HostOrder { kSpread, kPack };
-enum class Ungrouped { kError, kOwn };   // a worker in no group is an error, or forms a group of its own
-enum class LogFormat { kNew, kLegacy };  // the format of MXNet 1.4 and later; the format of MXNet 0.7 to 1.3
+// what to do with a worker in no group: report an error, or form a group of its own
+enum class Ungrouped { kError, kOwn };
+enum class LogFormat { kNew, kLegacy };  // kNew: the format of MXNet 1.4 and later; kLegacy: of MXNet 0.7 to 1.3
 
 // The weight of a GSP update with staleness Y, in the order of the rules: 1/Y, 1, Y^-parameter, max(1/Y, parameter).
 struct GspWeight {
@@ -25,7 +26,7 @@ struct GspWeight {
   bool operator==(const GspWeight&) const = default;
 };
 
-// The first change of an image's size, by images::first_resize().
+// How images::first_resize() changes an image's size before all other augmentations.
 struct Resize {
   static constexpr int64_t kOff = 0, kFit = -1;
   int64_t edge = kOff;  // the shorter edge in pixels, or one of these
@@ -33,7 +34,7 @@ struct Resize {
 };
 
 enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
-// How lbsgd reaches the learning rate for its large batch; kLars: a rate for each array.
+// How lbsgd raises its learning rate to the value for the large batch. kLars: instead, each array gets its own rate.
 enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
 
 }  // namespace dtrain::job

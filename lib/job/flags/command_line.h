@@ -51,7 +51,7 @@ struct FlagHelp {
   std::vector<std::string> names;  // all spellings with dashes, the main one first
   std::string value = {};          // the value's placeholder; empty for a switch
   std::string help = {};
-  std::string brief = {};                // the same in a few words
+  std::string brief = {};                // `help` in a few words
   std::string default_text = {};         // "128"
   std::string limits = {};               // "1 to 1048576; default: 128"
   std::vector<std::string> values = {};  // values to suggest; empty if there is no list
@@ -60,7 +60,7 @@ struct FlagHelp {
 };
 
 struct HelpLayout {
-  size_t column = 26, width = 80;  // where the help texts begin; the longest line
+  size_t column = 26, width = 80;  // column: where the help texts begin; width: length of the longest line
 };
 
 // The lines of --help for the flags, with the headings of their sections.

@@ -37,7 +37,7 @@ Result<std::optional<int64_t>> number(const Environment& environment, const char
 }
 
 void note_role(const Flags& flags, const Environment& environment, std::vector<std::string>& notes) {
-  // dmlc's trackers set these variables for the processes that they start.
+  // dmlc's trackers set DMLC_ROLE on purpose for the processes that they start, so no note is needed there.
   if (!environment("DMLC_JOB_CLUSTER").value_or("").empty()) return;
   const bool asks_for_job =
       flags.source("num-workers") == Source::kCommandLine || flags.source("num-servers") == Source::kCommandLine;

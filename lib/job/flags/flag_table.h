@@ -91,7 +91,7 @@ struct FlagRow {
   Scope scope = Scope::kProcess;
   std::string environment = {};               // the environment variable that is the fallback
   std::string section = {};                   // the heading in --help
-  std::vector<std::string> suggestions = {};  // for shell completion, if any other values are valid too
+  std::vector<std::string> suggestions = {};  // examples of values, for shell completion
 
   [[nodiscard]] std::string spelling() const { return (name.size() == 1 ? "-" : "--") + name; }
 };
@@ -100,7 +100,7 @@ struct FlagRow {
 // spelling "--kube-*" matches all flags with that prefix.
 struct RefusedFlag {
   std::vector<std::string> spellings;
-  std::string message;  // the rest of a sentence about the flag or its value: "is not in this version of dtrain"
+  std::string message;  // the end of a sentence about the flag or its value: "is not in this version of dtrain"
   Code code = Code::kUsage;
   // Values with which the flag has no effect. With one of them it is accepted and ignored, because command lines made
   // for another program contain such flags. Numbers are compared by value: "0.0" matches "0".
@@ -115,7 +115,7 @@ struct Setting {
   size_t row;
   std::string spelling;
   std::string value;
-  int64_t line = 0;  // in the file that it comes from; 0: not from a file
+  int64_t line = 0;  // line number in the file that sets the flag; 0: not set by a file
 };
 
 // The flag in `refused` that `spelling` matches; null if there is none.
@@ -197,7 +197,8 @@ class FlagTable {
     return Setting{row, spelling, std::move(value), 0};
   }
 
-  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags; all after "--" are.
+  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags, and all arguments after
+  // "--".
   Result<std::vector<Setting>> read(const std::vector<std::string>& arguments,
                                     std::vector<std::string>& positionals) const {
     DT_TRY(CommandLine line, read_command_line(spellings(), arguments));

@@ -63,8 +63,8 @@ struct NetworkFlags {
 
 // Data flags that must be equal in all workers.
 struct AugmentFlags {
-  std::string data_type;     // as in data/sources/recognize.h; empty: recognized from the files
-  int64_t label_width = 1;   // labels of a record
+  std::string data_type;     // one of the names in data/sources/recognize.h; empty: recognized from the files
+  int64_t label_width = 1;   // number of labels per record
   int64_t num_examples = 0;  // 0: all records in the files
   bool shuffle = true;
   int64_t shuffle_chunk = 0;     // MiB of consecutive records that are shuffled together; 0: the whole share
@@ -106,11 +106,11 @@ struct OptimizerFlags {
   double clip_gradient = 0;  // 0: off
   std::optional<double> lr_factor;
   std::vector<double> lr_step_epochs;
-  double lr_power = 0;         // "powP" as lr_step_epochs; 0: none. With kPoly it has a value once resolved
+  double lr_power = 0;         // P of "--lr-step-epochs powP"; 0: none. With kPoly it has a value once resolved
   double lr_factor_epoch = 0;  // 0: none
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
-  int64_t macrobatch_size = 0;  // effective batch size of lbsgd, in samples; 0: that of one update
+  int64_t macrobatch_size = 0;  // effective batch size of lbsgd, in samples; 0: one update's samples
   double warmup_epochs = 5;     // length of lbsgd's warm-up
   WarmupStrategy warmup_strategy = WarmupStrategy::kLinear;
   OnNan on_nan = OnNan::kFail;
@@ -180,7 +180,7 @@ struct LaunchFlags {
       0};  // grace period of a launcher between TERM and KILL; 0: derived from the job's steps and checkpoints
 };
 
-// What to ask a batch system, YARN or Kubernetes for. Empty and 0: the system's own default.
+// What to request from a batch system, YARN or Kubernetes. Empty or 0: the system's own default.
 struct BatchFlags {
   std::string queue, job_name;
   int64_t nodes = 0;                             // 0: as many as there are workers or servers, whichever is more
@@ -214,7 +214,7 @@ struct DeviceFlags {
 // Data flags that may differ between processes.
 struct DataFlags {
   std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
-  std::string path_imglist;        // file of labels by record id; empty: the records' own
+  std::string path_imglist;        // file of labels by record id; empty: use the labels in the records
   int64_t data_threads = 0;        // 0: a share of LaunchFlags::threads
   bool data_threads_auto = false;  // the number is chosen while the run trains
   int64_t prefetch_buffer = 4;
@@ -270,9 +270,10 @@ struct Parsed {
 };
 
 // Reads the flags of `dtrain [train]`. `arguments` is the command line without the program's name and the sub-command.
-// It takes precedence over --config, which takes precedence over --preset, the environment and the defaults, in this
-// order. The run that --resume DIR names ranks just below the weakest source that has --resume. Code::kUsage names the
-// nearest known flag, the replacement or the valid values; kDevice: --gpus on a host that has none.
+// The command line takes precedence over --config, which takes precedence over --preset, the environment and the
+// defaults, in this order. The flags of the run that --resume DIR names rank just below the weakest source that gives
+// --resume. Code::kUsage names the nearest known flag, the replacement or the valid values; kDevice: --gpus on a host
+// without GPUs.
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
 
 // Removes the flags with these names (as in the table, without dashes) and their values from a command line.

@@ -166,7 +166,7 @@ std::string format_value(uint64_t value) {
 }
 std::string format_value(double value) {
   return fmt::format("{}", value);
-}  // the shortest text that reads back the same
+}
 std::string format_value(const std::string& value) {
   return value;
 }

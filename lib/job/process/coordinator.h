@@ -28,19 +28,19 @@ class Coordinator {
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
   virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;
-  // A barrier that gives each worker the messages of all, by rank. All workers call it with the same name and type.
-  // Code::kUsage if a message or all of them together are larger than the limits below; kInternal if a worker has ended
-  // and sends none.
+  // A barrier that gives each worker the messages of all workers, indexed by rank. All workers call it with the same
+  // name and type. Code::kUsage if a message or all of them together are larger than the limits below; kInternal if a
+  // worker has ended and sends no message.
   // `stop_set_of`, indexed by rank, replaces the stop sets: from now on, workers with the same number in it stop before
   // the same step. All workers pass the same values. Empty: the stop sets do not change.
   template <class Message>
   Result<std::vector<Message>> all_gather(const std::string& name, Message own,
                                           std::span<const uint32_t> stop_set_of = {});
-  // The next heartbeat carries it to the scheduler.
+  // Sets the progress that the next heartbeat sends to the scheduler.
   virtual void report(const WorkerProgress& progress) = 0;
 
  private:
-  // Like all_gather, but the answers may differ in type from `own`, and their number from workers().
+  // Like all_gather, but does not check that the answers have the type of `own` and that each worker sent one.
   virtual Result<std::vector<Contribution>> gather(const std::string& name, Contribution own,
                                                    std::span<const uint32_t> stop_set_of) = 0;
 };

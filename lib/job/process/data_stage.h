@@ -11,7 +11,7 @@ namespace dtrain::job {
 enum class DataStage : uint32_t { kNone = 0, kRead = 1, kHeader = 2, kDecode = 3, kColor = 4, kRows = 5 };
 
 struct DataStageName {
-  const char *key, *activity;  // in files; for people
+  const char *key, *activity;  // key: the name in files; activity: the text for people
 };
 inline constexpr std::array<DataStageName, 6> kDataStageNames = {{{"none", "reading data"},
                                                                   {"read", "reading files"},

@@ -58,7 +58,8 @@ struct EpochEnd {
   uint64_t steps = 0;  // steps of this worker since the start of the run
   bool stopping = false;
 };
-// For a checkpoint. Only worker 0 decides about checkpoints within an epoch; the decisions of others are ignored.
+// What a checkpoint needs from each worker. Only worker 0 decides about checkpoints within an epoch; the decisions of
+// others are ignored.
 struct CheckpointState {
   WorkerState worker;
   bool is_due = false;
@@ -71,16 +72,16 @@ struct Speed {
 struct NewGroups {
   uint64_t next_step = 0;
 };
-// The factor of the schedule's learning rate from now on. Worker 0's; ignored from others.
+// The new factor on the schedule's learning rate. Sent by worker 0; ignored from the others.
 struct RateChange {
-  double factor = 0;  // 0: it stays
+  double factor = 0;  // 0: the factor does not change
 };
 // What a worker has done in the run.
 struct WorkerTimes {
   uint64_t samples = 0, batches = 0;
   double seconds = 0;
 };
-// Durations of some of a worker's batches. The slowest worker's; the others send none.
+// Durations of some of a worker's batches. Sent by the slowest worker; the others send an empty list.
 struct BatchDurations {
   std::vector<double> ms;
 };

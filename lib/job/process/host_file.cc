@@ -68,7 +68,8 @@ Result<> parse_host(std::string_view text, HostLine& line) {
   if (rest.empty()) return {};
   if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", printable(rest));
   DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
-  // In Horovod's host files, the number after the colon is a number of processes.
+  // In Horovod's host files, the number after the colon is a number of processes, so a small number is probably not a
+  // port.
   constexpr int64_t kUsualSshPort = 22;
   if (line.ssh_port >= kUsualSshPort) return {};
   return fail(Code::kUsage,
@@ -132,7 +133,7 @@ class Places {
  public:
   Places(const HostFile& file, HostOrder order) : file_(file), order_(order), used_(file.lines.size()) {}
 
-  // Begins to place processes of this role.
+  // Starts placing the processes of this role.
   void begin(Role role) {
     turns_.clear();
     for (size_t i = 0; i < file_.lines.size(); i++) {

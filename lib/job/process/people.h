@@ -14,7 +14,7 @@ namespace dtrain::job {
 // Whether stderr is for people: it is a terminal, and --log-format does not ask for MXNet's lines.
 bool is_screen_for_people(bool log_format_is_given);
 
-// True if the text begins with an epoch followed by this part: "epoch 3/30  loss ...", "epoch 3/30  step ...".
+// True if the text begins with an epoch and then `next_part`: "epoch 3/30  loss ...", "epoch 3/30  step ...".
 bool begins_with_epoch(std::string_view text, std::string_view next_part);
 
 // How to show a log line that is neither a warning nor an error. Nullopt if it is for the log files only.

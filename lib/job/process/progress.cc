@@ -85,7 +85,7 @@ std::string data_wait_text(double share, DataStage stage) {
                      limits ? fmt::format(" (the limit: {})", name_of(stage).activity) : "");
 }
 
-// Empty if no worker waits.
+// For example "  waiting: data 2 %, network 10 %"; empty if no worker waits.
 std::string waiting_text(const Progress& progress) {
   constexpr double kShown = 0.005;  // less is 0 %
   if (progress.samples_per_s <= 0 || std::max(progress.wait_data, progress.wait_network) < kShown) return "";

@@ -12,7 +12,7 @@ double seconds_between(TimeLeft::Time begin, TimeLeft::Time end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-// The epoch of the last step, from 0: validation after an epoch belongs to that epoch.
+// The epoch of the last step, counted from 0. Validation after an epoch belongs to that epoch.
 int64_t epoch_of(int64_t steps, int64_t steps_of_epoch) {
   return std::max<int64_t>(0, steps - 1) / steps_of_epoch;
 }

@@ -33,8 +33,8 @@ class TimeLeft {
   int64_t first_steps_ = 0;  // steps at the first report
   int64_t last_steps_ = 0;   // steps at the last report
   double in_steps_s_ = 0;    // time since began_ that was spent in steps
-  double recent_s_ = 0;      // time spent in steps, with a weight that fades
-  double recent_steps_ = 0;  // number of steps, with the same weight
+  double recent_s_ = 0;      // time spent in steps; recent steps have the greater weight
+  double recent_steps_ = 0;  // number of steps, weighted in the same way
   std::optional<double> left_s_;
 };
 

@@ -21,10 +21,11 @@ struct WorkerProgress {
   DataStage data_stage = DataStage::kNone;  // the stage that limits the worker; kNone: data does not limit it, or the
                                             // stage is not known
   double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
-  std::optional<double> validated = {};     // how much of the validation under way is done, 0 to 1; nullopt: it trains
-  std::optional<Quality> training = {};     // means over this worker's part of the epoch so far
-  std::optional<Quality> validation = {};   // results of the last validation, by all workers
-  uint32_t rank = 0;                        // rank of the worker; only set for those who watch
+  // completed fraction of the current validation, 0 to 1; nullopt: the worker trains
+  std::optional<double> validated = {};
+  std::optional<Quality> training = {};    // means over this worker's part of the epoch so far
+  std::optional<Quality> validation = {};  // results of the last validation, over all workers
+  uint32_t rank = 0;                       // rank of the worker; only set for those who watch
 };
 
 }  // namespace dtrain::job

@@ -28,7 +28,7 @@ std::vector<ForLaunchers> rules() {
           {"volume", {"kubernetes"}}};
 }
 
-// These launchers choose the hosts themselves.
+// Refuses flags about hosts for launchers with which the cluster chooses the hosts.
 Result<> check_hosts(const LaunchFlags& launch) {
   if (launch.launcher != "sge" && launch.launcher != "yarn" && launch.launcher != "kubernetes" &&
       launch.launcher != "print")
@@ -51,7 +51,7 @@ Result<> check_cluster_flags(const Flags& flags) {
   const LaunchFlags& launch = flags.launch;
   if (launch.role != Role::kNone) return {};
   for (const ForLaunchers& rule : rules()) {
-    // A file of flags may serve several launchers.
+    // Flags in a --config file are not refused, because the file may serve several launchers.
     if (flags.source(rule.flag) != Source::kCommandLine || launch.launcher == "print") continue;
     if (std::find(rule.launchers.begin(), rule.launchers.end(), launch.launcher) != rule.launchers.end()) continue;
     std::vector<std::string> names = rule.launchers;

@@ -1,4 +1,4 @@
-// The flags that ask a batch system, YARN or Kubernetes for something.
+// Checks the flags with which a job requests resources from a batch system, YARN or Kubernetes.
 #pragma once
 
 #include "base/error.h"

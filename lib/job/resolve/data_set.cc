@@ -35,16 +35,19 @@ int64_t depth_in_name(std::string_view network) {
   return depth;
 }
 
-// Residual networks of all other depths have three stages, for CIFAR's images.
+// Residual networks with these depths are for ImageNet's images. Those of all other depths have three stages and are
+// for CIFAR's images.
 bool is_depth_for_large_images(int64_t depth) {
   constexpr std::array<int64_t, 7> kDepths = {18, 34, 50, 101, 152, 200, 269};
   return std::find(kDepths.begin(), kDepths.end(), depth) != kDepths.end();
 }
 
-// Without batch norms, alexnet and vgg do not learn from these weights.
+// The initializer of most networks. alexnet and vgg have others: without batch norm they do not learn from these
+// weights.
 constexpr const char* kUsualInitializer = "xavier(gaussian,in,2)";
 
-// Names the current directory, because a relative path is often correct in another one.
+// Explains why the path is not a directory. For a relative path, names the current directory, because the path is often
+// correct in another one.
 std::string why_no_directory(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return "this is a file; give the directory that contains it";
@@ -98,7 +101,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
                 "the data set was not recognized: name it with --data-type, or give --num-classes and --image-shape");
   }
   AugmentFlags& augment = flags.augment;
-  // Other idx files are scaled like MNIST, and other images like ImageNet.
+  // Other idx files are scaled like MNIST's, and other images like ImageNet's.
   const DataSet& defaults = set != nullptr ? *set : *find_data_set(name == "idx" ? "mnist" : "imagenet");
   if (augment.data_type.empty()) augment.data_type = name;
   if (network.num_classes == 0) network.num_classes = defaults.classes;

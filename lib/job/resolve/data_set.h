@@ -34,7 +34,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
 // The initial learning rate of MXNet's script for the network: the default of --lr.
 double default_learning_rate(std::string_view network, int64_t num_layers = 0);
-// The rule for initial weights of MXNet 1.x's scripts for the network: what --initializer default means.
+// The initializer that MXNet 1.x's scripts use for the network. This is what --initializer default means.
 std::string default_initializer(std::string_view network);
 
 // Sets those of data_type, num_classes, image_shape, rgb_mean, rgb_std and scale that are not set yet to the values of
@@ -56,7 +56,7 @@ struct FoundData {
   std::string name;     // a name that find_data_set knows, or the form of another data set: idx, records, folder
   int64_t classes = 0;  // 0: not known from the files
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: not known from the files
-  std::string seen = {};             // what the files have, for messages
+  std::string seen = {};             // what the files contain, for messages
   int64_t channels = 0;              // channels of the images: 1 if all of them are gray, 3 if some are not; 0: unknown
 };
 // Looks at the files that the flags name.

@@ -21,7 +21,7 @@ inline constexpr uint64_t kNetworkFileMax = uint64_t{16} << 20;
 bool is_network_file(std::string_view network);
 // "mobilenet:51f3d0c98e6b2a74" for a file of this path and content.
 std::string network_of_file(std::string_view path, std::string_view content);
-// Whether a network's name is that of a symbol file.
+// Whether this name of a network was made from a symbol file by network_of_file().
 bool is_name_of_file(std::string_view network);
 // The name without the hash, for file names: "mobilenet". Names of dtrain's own networks stay as they are.
 std::string network_label(std::string_view network);

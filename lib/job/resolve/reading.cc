@@ -44,7 +44,7 @@ Result<> resolve_test_io(Flags& flags) {
   return {};
 }
 
-// A user who names files expects to train on them.
+// Adds a note for named files that are not read, because a user who names files expects to train on them.
 void note_unread_files(const Flags& flags, std::vector<std::string>& notes) {
   if (!flags.job.augment.benchmark) return;
   std::string unread;

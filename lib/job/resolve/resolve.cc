@@ -279,7 +279,7 @@ Result<> resolve_data(Flags& flags) {
   if (data.data_dir.empty() && !flags.launch.preset.empty() && !flags.job.augment.data_type.empty()) {
     data.data_dir = "data/" + flags.job.augment.data_type;
   }
-  // Names of data sets are always relative to --data-dir; a mean image's only if they hold no '/'.
+  // The names of data sets are always relative to --data-dir, the name of a mean image only if it contains no '/'.
   DT_TRY_VOID(in_data_dir(flags, "", data.data_train, "train-dataset"));
   DT_TRY_VOID(in_data_dir(flags, "", data.data_val, "val-dataset"));
   DT_TRY_VOID(in_data_dir(flags, "", data.data_train_idx, "data-train-idx"));
@@ -308,7 +308,7 @@ Result<> check_metrics(const JobFlags& job) {
   return {};
 }
 
-// Validation within an epoch needs workers that make the same steps.
+// Validation within an epoch needs workers that all make the same number of steps.
 Result<> check_validation(const JobFlags& job) {
   if (job.eval_batches_interval == 0 || (store_of(job).scheme == Scheme::kBsp && job.scheme.backup == 0)) return {};
   return fail(Code::kUsage,

@@ -29,7 +29,7 @@ Result<> choose_companion(Flags& flags) {
   return {};
 }
 
-// Flags that only step schedules use are ignored with poly and cosine, unless their source is at least as strong.
+// Ignores flags that only step schedules use. Refuses them if their source is at least as strong as `source`.
 Result<> drop_steps(Flags& flags, std::string_view because, Source source) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   for (const char* name : {"lr-factor", "lr-step-epochs", "lr-factor-epoch"}) {

@@ -10,7 +10,7 @@ namespace dtrain::job {
 
 namespace {
 
-// A flag that only some jobs use.
+// A flag that only some jobs use, and how to tell whether a job does.
 struct FlagReader {
   const char* flag;
   bool (*reads)(const Flags& flags, const Store& store);

@@ -48,7 +48,7 @@ Result<Word> parse_word(std::string_view text) {
   return word;
 }
 
-// The name by which the file and messages call the worker's host; empty if it has none.
+// The name of the worker's host, as in the file and in messages; empty if it has none.
 const std::string& name_of(const WorkerPlace& place) {
   return place.host.empty() ? place.address : place.host;
 }

@@ -27,7 +27,7 @@ sync::Policy policy_of(const JobSpec& spec, Scheme scheme) {
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
 }
 
-// `plan` is complete except for the result of this function.
+// Derives the epoch rule of each worker. `plan` must be complete except for these rules.
 std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
   const sync::Policy& policy = plan.policy;
   std::map<sync::Group, uint64_t> sizes;

@@ -23,10 +23,10 @@ struct Interval {
 struct JobSpec {
   JobFlags flags;
   bool mean_image = false;  // --mean-img was given; the path itself may differ between processes
-  bool label_list = false;  // the same for --path-imglist; the workers compare the lists when the job starts
+  bool label_list = false;  // --path-imglist was given; the workers compare the lists when the job starts
 
-  // Filled in by the scheduler when all processes have joined; until then the text says "auto". A process that joins
-  // compares the text without them: requested().
+  // Filled in by the scheduler when all processes have joined; until then the text says "auto". The texts that are
+  // compared when a process joins lack these values: see requested().
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
   std::vector<int64_t> groups = {};              // the group of each worker, indexed by rank; only for GSP
   std::vector<Interval> shares = {};             // the records of each worker, indexed by rank

@@ -52,7 +52,7 @@ std::string absolute_list(const std::string& list, const std::string& directory)
   return joined(paths, ";");
 }
 
-// True if the scheduler reads the file of this flag from its default path.
+// True if the scheduler would read the file of this flag from its default path.
 bool is_read_by_default(const Flags& flags, std::string_view flag) {
   std::error_code ignored;
   if (flag == "groups-file") {
