@@ -1,4 +1,4 @@
-// The bytes that wait on a stream because its peer does not read, and the limit on them.
+// Counts the bytes that wait on a stream because its peer does not read, and limits them.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ class Backlog {
     const MutexLock lock(mutex_);
     bytes_ -= bytes;
     if (!paused_since_) return false;
-    paused_since_ = Clock::now();  // the peer reads, if slowly
+    paused_since_ = Clock::now();  // a sign that the peer still reads, even if slowly
     if (bytes_ > bytes_max_) return false;
     paused_since_.reset();
     return true;

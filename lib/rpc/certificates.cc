@@ -38,7 +38,7 @@ std::vector<Certificate> certificates_in(const std::string& text) {
   const Bio source = reader(text);
   while (Certificate next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)})
     all.push_back(std::move(next));
-  ERR_clear_error();  // otherwise the end of the text would stay in the queue as an error
+  ERR_clear_error();  // otherwise OpenSSL's error queue would keep the end of the text as an error
   return all;
 }
 
@@ -114,7 +114,8 @@ std::string refused_certificate(const std::string& peer) {
                      text != nullptr ? text : "it closes the connection; see its log file for the reason");
 }
 
-// Nullopt: the peer closed the connection without a reason, so another attempt may succeed.
+// Describes why the handshake failed. Nullopt if the peer closed the connection without a reason: another attempt may
+// succeed.
 std::optional<std::string> handshake_failure(SSL* connection, const std::string& peer) {
   const long verified = SSL_get_verify_result(connection);
   if (verified != X509_V_OK) {
@@ -149,7 +150,8 @@ std::optional<std::string> refusal_with(const Tls& tls, const net::Endpoint& pee
   return refused_certificate(to_text(peer));
 }
 
-// A peer speaks TLS if it completes a handshake, or if it refuses one because it requires a certificate.
+// Returns why a peer cannot be reached without TLS. It speaks TLS if it completes a handshake, or if it refuses a
+// handshake because it requires a certificate.
 std::optional<std::string> refusal_without(const net::Endpoint& peer, const UniqueFd& socket,
                                            Clock::time_point deadline) {
   const Context context(SSL_CTX_new(TLS_client_method()));

@@ -1,4 +1,4 @@
-// Finds out what is wrong with certificates. gRPC reports only that there is no connection.
+// Finds out what is wrong with certificates, because gRPC reports only that there is no connection.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,7 @@ struct grpc_socket_mutator {
   const grpc_socket_mutator_vtable* vtable;
   gpr_refcount refcount;
 };
-// Declared with C++ linkage, because libgrpc exports it so.
+// Declared with C++ linkage, because libgrpc exports it with a C++ name.
 void grpc_socket_mutator_init(grpc_socket_mutator* mutator, const grpc_socket_mutator_vtable* vtable);
 
 namespace dtrain::rpc {

@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryFirst{100};
 constexpr milliseconds kRetryLast{1'000};
-// Lets the scheduler's own limit pass first, because its error names the missing processes.
+// Added to the deadline of a join, so that the scheduler's own limit passes first: its error names the missing
+// processes.
 constexpr milliseconds kStartSlack{10'000};
 constexpr milliseconds kGoodbye{2'000};  // limit on repeating the goodbye once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
@@ -161,7 +162,7 @@ class GrpcControlClient final : public ControlClient {
       sign(context_, client.options_.security);
       const MutexLock lock(client_.mutex_);
       client_.open_calls_.insert(&context_);
-      if (client_.why_not()) context_.TryCancel();  // the failure or signal came before the registration
+      if (client_.why_not()) context_.TryCancel();  // in case the failure or the signal came before the registration
     }
     ~OpenCall() {
       const MutexLock lock(client_.mutex_);
@@ -176,7 +177,7 @@ class GrpcControlClient final : public ControlClient {
     grpc::ClientContext context_;
   };
 
-  // Why calls must end: the job's error, or a signal that came before the join was answered. Requires mutex_.
+  // Why calls must end: the job's error, or a signal that came before the join was answered. Nullopt if they need not.
   std::optional<Error> why_not() const DT_REQUIRES(mutex_) {
     if (auto error = line_.error()) return error;
     if (stop_requested_ && !joined_) return Error{Code::kPreempted, "asked to stop before the job had started", {}};
@@ -184,9 +185,9 @@ class GrpcControlClient final : public ControlClient {
   }
 
   // Whether to repeat the call that began at `began` and ended with `status`. If the scheduler cannot be reached, calls
-  // are repeated until `give_up`. Other statuses may come from a broken connection or from a permanent fault: after
-  // those, calls are repeated until they have failed in succession for scheduler_grace. `failing_since` is when the
-  // first of these failed, or kNever.
+  // are repeated until `give_up`. Other statuses may come from a broken connection or from a permanent fault; then
+  // calls are repeated until they have failed in succession for scheduler_grace. `failing_since` is when the first of
+  // these failures happened, or kNever.
   bool may_call_again(const grpc::Status& status, Clock::time_point began, Clock::time_point give_up,
                       Clock::time_point& failing_since) const {
     const auto now = Clock::now();
@@ -243,7 +244,7 @@ class GrpcControlClient final : public ControlClient {
     return std::move(*reply);
   }
 
-  // Once this call is answered, the process is a member of the job.
+  // Sends the first join. Once it is answered, the process is a member of the job.
   Result<proto::JoinReply> first_join(const proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
     DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
@@ -258,7 +259,8 @@ class GrpcControlClient final : public ControlClient {
     return reply;
   }
 
-  // Has practically no limit, because indexing may take any time and heartbeats detect lost processes.
+  // Sends the second join. It has practically no time limit, because indexing may take any time and heartbeats detect
+  // lost processes.
   Result<proto::JoinReply> second_join(const proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [] { return std::string("all workers to open their data"); });
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
@@ -271,7 +273,8 @@ class GrpcControlClient final : public ControlClient {
     const auto give_up = Clock::now() + options_.start_timeout;
     DT_TRY(const bool is_found, find_scheduler(give_up));
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
-      // If the scheduler was not found, the call must fail at once: only a failed call gets gRPC's reason.
+      // Until the scheduler has been found, the call must fail at once, because only a failed call reports gRPC's
+      // reason.
       context.set_wait_for_ready(is_found);
       return stub_->Join(&context, request, &reply);
     };

@@ -28,7 +28,8 @@ struct ControlOptions {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::chrono::milliseconds scheduler_grace{30'000};
   telemetry::Tracer* tracer = nullptr;  // receives trace requests and the scheduler's clock; may be null
-  std::chrono::milliseconds barrier_timeout{3'600'000};  // far longer than any barrier: a lost process ends it earlier
+  // the limit of one barrier, which no barrier reaches: a lost process ends the barrier earlier
+  std::chrono::milliseconds barrier_timeout{3'600'000};
   // Heartbeats carry the metrics of this registry, which must outlive the client. Null: they carry none.
   telemetry::Registry* registry = nullptr;
 };
@@ -73,8 +74,8 @@ class ControlClient : public job::Coordinator {
   virtual Result<> wait_finish() = 0;
 
   // Reports to the scheduler that this process ends, with its error if it has one. Retries until the scheduler has
-  // acknowledged the report, for at most scheduler_grace. Once the scheduler has announced that the job is over, it
-  // retries for at most 2 s, because the scheduler may have ended. Then ends the heartbeats.
+  // acknowledged the report, for at most scheduler_grace. If the scheduler has already announced that the job is over,
+  // retries for at most 2 s, because the scheduler may be gone. Then stops the heartbeats.
   virtual void done(const Result<>& outcome) = 0;
 
   // The job's error, if there is one.

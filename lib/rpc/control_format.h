@@ -20,7 +20,7 @@ struct ControlPrefix {
 // Larger protobufs are refused unread. This is enough for the groups of 100,000 workers.
 inline constexpr uint32_t kControlBytesMax = 1 << 20;
 
-// Returns the prefix and the protobuf. `head` is not a Header.
+// Returns the prefix and the protobuf. `head` must hold a control message, not a Header.
 std::string to_control_bytes(const kvstore::Head& head);
 // Reads the protobuf. Nullopt if it is not a valid control message.
 std::optional<kvstore::Head> parse_control(std::span<const std::byte> protobuf);

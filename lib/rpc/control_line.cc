@@ -34,7 +34,7 @@ class ControlLine::Events final : public Stream::Events {
  public:
   Events(ControlLine& line, uint64_t id) : line_(line), id_(id) {}
   void on_open(const Stream::Metadata&) override {
-  }  // not yet proof that the scheduler knows this process; its first message is
+  }  // an open stream does not prove that the scheduler knows this process; its first message does
   void on_message(proto::Down& down) override { line_.on_down(id_, down); }
   void on_end(const grpc::Status& status) override { line_.on_end(id_, status); }
 
@@ -71,7 +71,7 @@ void ControlLine::end() {
   if (last) last->cancel();
   last.reset();
   if (thread_.joinable()) thread_.join();
-  // If gRPC has not ended a stream within the limit, that stream no longer uses this object.
+  // Waits for gRPC to end the streams. A stream that has not ended within the limit no longer uses this object.
   const Waits::Wait wait(waits_, [] { return std::string("the control streams to end"); });
   (void)tracker_.wait_idle();
 }
@@ -96,7 +96,8 @@ void ControlLine::report(const job::WorkerProgress& progress) {
 Result<> ControlLine::wait_finish() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
   const MutexLock lock(mutex_);
-  // Has no deadline, because the job may run for any time. Heartbeats detect the end of the job and a lost scheduler.
+  // The wait has no deadline, because a job may run for any time. Heartbeats detect the end of the job and a lost
+  // scheduler.
   changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return error_ || finished_ || ending_; });
   if (error_) return tl::unexpected(*error_);
   if (preempted_) return dtrain::fail(Code::kPreempted, "the job was asked to stop");
@@ -204,7 +205,7 @@ proto::Heartbeat ControlLine::heartbeat() const {
   if (progress_.validated) beat.set_validated(*progress_.validated);
   if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
   if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
-  beat.set_sent_us(now_us());  // read under the lock, so that a later time means a newer report
+  beat.set_sent_us(now_us());  // read under the lock, so that a report with a later time is always newer
   return beat;
 }
 
@@ -219,7 +220,8 @@ std::chrono::milliseconds ControlLine::beat_interval() const {
   return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
 }
 
-// Runs on the heartbeat thread, because writing the file takes too long for a reaction.
+// Writes the timeline of a trace that is over. Runs on the heartbeat thread, because writing the file takes too long
+// for a reaction.
 void ControlLine::close_trace() {
   uint64_t number = 0;
   {
@@ -229,7 +231,7 @@ void ControlLine::close_trace() {
   if (options_.tracer != nullptr && number > 0) options_.tracer->close(number);
 }
 
-// Sends the request once on each stream; the scheduler recognizes repetitions.
+// Sends the stop request once on each stream; the scheduler recognizes repetitions.
 void ControlLine::send_stop() {
   std::shared_ptr<Stream> out;
   {
@@ -328,7 +330,7 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
   }
 }
 
-// Answers at once on gRPC's thread, because the training thread may be in a step that waits for other workers.
+// Answers a Hold at once on gRPC's thread, because the training thread may be in a step that waits for other workers.
 void ControlLine::answer_hold() {
   proto::Up up;
   up.mutable_held()->set_begun(gate_.hold());

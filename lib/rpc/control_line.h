@@ -27,7 +27,7 @@ class ControlLine {
   ~ControlLine();
 
   void start(Incarnation scheduler);
-  // After it returns, no heartbeat is sent and no callback is called.
+  // Ends the line: when this returns, no heartbeat is sent and no callback is called anymore.
   void end();
 
   void request_stop();
@@ -74,7 +74,7 @@ class ControlLine {
   std::function<void(const Error&)> on_failure_;
   Incarnation scheduler_ = 0;  // set by start()
   std::thread thread_;
-  Tracker tracker_;  // counts streams
+  Tracker tracker_;  // counts the streams that gRPC has not finished
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -90,7 +90,7 @@ class ControlLine {
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;   // number of the newest trace
-  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the last one that is over
+  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace that is over
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;

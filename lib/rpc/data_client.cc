@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 using OutgoingStream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr milliseconds kLetGo{5'000};
-constexpr std::chrono::minutes kBetweenLines{1};  // least time between two log lines about one server
+constexpr std::chrono::minutes kBetweenLines{1};  // minimum time between two log lines about one server
 
 // Whether gRPC may end a stream with this status because its connection broke, rather than because the server refuses
 // it.
@@ -115,7 +115,7 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return state_.has_been_open();
   }
-  // Why TLS will never let this link open, if that is so. Connects to the server to find out.
+  // Why this link can never open because of TLS; nullopt if TLS is not the reason. Connects to the server to find out.
   [[nodiscard]] std::optional<Error> refusal() const {
     const auto why = tls_refusal(endpoint_, options_.security.tls, kLookAtTls);
     if (!why) return std::nullopt;
@@ -155,7 +155,7 @@ class Link final : public kvstore::Pipe {
     void on_end(const grpc::Status& status) override { link_.on_end(status); }
 
    private:
-    Link& link_;  // lives until its tracker is idle: GrpcDataClient::close
+    Link& link_;  // outlives this object, because GrpcDataClient::close waits until the link's tracker is idle
     MessageReader reader_;
   };
   struct Lane {
@@ -216,7 +216,7 @@ class Link final : public kvstore::Pipe {
     });
   }
 
-  // If one lane breaks, all are ended, so that everything without an answer is sent again.
+  // Ends all lanes because one has broken, so that every unanswered request is sent again.
   void break_off() {
     std::vector<std::shared_ptr<OutgoingStream>> ending;
     {
@@ -249,7 +249,7 @@ class Link final : public kvstore::Pipe {
     owner_.on_change();
   }
 
-  // Returns an empty string if the last line was written less than kBetweenLines ago.
+  // The log line about the break; empty if the last line was written less than kBetweenLines ago.
   std::string line_of_break(milliseconds delay) DT_REQUIRES(mutex_) {
     breaks_++;
     const auto now = Clock::now();
@@ -280,7 +280,7 @@ class Link final : public kvstore::Pipe {
   Owner& owner_;
   const Log log_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
-  Tracker tracker_;  // counts streams
+  Tracker tracker_;  // counts the streams that gRPC has not finished
 
   mutable Mutex mutex_;
   std::vector<Lane> lanes_ DT_GUARDED_BY(mutex_);
@@ -391,8 +391,8 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     if (!outcome) on_failure(std::move(outcome.error()));
   }
 
-  // To gRPC, a refused TLS connection looks like a server that does not listen yet, so the reason is asked for
-  // separately.
+  // Asks servers that cannot be reached whether TLS is the reason: to gRPC, a refused TLS connection looks like a
+  // server that does not listen yet.
   void look_at_refusals() {
     for (const auto& link : links_) {
       if (link->was_open() || !is_running()) continue;

@@ -22,8 +22,9 @@ struct DataClientOptions {
   std::string host = {};             // host of this worker, for error messages
   uint64_t incarnation = 0;
   Security security;
-  // Connections to each server. At each end, one thread at a time serves a connection. On loopback, push and pull of
-  // ResNet-50 takes 1.25 times as long with 1 connection and 1.05 times as long with 2 (`bench kv`, 2 cores).
+  // The number of connections to each server. Each end serves a connection with one thread at a time. On loopback, push
+  // and pull of ResNet-50 takes 1.25 times as long with 1 connection as with 4, and 1.05 times as long with 2 (`bench
+  // kv`, 2 cores).
   int lanes = 4;
   // A broken connection is opened again after 0.1 s; the delay doubles with each attempt until the server has sent a
   // message. The log names the server and the reason, at most once a minute. The scheduler decides whether the server
@@ -50,8 +51,9 @@ class DataClient {
   // Reports that the job has failed: connect() returns `why`, and no connection is opened again. Any thread may call
   // it.
   virtual void cancel(const Error& why) = 0;
-  // Sets a callback, called at most once, from a thread of the transport: when a server refuses this worker for good or
-  // cannot be reached again, or when a reaction throws. It must be short. Call this before connect.
+  // Sets a callback for permanent failures: a server refuses this worker for good or cannot be reached again, or a
+  // reaction throws. It is called at most once, from a thread of the transport, and must be short. Call this before
+  // connect.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
   // Ends connect() and all streams. No event follows. Any thread may call it, except from inside an event.
   virtual void close() = 0;

@@ -32,8 +32,8 @@ class Outstanding {
  public:
   void add();
   void remove();
-  // Waits until the count is zero; returns false if it is not after `limit`. `whose` names the peer in the list of open
-  // waits.
+  // Waits until the count is zero; returns false if it is not zero after `limit`. `whose` names the peer in the list of
+  // open waits.
   [[nodiscard]] bool wait_none(Waits& waits, const std::string& whose, std::chrono::milliseconds limit);
 
  private:

@@ -42,7 +42,7 @@ std::optional<Number> number(const std::string& text) {
   return value;
 }
 
-// Puts answers into the stream. kvstore may keep this object for longer than the stream lives.
+// Sends answers on a stream. kvstore may keep this object for longer than the stream lives.
 class StreamPipe final : public kvstore::Pipe {
  public:
   StreamPipe(std::weak_ptr<IncomingStream> stream, std::shared_ptr<Outstanding> outstanding, bool needs_checksums)
@@ -217,7 +217,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
           options_.unread_max);
       old = std::exchange(newest.stream, stream).lock();
     }
-    // The worker has given up the old stream, otherwise it would not open a new one.
+    // The worker has given up the old stream; otherwise it would not have opened a new one.
     if (old) old->close(grpc::Status::CANCELLED);
     log_.verbose(1, "worker {} is connected on lane {} from {}", *rank, *number_of_lane, context.peer());
     return grpc::Status::OK;

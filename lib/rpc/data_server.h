@@ -41,7 +41,7 @@ class DataServer {
   // happened: the process must end, because a message is lost. on_failure must be short and must not close the server.
   virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
                      std::function<void(const Error&)> on_failure) = 0;
-  // Ends all streams and the listener. No event follows its return.
+  // Ends all streams and the listener. No event follows once this has returned.
   virtual void close() = 0;
   // For tests: breaks the worker's streams as a network failure would.
   virtual void cut(uint32_t worker) = 0;

@@ -35,7 +35,7 @@ void JobTracing::begin(Clock::time_point now) {
 void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now) {
   const auto [at, is_new] = workers_.try_emplace(worker.rank);
   Worker& known = at->second;
-  // Heartbeats between which no step was completed say nothing about the speed.
+  // Two heartbeats between which no step was completed say nothing about the speed.
   if (is_new || step > known.step) {
     if (!is_new && now > known.when)
       known.steps_per_s = static_cast<double>(step - known.step) / seconds(now - known.when);
@@ -49,7 +49,7 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
   end_trace(std::ranges::min_element(workers_, {}, by_traced)->second.traced);
 }
 
-// When a trace is over, the servers and this process write their timelines.
+// Ends a trace: from now on, the servers and this process write their timelines of it.
 void JobTracing::end_trace(uint64_t number) {
   if (number <= traced_) return;
   traced_ = number;

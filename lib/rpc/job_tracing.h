@@ -23,34 +23,36 @@ class JobTracing {
   // The minimum time between the starts of two traces. When a signal to a launcher asks for a trace, all processes pass
   // the request on, at slightly different moments.
   static constexpr std::chrono::seconds kPause{5};
-  // A trace does not wait for a worker that has made no step for this time and for five times its usual step time.
+  // If a worker has made no step for at least this time and at least five times its usual step time, a trace no longer
+  // waits for it.
   static constexpr std::chrono::seconds kIdleMax{120};
 
-  // `tracer` belongs to the scheduler's process; its --trace is trace 1 of all processes. If it is null, the
-  // scheduler's own work is not traced.
+  // `tracer` belongs to the scheduler's process. If it was started by --trace, its trace is trace 1 of all processes.
+  // If it is null, the scheduler's own work is not traced.
   JobTracing(uint32_t workers, telemetry::Tracer* tracer, Log log);
 
-  // `now` becomes 0 on the scheduler's clock.
+  // Sets the zero of the scheduler's clock to `now`.
   void begin(Clock::time_point now);
   // The group number of each worker. The workers of a group make the same steps and trace the same ones. Empty: all
   // workers are in one group.
   void set_groups(std::vector<uint32_t> group_of) { group_of_ = std::move(group_of); }
-  // Takes the steps that a worker has made, and the number of the last trace that it has written, from its heartbeat.
+  // Handles a worker's heartbeat: `step` is the number of steps that the worker has made, `traced` the number of the
+  // last trace that it has written.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
   // Starts a trace. Its first steps are chosen so that, judging by the workers' speeds, none has begun when the request
-  // arrives. Code::kUnavailable, with the reason, if no trace can start now.
+  // Ends a trace that waits only for workers that make no steps. To be called regularly.
   Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
   // Ends a trace that waits only for workers that make no steps. To be called from time to time.
   void give_up_idle(Clock::time_point now);
 
-  // The newest trace, if there are processes that must be told of it.
+  // The newest trace; null if there was none.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
   // The number of the last trace that is over: each worker has written it or was given up. All earlier traces are over
   // too.
   [[nodiscard]] uint64_t traced() const { return traced_; }
-  // Whether a trace has ended since the last call, which all processes must be told: they then write what they have.
+  // Whether a trace has ended since the last call. All processes must then be told, so that they write their timelines.
   [[nodiscard]] bool take_news() { return std::exchange(told_traced_, traced_) != traced_; }
-  // The timeline of the scheduler's own process if it works now on a step that some worker traces, else null.
+  // The timeline of the scheduler's own process while some worker is in a traced step, else null.
   [[nodiscard]] telemetry::Timeline* timeline() const;
 
  private:

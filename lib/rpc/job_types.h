@@ -43,7 +43,7 @@ struct Records {
 struct JoinReply {
   uint32_t rank = 0;
   std::vector<Node> nodes;  // workers by rank, then servers by rank
-  std::string job_text;     // the complete job
+  std::string job_text;     // the text of the complete JobSpec
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 

@@ -6,8 +6,9 @@
 namespace dtrain::rpc {
 
 // While this object exists, gRPC's own log lines ("... Handshake failed with fatal error ...") are written to the files
-// of `log` instead of stderr, at most one a second; afterwards they are dropped. Whatever a user needs to know is
-// reported as an Error with an address and a cause. A process creates one such object before it uses gRPC.
+// of `log` instead of stderr, at most one per second. When it is destroyed, later lines are dropped. What a user needs
+// to know is reported separately, as an Error with an address and a cause. A process creates one such object before it
+// uses gRPC.
 class LibraryLines {
  public:
   explicit LibraryLines(Log log);

@@ -1,6 +1,6 @@
 // The connection of a worker to one server, as a pure state machine whose caller provides the time (data_client.cc
-// carries out what it says). A connection has several streams that live and end together: if one ends, all do, so that
-// everything without an answer is sent again. When the last one has ended, all are opened again after a delay.
+// carries out its decisions). A connection has several streams that live and end together: if one ends, all do, so that
+// every unanswered request is sent again. When the last one has ended, all are opened again after a delay.
 #pragma once
 
 #include <chrono>
@@ -13,24 +13,24 @@ namespace dtrain::rpc {
 struct LinkLimits {
   size_t streams = 1;
   std::chrono::milliseconds retry_first{0}, retry_last{0};  // delays before streams are opened again
-  std::chrono::milliseconds reopen_limit{0};  // a link that was open and stays lost for this long is given up
+  std::chrono::milliseconds reopen_limit{0};  // if a link that was open stays lost for this long, it is given up
 };
 
 class LinkState {
  public:
   using Time = std::chrono::steady_clock::time_point;
   enum class Phase : uint8_t {
-    kIdle,     // there are no streams; the next are opened after a delay
+    kIdle,     // there are no streams; new ones are opened after a delay
     kOpening,  // not all streams have been accepted yet
     kOpen,
-    kBreaking,  // some streams have ended or were told to; the others will
+    kBreaking,  // some streams have ended or were told to end; the others will end too
     kClosed,    // closed for good; streams may still be ending
   };
   enum class Accepted : uint8_t { kNotAll, kOpened, kReopened };
 
   explicit LinkState(const LinkLimits& limits) : limits_(limits), retry_(limits.retry_first) {}
 
-  // Opens all streams and returns true, if the next attempt is due.
+  // Opens all streams and returns true if the next attempt is due. Otherwise returns false.
   bool open(Time now);
   // A stream was accepted.
   Accepted accept();
@@ -46,7 +46,7 @@ class LinkState {
 
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool has_been_open() const { return has_been_open_; }
-  // The earliest time at which open() or is_overdue() can return something else.
+  // The earliest time at which the result of open() or is_overdue() can change.
   [[nodiscard]] Time due() const;
   // Whether the link has been lost for longer than the limit.
   [[nodiscard]] bool is_overdue(Time now) const;

@@ -14,8 +14,8 @@ class OpenBarrier {
  public:
   explicit OpenBarrier(uint32_t workers) : workers_(workers) {}
 
-  // Adds a call of the worker with this rank (nullopt if unknown). An earlier call of the same process is refused,
-  // because its caller has given it up.
+  // Adds a call of the worker with this rank (nullopt: the worker is unknown). If the same process has an earlier call
+  // in the barrier, that call is refused, because its caller no longer waits for it.
   void enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank);
   // Refuses the waiting call of this process, if there is one.
   void refuse(Incarnation incarnation, const grpc::Status& status);

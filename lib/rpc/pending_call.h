@@ -16,9 +16,9 @@
 
 namespace dtrain::rpc {
 
-// gRPC reads the request of an ordinary call before the program sees the call, so anyone who can connect could fill the
-// memory. This call is created when only the metadata has arrived, and its request is read after the caller was
-// checked.
+// Why not an ordinary call: gRPC reads the request of an ordinary call before the program sees the call, so anyone who
+// can connect could fill the memory. A PendingCall is created when only the metadata has arrived, and its request is
+// read after the caller was checked.
 //
 // The owner's thread calls either answer() or refuse(), once; after that the call may be destroyed. The owner
 // identifies calls by `id`, because it may handle a cancellation after the call has ended.

@@ -1,4 +1,4 @@
-// What every process of the job last reported about itself, as the scheduler's report reads it.
+// What every process of the job last reported about itself. The scheduler's progress report reads it.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@ namespace dtrain::rpc {
 class PulseBoard {
  public:
   // Records a heartbeat of the process `incarnation`, sent at `sent_us` of its own clock, and returns true. Returns
-  // false if a newer heartbeat has overtaken it: a process sends its last one by a call of its own.
+  // false if a newer heartbeat has overtaken it. That can happen because the last heartbeat of a process comes with a
+  // separate call.
   bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
-  // No further heartbeat of this process is expected.
+  // Records that the process is lost and that no further heartbeat of it is expected.
   void mark_lost(const Member& member) DT_EXCLUDES(mutex_);
   // The pulses of all processes that have reported, in the order of Member.
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);

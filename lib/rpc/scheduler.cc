@@ -31,8 +31,8 @@ constexpr size_t kMemoryOfMember = 1 << 20;
 // not running.
 constexpr int kLateShare = 4;
 
-// Everything but the outcome and the pulses belongs to one thread: calls are posted to it, so the state machine sees
-// one event after the other, and no lock is held while gRPC is called.
+// Everything but the outcome and the pulses is used only by the scheduler's own thread. Calls are posted to it, so the
+// state machine sees one event after the other, and no lock is held while gRPC is called.
 class Driver final : public Scheduler, private SchedulerCalls {
  public:
   Driver(SchedulerOptions options, Log log)
@@ -130,8 +130,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return {};
   }
 
-  // If this thread did not run in time, the silence of the other processes is its own fault. So it reports that to the
-  // machine before the tick.
+  // Reports a late tick to the machine before the tick itself: if this thread did not run in time, the silence of the
+  // other processes is its own fault.
   void tick() {
     const auto now = Clock::now();
     const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
@@ -203,7 +203,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) {
     const Incarnation incarnation = request.incarnation();
     if (outcome_reached_) return call->refuse(failure_status());
-    // The process asks again while its first call still seems open, so the first call is dead.
+    // The process repeats its join although the first call still seems open, so the first call is dead.
     if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
     joining_[incarnation] = {call, request};
     if (!request.prepared()) log_join(request, peer);
@@ -222,7 +222,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const telemetry::Span span(tracing_.timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
-    const auto& new_groups = request.stop_set_of();  // empty: the sets stay as they are
+    const auto& new_groups = request.stop_set_of();  // empty: the stop sets do not change
     if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
     on(to_event(request));
   }
@@ -243,7 +243,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
-    // Every process of the job may send this, so a refusal is ignored.
+    // All processes of the job may send this request at the same time, so a refusal is ignored.
     if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());
     if (!up.has_heartbeat()) return;
     const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
@@ -252,7 +252,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     note(incarnation, up.heartbeat());
   }
 
-  // Stores what a process reports about itself. The goodbye is a separate call, so it may overtake a heartbeat.
+  // Stores what a process reports about itself, unless a newer report has arrived: the goodbye is a separate call, so
+  // it may overtake a heartbeat.
   void note(Incarnation incarnation, const proto::Heartbeat& beat) {
     const auto member = machine_.member(incarnation);
     if (!member || !complete_) return;
@@ -272,7 +273,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto clock = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_);
     stream.send(alive(sent_us, clock, tracing_.traced(), tracing_.trace()));
   }
-  // It also carries the newest trace.
+  // Sends Alive, which also carries the newest trace, to all processes.
   void send_all_alive() const {
     for (const auto& [incarnation, stream] : streams_) send_alive(*stream);
   }
@@ -412,7 +413,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   PulseBoard pulses_;
   Joined joined_;
   std::string job_text_;
-  bool complete_ = false;  // job_text_ is complete; no process trains before that
+  bool complete_ = false;  // whether job_text_ is complete; no process trains before that
   bool outcome_reached_ = false;
   bool stopped_ = false;
 

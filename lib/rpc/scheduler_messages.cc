@@ -58,7 +58,7 @@ constexpr size_t kLabelBytesMax = 200;
 
 }  // namespace
 
-// Drops the last samples beyond kSamplesMax. Only many levels of --log-time-to produce that many.
+// Adds the samples of the snapshot, up to kSamplesMax. Only many levels of --log-time-to produce more.
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to) {
   for (const telemetry::Sample& sample : std::span(snapshot).first(std::min(snapshot.size(), kSamplesMax))) {
     proto::MetricSample& one = *to.add_metrics();

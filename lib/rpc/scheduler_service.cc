@@ -88,7 +88,7 @@ grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context)
   return status;
 }
 
-// gRPC owns the calls from here on; they delete themselves.
+// gRPC owns the calls that the functions below make; they delete themselves.
 JoinCall* SchedulerService::make_join(const std::string& peer) {
   const auto received = [this, peer](JoinCall& call, const proto::JoinRequest& request) -> grpc::Status {
     if (request.role() != proto::ROLE_WORKER && request.role() != proto::ROLE_SERVER) {
@@ -118,7 +118,7 @@ DoneCall* SchedulerService::make_done() {
     calls_.on_done(&call, request);
     return grpc::Status::OK;
   };
-  // The owner answers as soon as it has handled the call, so a cancellation changes nothing.
+  // There is nothing to cancel, because the owner answers as soon as it has handled the call.
   return new DoneCall(tracker_, next_call_++, received, [](const proto::DoneRequest&, uint64_t) {});
 }
 

@@ -18,11 +18,12 @@
 
 namespace dtrain::rpc {
 
-// Any thread may send messages; they are sent in the order of the calls. The stream keeps itself alive until gRPC is
-// done with it. A caller that holds it longer may still call it, without effect.
+// Any thread may send messages; they are sent in the order of the calls. The stream keeps itself alive until gRPC has
+// finished with it. A caller that holds it longer may still call it, without effect.
 //
-// If the peer does not read, the stream does not read from it either: while more than `unread_max` bytes wait for the
-// peer, its messages stay in the network. So a peer cannot make this process queue more than that and the answers to
+// If the peer does not read, the stream does not read from the peer either: while more than `unread_max` bytes wait for
+// the peer, the peer's messages stay in the network. So a peer cannot make this process queue more than those bytes and
+// the answers to its earlier messages.
 // what it sent before.
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
@@ -33,7 +34,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
    public:
     virtual ~Events() = default;
     virtual void on_message(ServerStream& stream, In& message) = 0;
-    virtual void on_end() = 0;  // no message follows, and whatever is sent from now on is dropped
+    virtual void on_end() = 0;  // no message follows, and messages that are sent from now on are dropped
   };
 
   // `context` belongs to the call and lives until on_end.
@@ -69,7 +70,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   [[nodiscard]] std::optional<uint64_t> unread_since(Backlog::Clock::time_point since) const {
     return backlog_.stuck_since(since);
   }
-  [[nodiscard]] std::shared_ptr<ServerStream> shared() { return self_; }  // to be called inside a reaction
+  [[nodiscard]] std::shared_ptr<ServerStream> shared() { return self_; }  // must be called inside a reaction
 
  private:
   using Next = typename WriteQueue<Out>::Next;

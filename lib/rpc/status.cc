@@ -67,7 +67,7 @@ grpc::Status job_is_over() {
   return to_status({Code::kUnavailable, "the job is over", {}});
 }
 
-// No other UNAVAILABLE status has details.
+// Recognizes job_is_over(): no other UNAVAILABLE status has details.
 bool is_job_over(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE && !status.error_details().empty();
 }

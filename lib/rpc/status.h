@@ -1,5 +1,5 @@
-// Errors across a call: an Error becomes a gRPC status whose details hold the code and context, and is restored from
-// it.
+// Transmits errors across a call: an Error becomes a gRPC status whose details hold the code and context, and is
+// restored from that status.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -15,9 +15,9 @@ Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);
 // Whether the same call may succeed later. A status with details is an error of dtrain, of which only
-// Code::kUnavailable is temporary. A status without details is gRPC's own: a broken connection gives UNAVAILABLE, but
-// also INTERNAL, UNKNOWN and others, depending on where it broke. Permanent faults give these too, so the caller needs
-// a time limit.
+// Code::kUnavailable is temporary. A status without details is gRPC's own. A broken connection gives UNAVAILABLE, but
+// also INTERNAL, UNKNOWN and others, depending on where it broke. Permanent faults give the same statuses, so the
+// caller needs a time limit.
 bool is_worth_retrying(const grpc::Status& status);
 
 // The status with which the scheduler ends the calls and streams that are open when it ends.

@@ -1,4 +1,4 @@
-// How the called end of a stream ends, as a pure state machine (server_stream.h carries out what it says). gRPC
+// The end of a stream on the called side, as a pure state machine (server_stream.h carries out its decisions). gRPC
 // requires that Finish is called once, when no write is in progress. The context, which cut() needs, lives only until
 // then.
 #pragma once
@@ -14,7 +14,7 @@ class StreamPhase {
   enum class Phase : uint8_t {
     kOpen,
     kClosing,        // a write may be in progress
-    kCutting,        // cut() is using the context
+    kCutting,        // cut() is using the context, and a write may be in progress
     kDrainedInACut,  // cut() is using the context, and no write is in progress
     kFinished,
   };

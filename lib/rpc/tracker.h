@@ -10,8 +10,8 @@
 namespace dtrain::rpc {
 
 // Counts the calls that gRPC still holds, so that the destructor of their owner can wait for the last one. gRPC
-// finishes every cancelled call, and every call of a server that shuts down; a limit covers the case that it does not.
-// The counters are shared by the tracker and its tokens, so a token may outlive both the tracker and the owner.
+// finishes every cancelled call, and every call of a server that shuts down; a time limit covers the case that it fails
+// to. The counters are shared by the tracker and its tokens, so a token may outlive both the tracker and the owner.
 class Tracker {
  public:
   // Longer than gRPC ever takes to cancel a call.

@@ -1,6 +1,6 @@
 // The messages that wait to be sent on one stream. gRPC allows one write at a time, from any thread, and may call back
-// before the function that starts a write has returned. So gRPC must not be called under the lock. Instead, the queue
-// returns what its caller has to do.
+// before the function that starts a write has returned. Therefore gRPC must not be called under the lock; instead, the
+// queue returns what its caller has to do.
 #pragma once
 
 #include <cstddef>
