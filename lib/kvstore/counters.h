@@ -7,8 +7,8 @@
 namespace dtrain::kvstore {
 
 struct Counters {
-  uint64_t samples = 0;    // applied since the start of the job
-  uint64_t updates = 0;    // made since the start of the job
+  uint64_t samples = 0;    // samples applied since the start of the job
+  uint64_t updates = 0;    // updates made since the start of the job
   double rate_factor = 1;  // the schedule's learning rate is multiplied by this
 };
 

@@ -33,7 +33,7 @@ struct Traffic {
 
 struct StoreTimes {
   double wait_s = 0;                           // time for which the step loop waited for other devices and processes
-  std::optional<Traffic> traffic = Traffic{};  // nullopt: not counted, because a library sends
+  std::optional<Traffic> traffic = Traffic{};  // nullopt: not counted, because a library such as NCCL does the sending
 };
 
 // A bucket on one of the worker's devices.
@@ -54,7 +54,7 @@ class GroupedStore {
   virtual void set_next_step(uint64_t step) = 0;
 };
 
-// The part of a store that one device without peers uses alone.
+// The part of a store that only a single device without peers uses.
 class OwnCounters {
  public:
   virtual ~OwnCounters() = default;
@@ -75,8 +75,8 @@ class Store {
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
   // The number of the next step; called between steps. Numbers continue from the updates of the state that was given to
-  // initialize(). Skips rounds that the other workers have completed without this one. May block until the weights of
-  // the last step have arrived.
+  // initialize(). Rounds that the other workers have completed without this one are skipped. May block until the
+  // weights of the last step have arrived.
   virtual Result<uint64_t> next_step() = 0;
   // The device has finished the bucket's gradients of `step`, which is the next step (the executor's GradientReady).
   // Returns at once, except for bucket 0: it is the last one of a backward pass, so the caller may have to send it.

@@ -21,7 +21,7 @@ struct UpdateRule {
 
 // The weight of an update as a function of its staleness Y, which is at least 1. See docs/protocol.md, "Schemes".
 struct StalenessWeight {
-  enum class Rule { kNone, kPower, kFloor };  // 1; Y^-value; max(1/Y, value)
+  enum class Rule { kNone, kPower, kFloor };  // kNone: 1; kPower: Y^-value; kFloor: max(1/Y, value)
   Rule rule = Rule::kNone;
   double value = 1;
   bool operator==(const StalenessWeight&) const = default;

@@ -62,11 +62,12 @@ std::span<const float> Accumulator::total() {
   for (auto& [rank, contribution] : contributions_) {
     if (!contribution.is_in_round) continue;
     if (sum.empty()) {
-      sum = contribution.values.span();  // the lowest rank's own buffer, which is not needed afterwards
+      // the sum is built in the lowest rank's own buffer, which is not needed afterwards
+      sum = contribution.values.span();
     } else {
       const bool is_finite = add_to(contribution.values.data(), sum.data(), sum.size()) == 0;
       if (!is_finite && !spoiled_by_) spoiled_by_ = rank;
-      contribution.is_in_round = false;  // already in the sum
+      contribution.is_in_round = false;  // its gradient is already in the sum
     }
   }
   return sum;

@@ -117,7 +117,8 @@ void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Piec
 }
 
 void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
-  // Called on a transport's thread, whose results must have the same bits as those of other threads.
+  // This runs on a transport's thread. It flushes denormals as all other threads do, so that results have the same
+  // bits.
   flush_denormals();
   const std::optional<Sender> sender = sender_of(head);
   if (!sender) return;  // an answer, which a server never asks for
@@ -147,7 +148,7 @@ void Shard::on_data(const Request& request, Pieces payload) {
     }
     case Kind::kPull: slice.pull(request); break;
     case Kind::kRefresh: slice.refresh(request); break;
-    case Kind::kAnswer: break;  // has no sender
+    case Kind::kAnswer: break;  // has no sender, so it was discarded above
   }
   slice.send_answers();
 }

@@ -41,8 +41,8 @@ struct ShardOptions {
   // their number of samples. The shard then only distributes the optimizer state: rank 0 assigns it, and the others
   // pull it before the first round.
   bool sums_only = false;
-  sync::Policy policy = {};     // its workers are the ranks that are accepted
-  bool deterministic = false;   // sums in rank order
+  sync::Policy policy = {};     // only the ranks of its workers are accepted
+  bool deterministic = false;   // gradients are added in rank order
   StalenessWeight weight = {};  // weight of an update, depending on its staleness
   // Called for the server's first slice of a parameter, while its lock is held. One slice is enough because all slices
   // have the same rounds.
@@ -67,10 +67,10 @@ struct ShardOptions {
 };
 
 struct ShardCounts {
-  uint64_t pushes = 0;      // gradients of slices that were added
+  uint64_t pushes = 0;      // number of gradients added, counted for each slice
   uint64_t duplicates = 0;  // repeated messages that were dropped
   uint64_t late = 0;        // gradients that arrived after the end of their round and were lost (--backup)
-  uint64_t refused = 0;     // answered with an error status
+  uint64_t refused = 0;     // requests that were answered with an error status
   uint64_t corrupt = 0;     // refused messages whose payload did not match its checksum
   uint64_t updates = 0;     // updates of slices
   uint64_t left_out = 0;    // rounds of slices without an update, because a worker left the step out

@@ -202,13 +202,14 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
   }
 }
 
-// Null for statistics, because only gradients are numbered by training steps.
+// The timeline for the worker's step. Null for statistics, because only gradients are numbered by training steps.
 telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
   const bool is_gradient = header.kind == Kind::kPush && slice_.key < options_.parameters.size();
   return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.rank, header.step);
 }
 
-// The arrows of the requests that this update answers pass through it in the trace.
+// Updates the slice with the round's sum. In the trace, the arrows of the requests that this update answers pass
+// through it.
 SliceValues::Outcome ShardSlice::apply(const sync::Apply& apply) {
   const std::vector<Waiters::Waiter>& waiters = waiters_.all();
   telemetry::Timeline* const timeline = waiters.empty() ? nullptr : timeline_of(waiters.back().request.header);
@@ -282,7 +283,8 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   });
 }
 
-// The values follow in a message with the same request number. Its answer covers both messages.
+// Stores one array of the optimizer state. An AssignValues with the same request number follows, and its answer covers
+// both messages.
 void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact) {
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
   const uint64_t number = call.request.request;
@@ -299,7 +301,8 @@ void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assi
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
   if (call.request.request != states_.request) states_ = {.request = call.request.request};
   if (!states_.damaged.empty()) return refuse(call, Status::kCorrupt);
-  // The connection broke between the messages of this assignment, so worker 0 is about to send all of them again.
+  // If arrays are missing, the connection broke between the messages of this assignment, and worker 0 is about to send
+  // all of them again.
   if (states_.intact.size() < assign.states) return;
   assigned_by_ = call.request.request;
   values_.set_weights(payload, assign.counters);

@@ -28,7 +28,7 @@ namespace dtrain::kvstore {
 // events.
 class ShardSlice {
  public:
-  // `reports`: whether this is the slice for options.on_report, on_update, on_rate and ShardCounts::staleness.
+  // `reports`: whether this slice calls options.on_report, on_update and on_rate and fills in ShardCounts::staleness.
   // `is_damaged` is shared by all slices of the shard. It is set if an exception leaves a call, which may have done
   // half of its work; every later call does nothing.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,

@@ -52,13 +52,13 @@ class SliceValues {
   // Applies the round's sum to the weights, unless that would be wrong (see Outcome), and begins the group's next
   // round.
   Outcome update(uint32_t group, uint64_t staleness);
-  // The worker because of which update() left out or refused the last round.
+  // The worker that made update() leave out or refuse the last round.
   [[nodiscard]] uint32_t culprit() const { return culprit_; }
 
   void keep(uint32_t group);  // takes the group's snapshot
   [[nodiscard]] const Snapshot& kept(uint32_t group) const { return groups_[group].kept; }
   [[nodiscard]] bool is_refused(uint32_t group) const { return groups_[group].is_refused; }
-  void release_snapshots();  // a snapshot that is held makes the next update copy the weights
+  void release_snapshots();  // while a snapshot is held, the next update must copy the weights
 
  private:
   struct Group {

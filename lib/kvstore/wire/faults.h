@@ -42,9 +42,9 @@ Fate fate_of(const Faults& faults, Connection connection, Direction direction, u
 
 struct FaultCounts {
   uint64_t messages = 0;
-  uint64_t lost = 0;  // includes messages that were lost because an earlier message of their slice was
+  uint64_t lost = 0;  // includes messages that were lost because an earlier message of their slice was lost
   uint64_t doubled = 0;
-  uint64_t breaks = 0;  // how often the store was told to send again
+  uint64_t breaks = 0;  // how often the store was told to send its unanswered requests again
 };
 
 // A layer between the store and the transport: it acts as the transport for the store and as the store for the

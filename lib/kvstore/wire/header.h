@@ -14,9 +14,8 @@
 //   step             of the gradient         of the wanted weights    of the weights; refused: as in the request
 //   samples_applied  0                       0                        before these weights
 //   key, slice       which slice             which slice              which slice
-//   samples          in the gradient;        0                        to a push: in the round's gradients; 0: the round
-//   was
-//                    0: the step is left out                          left out, and nothing has changed
+//   samples          in the gradient;        0                        to a push: in the round's gradients;
+//                    0: the step is left out                          0: the round was left out and changed nothing
 //   payload_crc      of the payload          0                        of the payload
 //
 // See docs/protocol.md, "Messages".

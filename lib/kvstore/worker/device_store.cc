@@ -72,9 +72,9 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   }
 }
 
-// An exchange thread may be waiting for a device whose part of the exchange never comes. An exchange thread that fails
-// cancels the group of the first device, so all exchange threads must end before any group is destroyed. Groups that
-// work on devices have no exchange threads; after a good run their ranks end together.
+// Cancels exchanges that an exchange thread may be waiting for although the other device's part never comes. An
+// exchange thread that fails cancels the group of the first device, so all exchange threads must end before any group
+// is destroyed. Groups that work on devices have no exchange threads; after a successful run their ranks end together.
 DeviceStore::~DeviceStore() {
   if (!is_alone() && !on_devices_) cancel({Code::kPreempted, "the store is closed", {}});
   for (Device& device : devices_) device.exchanges.reset();
@@ -104,7 +104,7 @@ void DeviceStore::choose_owners() {
 
 std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
   std::vector<FlatInterval> owned;
-  // The device updates everything.
+  // An empty list means that the device updates everything.
   if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
     const size_t elements = interval(bucket).count;
@@ -136,7 +136,8 @@ Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const T
   return is_alone() ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
 }
 
-// Replicas in other processes get the state only through this broadcast.
+// Broadcasts the weights, the statistics and, for replicas, the optimizer state: replicas in other processes get the
+// state in no other way.
 Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
   DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
   DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
@@ -338,7 +339,8 @@ Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {
   return device.group->broadcast(device.view.all_weights, kFirst);
 }
 
-// Moving averages are linear in what they average, so their mean now equals the result of averaging in every step.
+// Averages the moving statistics. They are linear in what they average, so their mean now equals the result of
+// averaging in every step.
 Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samples) {
   const std::span<float> statistics = device.view.all_statistics;
   DT_TRY_VOID(device.group->all_reduce(statistics));
@@ -352,7 +354,7 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
   return device.group->broadcast(statistics, kFirst);
 }
 
-// The exchange threads are idle at this point.
+// Needs no lock, because the exchange threads are idle at this point.
 Result<> DeviceStore::set_rate(const RateChange& change) {
   if (servers_) return servers_->set_rate(change);
   for (Device& device : devices_) device.updater->set_rate_factor(change.factor);
@@ -362,7 +364,7 @@ Result<> DeviceStore::set_rate(const RateChange& change) {
 Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();
-  // The first device comes last, because its counters count and, with replicas, so does its state.
+  // The first device comes last, because the counters that count are its own, and with replicas its state too.
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
     DT_TRY_VOID(device->updater->read_state(state));
   }

@@ -1,4 +1,4 @@
-// The progress of a slice's request, as a pure state machine (slice_requests.h carries out what it says).
+// The progress of a slice's request, as a pure state machine (slice_requests.h carries out its decisions).
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ class RequestStage {
   }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] bool is_open() const { return stage_ != Stage::kDone; }
-  // Whether the next answer would be the first one.
+  // Whether an answer that arrives next would be the first one.
   [[nodiscard]] bool waits() const { return is_open() && stage_ != Stage::kAnswered; }
 
  private:

@@ -334,7 +334,7 @@ std::string SliceRequests::describe_open(const char* what, size_t first, size_t 
     return entry.stage.is_open() && entry.request.group >= first && entry.request.group < end;
   };
   const auto first_open = std::ranges::find_if(entries_, waits);
-  // The waiting thread has not woken up yet.
+  // All answers have arrived, but the waiting thread has not woken up yet.
   if (first_open == entries_.end()) return fmt::format("{}, which have just arrived", what);
   const auto others = std::count_if(first_open, entries_.end(), waits) - 1;
   const Slice& slice = at(static_cast<size_t>(first_open - entries_.begin()));
