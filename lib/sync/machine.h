@@ -104,7 +104,7 @@ class Machine {
     uint64_t base_version = 0;   // version_ after its last Apply or Keep; its members compute with these weights
     bool is_refreshed = false;   // a Refresh was answered in this round
     size_t search_from = 0;      // position in by_group_ before which no member is missing from the round
-    std::vector<Worker> early;   // live members that joined and will push a later step first
+    std::vector<Worker> early;   // live members that joined late: the step that they push first is still to come
     std::vector<Worker> parked;  // in order of arrival
   };
   using Place = std::pair<Step, Group>;  // a group's round, and the group
@@ -115,7 +115,7 @@ class Machine {
   void on_join(const Join& join, std::vector<Effect>& out);
   void on_leave(const Leave& leave, std::vector<Effect>& out);
 
-  // Applies the group's round unless it still waits for a state_of_worker.
+  // Applies the group's round unless it still waits for a member.
   void close_round(Group group, std::vector<Effect>& out);
   void move_to(Group group, Step round);
   // Lets the group's members begin its round, or holds the round back until the bound allows it.

@@ -91,7 +91,7 @@ struct Heartbeat {
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
-  // The number of barriers that this worker has entered before. The n-th barrier of one worker is the n-th of all.
+  // The number of barriers that this worker has entered before. The n-th barrier of each worker is the same barrier.
   uint64_t seq = 0;
   // A description of the worker's contribution: "2 numbers", "a message 'speed'". Must be equal for all workers.
   std::string content;
@@ -116,7 +116,7 @@ struct Done {
   std::string message;
   uint64_t steps_begun = 0;
 };
-// Time has passed. To be sent several times per reconnect_ms.
+// Time has passed. Must be sent several times within each reconnect_ms.
 struct Tick {};
 // The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could not receive
 // any message. To be sent before the late Tick. All time limits of processes start again, and those of the current

@@ -181,7 +181,7 @@ void Machine::fail_start(Code code, const std::string& message, Out& out) {
 std::vector<Member> Machine::missing_members() const {
   std::vector<Member> missing;
   for (const Role role : {Role::kWorker, Role::kServer}) {
-    // Processes without a requested rank will get the lowest free ranks, so these are not missing.
+    // The lowest free ranks will go to processes that asked for no rank, so these ranks are not missing.
     const std::set<uint32_t> wanted = wanted_ranks(role);
     uint32_t unranked = joined(role) - static_cast<uint32_t>(wanted.size());
     for (uint32_t rank = 0; rank < expected(role); rank++) {
