@@ -42,21 +42,22 @@ Policy asp(uint32_t workers);
 Policy ssp(uint32_t workers, Step lead_max);
 Policy gsp(std::vector<Group> group_of, std::optional<Step> lead_max = std::nullopt);
 
-// One line each, so that they read as a table.
+// The events, one line each, so that they read as a table. A Refresh is a Pull at the end of an epoch that asks for the
+// newest weights. It is sent once all workers have stopped, and no worker may join until every Refresh is answered.
 // clang-format off
-struct Push { Worker worker; Step step; };     // the gradient of `step` for this slice has arrived, possibly for the second time
+struct Push { Worker worker; Step step; };     // this slice's gradient of `step` has arrived, perhaps again
 struct Pull { Worker worker; Step step; };     // the worker wants the weights for starting `step`
-struct Refresh { Worker worker; Step step; };  // a Pull at the end of an epoch: asks for the newest weights. Sent once all workers have stopped; nobody may join until all are answered
+struct Refresh { Worker worker; Step step; };  // the worker wants the newest weights; its next step is `step`
 struct Join { Worker worker; Step step; };     // the worker takes part from `step` on
-struct Leave { Worker worker; };               // the worker is done, dead or silent for too long: the driver decides which, and when
+struct Leave { Worker worker; };               // the worker is done, dead or silent for too long, as the driver decides
 using Event = std::variant<Push, Pull, Refresh, Join, Leave>;
 
 struct Add { Worker worker; Group group; };         // sum this gradient into the group's accumulator
 struct Drop { Worker worker; Step step; };          // the push arrived before: acknowledge it and discard it
-struct Late { Worker worker; Step step; };          // the round ended without this push (backup), so it is lost: acknowledge it and count it
-struct Apply { Group group; uint64_t staleness; };  // update the weights with the sum; staleness 1: no other update came in between
+struct Late { Worker worker; Step step; };          // the push missed its round (backup): acknowledge and count it
+struct Apply { Group group; uint64_t staleness; };  // apply the sum; staleness 1: no update came in between
 struct Keep { Group group; };                       // save a snapshot of the current weights for the group
-struct Answer { Worker worker; Group group; Step step; };  // send the group's snapshot: the worker begins `step` with it
+struct Answer { Worker worker; Group group; Step step; };  // send the group's snapshot; it begins `step`
 struct Park { Worker worker; Worker waits_for; };   // the worker's pull waits; the log names a worker that it waits for
 struct Reject { Worker worker; const char* why; };  // a mistake of a peer is an effect, not a DT_CHECK
 using Effect = std::variant<Add, Drop, Late, Apply, Keep, Answer, Park, Reject>;
