@@ -30,7 +30,8 @@ struct AgreedStart {
 struct OwnStart {
   const Start& start;
   uint64_t steps_of_each = 0;  // steps of every worker, if the checkpoint does not give them for each worker
-  size_t metric_sums = 0;      // number of sums in use; a checkpoint with another number was written with other metrics
+  // number of metric sums in use; a checkpoint with a different number was written with other metrics
+  size_t metric_sums = 0;
   bool saves_within_epochs = false;
 };
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
@@ -41,7 +42,7 @@ struct AgreedEnd {
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 
-// What only each worker knows about itself, indexed by rank. `loss_scales` is empty if the loss scale is not dynamic.
+// What each worker alone knows about itself, indexed by rank. `loss_scales` is empty if the loss scale is not dynamic.
 struct WorkerStates {
   std::vector<std::vector<double>> metric_sums;
   std::vector<LossScale::State> loss_scales;

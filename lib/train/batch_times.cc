@@ -13,7 +13,7 @@ double seconds_of(SteadyTime begin, SteadyTime end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-// The durations of the slowest worker's batches, in parts that fit into a message.
+// Shares the durations of the slowest worker's batches, in parts that fit into a message.
 Result<std::vector<double>> share_durations(job::Coordinator& coordinator, uint32_t slowest, uint64_t batches,
                                             const std::vector<double>& own_ms) {
   constexpr uint64_t kAtOnce = job::kContributionBytesMax / (2 * sizeof(double));

@@ -22,21 +22,21 @@ class BatchTimes {
   explicit BatchTimes(std::optional<int64_t> after) : after_(after) {}
 
   void begin_epoch(SteadyTime now) { last_ = now; }
-  // To be called when a step has ended. The step waited for its batch for `data_wait`. `times`: the store's total times
-  // so far.
+  // To be called when a step has ended. `data_wait`: how long the step waited for its batch. `times`: the store's total
+  // times so far.
   void step(SteadyTime end, SteadyTime::duration data_wait, int64_t samples, const kvstore::StoreTimes& times);
   // To be called when the weights of the last batch have arrived.
   void end_epoch(SteadyTime now, const kvstore::StoreTimes& times);
 
-  // All workers call it after the run. Returns the content of the file for --time-batches-after, which has this
-  // worker's times, and the samples of all workers and the times of the slowest. Nullopt if no file was requested.
+  // All workers call it after the run. Returns the content of the file for --time-batches-after: this worker's times,
+  // the number of samples of all workers, and the times of the slowest worker. Nullopt if no file was requested.
   [[nodiscard]] Result<std::optional<std::string>> share(job::Coordinator& coordinator) const;
 
  private:
   std::optional<int64_t> after_;
   SteadyTime last_;
   int64_t steps_ = 0;
-  int64_t samples_ = 0;  // samples of the timed batches; the members below also cover these batches
+  int64_t samples_ = 0;  // samples of the timed batches; the members below cover the same batches
   double seconds_ = 0;   // the sum of batches_ms_
   std::vector<double> batches_ms_;
   double wait_data_s_ = 0;

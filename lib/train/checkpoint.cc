@@ -66,10 +66,10 @@ Result<> write_whole(const std::string& path, std::string_view bytes, const Atom
   return file.commit();
 }
 
-// The two files cannot be replaced in one step, so for a moment the states for the .params file on disk may be stored
-// under this name: the new states until the new .params is in place, or the old states while a checkpoint without
-// states replaces them. A checksum in the header of the states identifies their .params; a file here that belongs to
-// another .params is ignored.
+// The path under which states are stored for a moment, because the two files of a checkpoint cannot be replaced in one
+// step. It holds the new states until the new .params is in place, or the old states while a checkpoint without states
+// replaces them. A checksum in the header of the states identifies the .params that they belong to; a file here that
+// belongs to another .params is ignored.
 std::string spare_path(const CheckpointName& name) {
   return name.states_path().append(kSpareSuffix);
 }
@@ -171,8 +171,8 @@ Result<std::optional<States>> matching_states(const CheckpointName& name, uint32
       name.params_path(), name.states_path());
 }
 
-// An earlier save may have failed before its last rename. The states that it left must be renamed before the spare name
-// is used again; otherwise a second failure would lose them.
+// Completes an earlier save that failed before its last rename. The states that it left must be renamed before the
+// spare name is used again; otherwise a second failure would lose them.
 Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault& fault) {
   if (!exists(spare_path(name))) return {};
   const Result<std::string> params = read_file(name.params_path(), kDataBytesMax);
@@ -257,7 +257,7 @@ Result<> write_best(const std::string& prefix, const std::string& symbol, const 
   return write_whole(best_params_path(prefix), params_bytes(view), nullptr);
 }
 
-// The states are removed first: weights without states are still a checkpoint, but states alone are not.
+// Removes the states first: weights without states are still a checkpoint, but states alone are not.
 void remove_checkpoint(const CheckpointName& name) {
   ::unlink(name.states_path().c_str());
   ::unlink(spare_path(name).c_str());

@@ -16,7 +16,7 @@
 
 namespace dtrain::train {
 
-// The suffix of states that are stored next to those of their checkpoint while the checkpoint is being replaced.
+// The suffix under which states are kept next to the regular file while a checkpoint is being replaced.
 inline constexpr std::string_view kSpareSuffix = ".new";
 
 // Names one checkpoint of a prefix.
@@ -49,13 +49,14 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
 std::string best_params_path(const std::string& prefix);
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view);
 
-// Removes the files of a checkpoint that exist.
+// Removes those files of a checkpoint that exist.
 void remove_checkpoint(const CheckpointName& name);
 
 struct Checkpoint {
-  std::vector<NamedArray> parameters;      // arrays with the prefix "arg:"
-  std::vector<NamedArray> statistics;      // arrays with the prefix "aux:"
-  std::vector<NamedArray> without_prefix;  // parameters or statistics; only the network shows which
+  std::vector<NamedArray> parameters;  // arrays with the prefix "arg:"
+  std::vector<NamedArray> statistics;  // arrays with the prefix "aux:"
+  // arrays that may be parameters or statistics; only the network shows which they are
+  std::vector<NamedArray> without_prefix;
   std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
   std::vector<NamedArray> slots;
 };
@@ -67,8 +68,8 @@ Result<Checkpoint> read_checkpoint(const CheckpointName& name);
 // Reads a .params file alone, without looking for states.
 Result<Checkpoint> read_weights(const std::string& params_path);
 
-// Finds the header among the arrays of a `.states` file. Code::kData if the arrays are damaged or belong to another
-// kind of file.
+// Finds the header among the arrays of a `.states` file. Code::kData if the arrays are damaged or do not come from such
+// a file.
 Result<CheckpointHeader> header_of(const std::vector<StoredArray>& arrays);
 
 // Returns the most advanced checkpoint of `prefix`, or nullopt if there is none. Code::kData if PREFIX-last, which must

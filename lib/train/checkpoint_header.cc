@@ -153,7 +153,7 @@ Result<std::vector<int64_t>> parse_kept_epochs(const Json& header) {
   return epochs->get<std::vector<int64_t>>();
 }
 
-// Parameters with MXNet's defaults are omitted. So is the object if it would be empty.
+// The optimizer as JSON. Parameters with MXNet's defaults are omitted, and so is "parameters" if it would be empty.
 Json optimizer_json(const optim::OptimizerSpec& spec) {
   Json object = {{"name", spec.name},
                  {"momentum", spec.momentum},

@@ -17,7 +17,7 @@
 
 namespace dtrain::train {
 
-// Used by one thread. It evaluates only the network's first result.
+// Used by one thread. Evaluates only the first of the network's results.
 class ClassTally {
  public:
   // `image`: shape [c, h, w] of the images in the batches, some of which are kept. Empty if no images are kept.

@@ -10,9 +10,11 @@ namespace {
 
 using job::DataStage;
 
-constexpr double kLimits = 0.1;        // report a user's data as the limit if waits take a larger share of the time
-constexpr double kDecodersIdle = 0.6;  // decoders that are busy for a smaller share of the time do not need help
-constexpr double kCoresBusy = 0.9;     // with a larger share of the cores busy, more threads would only take turns
+constexpr double kLimits = 0.1;  // data counts as the limit if waits take a larger share of the time than this
+// decoders need no help if they are busy for a smaller share of the time than this
+constexpr double kDecodersIdle = 0.6;
+// if a larger share of the cores is busy than this, more threads would only take turns
+constexpr double kCoresBusy = 0.9;
 
 struct StageTime {
   DataStage stage;
@@ -45,7 +47,7 @@ std::string advice(const DataLimit& limit, const Decoders& decoders) {
     return "the disk or the network is the limit: use a faster disk or network, or pack smaller images (im2rec "
            "--resize)";
   }
-  // The decoders would have to work 1 / (1 - wait_share) times as fast for the steps never to wait.
+  // For the steps never to wait, the decoders would have to be 1 / (1 - wait_share) times as fast.
   const double needed = std::ceil(decoders.threads / std::max(1 - limit.wait_share, 0.01));
   const int threads =
       std::min(decoders.cores, std::max(decoders.threads + 1, static_cast<int>(std::min(needed, 1024.0))));

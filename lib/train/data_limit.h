@@ -42,9 +42,9 @@ struct DataLimit {
   std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
   double cores_busy = 0;                  // share of the cores' time, 0 to 1
 };
-// Whether waiting for batches for this share of the steps' time is worth a user's attention.
+// Whether a user should be told that the steps spend this share of their time waiting for batches.
 bool is_data_limit(double wait_share);
-// `trained_s`: how long training has run at the end of the period.
+// `trained_s`: how long training had run at the end of the period.
 DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s);
 
 // Example: "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders'

@@ -18,8 +18,8 @@ struct CheckpointPlan {
   int64_t on_disk = 0;   // number of this run's checkpoints on disk that count towards `keep`
 };
 
-// The largest number of checkpoints by which the run will exceed the present number on disk. While a checkpoint is
-// being written, the one that it replaces still exists.
+// The largest number of checkpoints that will be on disk in addition to those that are there now. While a checkpoint is
+// being written, the checkpoint that it replaces still exists.
 int64_t checkpoints_to_come(const CheckpointPlan& plan);
 
 struct DiskNeed {

@@ -40,7 +40,7 @@ Result<> EpochClock::read_samples() {
 void EpochClock::step_done(bool applied, int64_t samples) {
   unshared_samples_ += static_cast<uint64_t>(samples);
   if (applied && !store_counts_samples_) samples_ += rule_.samples_per_step;
-  // A step that the other workers made without this one is still an update.
+  // If this worker left the step out, the other workers may have made it, and then it is still an update.
   if (applied || coordinator_.workers() > 1) updates_++;
   position_.step++;
   own_steps_++;

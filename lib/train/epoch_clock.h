@@ -22,7 +22,7 @@ class EpochClock {
   EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
              job::Coordinator& coordinator);
 
-  // Continues from where the workers agreed to start.
+  // Continues from the start that the workers have agreed on.
   void start(const AgreedStart& start);
 
   // To be called before each step. Reads the store's counters, which may wait for the weights of the last step.
@@ -31,13 +31,13 @@ class EpochClock {
   // worker's batch.
   void step_done(bool applied, int64_t samples);
   void epoch_done() { position_ = {position_.epoch + 1, 0}; }
-  // Waits for all workers; returns the same answer to all: whether to stop. Some may have called it because the epoch
-  // ended, and others because they were asked to stop. To be called only if workers may have different weights, with no
-  // step of this worker in progress.
+  // Waits for all workers and returns to each the same answer: whether to stop. A worker may call it because its epoch
+  // has ended or because it was asked to stop. To be called only if workers may have different weights, with no step of
+  // this worker in progress.
   Result<bool> agree_to_stop(bool stopping);
-  // To be called when this worker has fetched the newest weights, and rank 0 also what a checkpoint needs. If workers
-  // may have different weights, waits for all of them, because a worker that continued would change what the others
-  // fetch.
+  // To be called when this worker has fetched the newest weights and, on rank 0, also everything else that a checkpoint
+  // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
+  // what the others fetch.
   Result<> wait_for_others();
   // Reads how many samples the weights include. To be called when all workers have the newest weights.
   Result<> read_samples();
@@ -58,10 +58,11 @@ class EpochClock {
   [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
   // Sets the factor from the next update on; see kvstore::Counters.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
-  // The learning rate depends on the samples that will have been applied, including those of this update.
+  // The learning rate of the next update. It depends on the samples that will have been applied after that update.
   [[nodiscard]] double rate_of_next_update() const { return scheduled_rate() * rate_factor_; }
   [[nodiscard]] double scheduled_rate() const;  // the rate according to the schedule alone
-  // Returns the number of this worker's samples that only its own moving statistics include, and resets it to 0.
+  // Returns how many of this worker's samples are included only in its own moving statistics, and resets the number to
+  // 0.
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
 
  private:

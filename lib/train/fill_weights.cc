@@ -28,7 +28,7 @@ using Copies = std::vector<std::pair<const NamedArray*, const ParameterSpan*>>;
 
 using Names = std::unordered_set<std::string_view>;
 
-// The names of the graph's inputs, which it does not learn.
+// The names of the graph's inputs that are fed with data and not learned.
 Names fed_names(const graph::Graph& graph) {
   Names names;
   for (const graph::Variable& variable : graph.variables()) {
@@ -45,8 +45,8 @@ void add(const std::vector<NamedArray>& arrays, const Names& fed, ArraysByName& 
   }
 }
 
-// Finds the array of each span, and the arrays that the checkpoint has in addition. Moves the found arrays out of
-// `by_name`.
+// Finds the array of each span, and the arrays of the checkpoint that have no span. Moves the arrays that it finds out
+// of `by_name`.
 void match(ArraysByName& by_name, const std::vector<ParameterSpan>& spans, Copies& copies, Differences& differences) {
   for (const ParameterSpan& span : spans) {
     const auto found = by_name.find(span.name);

@@ -33,8 +33,8 @@ void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<Para
     std::copy(from[i].weight.begin(), from[i].weight.end(), to[i].weight.begin());
 }
 
-// Returns how many rows to compute again: 8, because batch normalization needs more than one image for its statistics,
-// but fewer for large networks, because the reference loops take 1 s for 1e9 products.
+// Returns how many rows to compute again: 8, because batch normalization needs more than one image for its statistics;
+// but fewer for large networks, because the reference loops need 1 s for 1e9 products.
 int64_t rows_to_repeat(const graph::Graph& graph, const exec::Options& options) {
   std::vector<Shape> inputs;
   for (const InputForm& input : options.inputs) inputs.push_back(input.shape);

@@ -19,15 +19,16 @@ inline constexpr std::string_view kRemedyOfNotFinite =
 // True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);
 
-// The smallest absolute value that is too large to be summed: the sum of `terms` values below it is finite, in whatever
-// order they are added. Infinity for a single term, else a power of 2.
+// The limit for summands: if `terms` values are all smaller in absolute value, their sum is finite, in whatever order
+// they are added. Infinity for a single term, else a power of 2.
 float summand_limit(uint32_t terms);
 
-// Returns the name of the last parameter in [begin, end) whose gradient has a NaN or a value of at least `limit` (see
-// summand_limit). The backward pass reached that parameter first. Returns an empty string if there is none.
+// Returns the name of the last parameter in [begin, end) whose gradient contains a NaN or a value of at least `limit`
+// (see summand_limit). This is the bad parameter that the backward pass reached first. Returns an empty string if there
+// is none.
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, float limit);
 
-// A result that is not finite: its head and its values.
+// A result of the network that is not finite: the index of its head, and its values.
 struct BadResult {
   size_t head = 0;
   std::span<const float> values;

@@ -6,7 +6,7 @@
 
 namespace dtrain::train {
 
-// Measured over the last window of an epoch, or over the whole epoch if it has no window.
+// The training metrics over the last window of an epoch, or over the whole epoch if it has no window.
 struct Lesson {
   double loss = 0;      // cross-entropy
   double accuracy = 0;  // 0 to 1; NaN: not measured
@@ -21,7 +21,8 @@ struct Rates {
   double in_use = 0;
   double usual = 0;  // the network's default rate
 };
-// The warning about an epoch. It suggests another rate: a fifth of the current one, but at most the usual one.
+// The warning that the network has learned nothing in this epoch. It suggests another rate: a fifth of the current one,
+// but at most the usual one.
 std::string at_chance_text(int64_t epoch, double loss, double chance, const Rates& rates);
 
 }  // namespace dtrain::train

@@ -18,8 +18,8 @@ struct MetricHead {
   size_t label = 0;
 };
 
-// The metrics to show in addition to accuracy, in this order: --top-k, then --loss. All are means over the results. If
-// there are several results, the metrics of each result follow as "accuracy_NAME".
+// The metrics to show in addition to accuracy, in this order: --top-k, then --loss. All are means over the network's
+// results. If there are several results, the metrics of each result follow, named "accuracy_NAME" and so on.
 struct MetricSpec {
   std::vector<int64_t> top_k = {};       // each at least 2; if it exceeds the number of classes, every row is a hit
   std::vector<std::string> losses = {};  // "ce", "crossentropy", "nll", "nll_loss"
@@ -32,7 +32,7 @@ struct MetricValue {
   double value;      // NaN before the first row
 };
 
-// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label, but not below 0.
+// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label, or 0 if that is negative.
 double row_cross_entropy(float probability);
 
 // Used by one thread. add() allocates nothing.

@@ -1,4 +1,4 @@
-// How a run ended, from the view of one worker. Its figures are metrics (run_metrics.h).
+// How a run ended for one worker. The numbers about the run are metrics (run_metrics.h).
 #pragma once
 
 #include "train/checkpoint_header.h"

@@ -25,8 +25,8 @@ struct RateControlParts {
   Log log;
 };
 
-// Rank 0 decides. Its store notifies the servers before all workers meet, so the next update of each slice, on every
-// server, is the first one with the new rate.
+// Rank 0 decides about changes. Its store notifies the servers before all workers meet, so the next update of each
+// slice, on every server, is the first one with the new rate.
 class RateControl {
  public:
   explicit RateControl(RateControlParts parts) : parts_(std::move(parts)) {}

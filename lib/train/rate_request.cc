@@ -21,7 +21,7 @@ std::string request_path(const std::string& metrics_path) {
   return (std::filesystem::path(metrics_path).parent_path() / "rate-request").string();
 }
 
-// Worker 0 holds a lock on the metrics file, which is released when the process ends, in whatever way.
+// Whether worker 0 holds its lock on the metrics file. The lock is released when the process ends, in whatever way.
 bool is_locked(const UniqueFd& file) {
   return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
@@ -64,7 +64,7 @@ Result<> request_rate(const std::string& metrics_path, const RateRequest& reques
 RateRequests RateRequests::open(const std::string& metrics_path) {
   RateRequests requests;
   requests.lock_ = UniqueFd(::open(metrics_path.c_str(), O_RDWR | O_CLOEXEC));
-  // Without a lock, for instance on a file system without locks, request_rate() refuses requests.
+  // If no lock can be taken, for instance because the file system has none, request_rate() refuses requests.
   if (!requests.lock_.open() || ::flock(requests.lock_.get(), LOCK_SH) != 0) return RateRequests();
   requests.path_ = request_path(metrics_path);
   std::error_code none;

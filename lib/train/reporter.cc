@@ -12,13 +12,14 @@
 namespace dtrain::train {
 namespace {
 
-// Windows may last only a few milliseconds, and querying the GPU's driver takes a part of that.
+// The minimum time between two records of resource use: a window may last only a few milliseconds, and querying the
+// GPU's driver would take a part of that.
 constexpr std::chrono::seconds kUseInterval{1};
 
 using telemetry::Metric;
 using telemetry::Value;
 
-// Adds the metrics of the log that have no entry of their own in the catalog, such as top_k_accuracy_5.
+// Adds the values that have no entry of their own in the catalog of metrics, such as top_k_accuracy_5.
 void add_others(std::vector<Value>& to, Metric metric, const std::vector<MetricValue>& values, bool of_epoch = false) {
   for (const MetricValue& value : values) {
     if (value.name == "accuracy" || value.name == "cross-entropy") continue;
@@ -179,8 +180,8 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
   return {};
 }
 
-// The training accuracy is that of the epoch so far, recorded with each speed line. The accuracy over a few batches
-// would reach levels by chance.
+// Records the levels that an accuracy reaches. The training accuracy is the mean over the epoch so far, noted with each
+// speed line: the accuracy over a few batches would reach levels by chance.
 Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
   if (!is_rank_0()) return {};
   const bool validation = of == DataSet::kValidation;
@@ -196,8 +197,8 @@ Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
   return {};
 }
 
-// Adds the progress of the training: the seconds since it began in this process, and the samples of all workers since
-// the start of the run.
+// Writes a record of these values together with the progress of the training: the seconds since it began in this
+// process, and the samples of all workers since the start of the run.
 Result<> Reporter::write_metrics(std::vector<Value> values) {
   const EpochClock& clock = parts_.clock;
   values.push_back({Metric::kSeconds, seconds()});

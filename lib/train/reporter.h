@@ -47,7 +47,7 @@ class Reporter {
  public:
   explicit Reporter(ReporterParts parts);
 
-  // Creates the metrics and logs how the run begins. Code::kUsage if a metric does not exist.
+  // Creates the metrics and logs the settings with which the run begins. Code::kUsage if a metric does not exist.
   Result<> prepare();
   // To be called when every worker has the initial weights. Opens metrics.jsonl, whose existence shows that training
   // has begun.
@@ -61,7 +61,7 @@ class Reporter {
   void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
   // Adds the time since `begin`, which belongs to training but not to a single step.
   void time_wait(SteadyTime begin);
-  // Adds the time since `begin`, without that of steps, to the time of this phase.
+  // Adds the time since `begin`, excluding the time spent in steps, to the time of this phase.
   void time_phase(Phase phase, SteadyTime begin) {
     phases_.spent(phase, begin);
     speedometer_.leave_out(std::chrono::steady_clock::now() - begin);
@@ -71,7 +71,8 @@ class Reporter {
   Result<> end_step(double checkpoint_s);
   // To be called when the weights of the epoch's last step have arrived.
   Result<> end_epoch();
-  // note_validated is called during a validation: `batches` of `all` are done. end_validated is called at its end.
+  // note_validated is called during a validation, when `batches` of `all` batches are done. end_validated is called at
+  // its end.
   void note_validated(int64_t batches, int64_t all);
   void end_validated();
   // To be called when validation_metrics() holds the sums of all workers.
@@ -113,7 +114,7 @@ class Reporter {
   Speedometer speedometer_;
   Pace pace_;
   job::WorkerProgress progress_;  // as last reported
-  SteadyTime validation_shown_;   // when the coordinator was last notified of it
+  SteadyTime validation_shown_;   // when the coordinator was last told the progress of a validation
   SteadyTime use_written_;        // when add_use() last added values
   BatchTimes batch_times_;
   Phases phases_;

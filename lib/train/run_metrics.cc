@@ -27,7 +27,7 @@ void set_run_use(telemetry::Registry& registry, const PaceTotals& totals, const 
   for (const auto& [stage, ms] : stage_ms(data.stages)) registry.set(Metric::kRunImageMs, ms, stage);
 }
 
-// The label is the shortest text that parses as the same number.
+// Uses as the label the shortest text that parses as the same number.
 void set_reached(telemetry::Registry& registry, DataSet of, const TimeToAccuracy& level) {
   const std::string label = fmt::format("{}", level.accuracy);
   registry.set(time_of(of), level.seconds, label);

@@ -13,7 +13,8 @@ namespace dtrain::train {
 
 enum class DataSet : uint8_t { kTraining, kValidation };
 
-// Sets how the time of the steps was spent: the shares of the waits, and `data`, which covers the same time.
+// Sets how the time of the steps was spent: on waits, from `totals`, and on reading data, from `data`, which must cover
+// the same time.
 void set_run_use(telemetry::Registry& registry, const PaceTotals& totals, const DataLimit& data);
 void set_reached(telemetry::Registry& registry, DataSet of, const TimeToAccuracy& level);
 

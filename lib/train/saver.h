@@ -1,5 +1,5 @@
-// What a run saves: which checkpoints, when, and their content. Only rank 0 writes; the other workers send it what only
-// they know.
+// What a run saves: which checkpoints, when, and their content. Only rank 0 writes; the other workers send it the parts
+// of the state that only they have.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct SaverParts {
   Log log;
 };
 
-// All workers call these functions at the same points. Errors are those of the coordinator and the store, and any that
-// prevent a checkpoint from being written.
+// All workers call these functions at the same points. Errors are those of the coordinator and the store, and failures
+// to write a checkpoint.
 class Saver {
  public:
   explicit Saver(SaverParts parts) : parts_(std::move(parts)) {}
@@ -47,7 +47,7 @@ class Saver {
   // Whether this worker asks all workers to meet within epochs (--save-every).
   [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
   // To be called when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0,
-  // `start` describes the run as its checkpoint does, if the run continues from one.
+  // `start` holds what the checkpoint says about the run, if the run continues from a checkpoint.
   void begin(bool meets, const Start& start);
   // To be called after begin(). Warns if the checkpoints will fill the disk. Code::kData if not even one fits.
   [[nodiscard]] Result<> check_disk() const;
@@ -58,10 +58,10 @@ class Saver {
   // returns what it needs.
   [[nodiscard]] bool is_at_meeting() const { return meeting_ != 0 && parts_.clock.own_steps() >= meeting_; }
   Result<std::optional<WorkerStates>> meet();
-  // Collects what a checkpoint needs and only each worker knows. `why` names the wait.
+  // Collects the parts of a checkpoint that only each worker has. `why` names the wait.
   Result<WorkerStates> gather(const std::string& why);
 
-  // Both functions are called when all workers have the newest weights and no gradient is in flight.
+  // The next two functions are called when all workers have the newest weights and no gradient is in flight.
   Result<> save_last(WorkerStates states);
   // Saves the model at the end of an epoch if save_period makes that due, and removes the oldest checkpoints beyond
   // `keep`.

@@ -39,7 +39,7 @@ StepRunner::StepRunner(StepParts parts)
   }
 }
 
-// Times a call of the store, which may update weights. Counts only calls on the first device's thread.
+// Times a call to the store, which may update weights. Only calls on the first device's thread are counted.
 template <class Call>
 Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
   if (device != 0) return call();
@@ -52,7 +52,7 @@ Result<> StepRunner::time_call(size_t device, double& into, const Call& call) {
   return outcome;
 }
 
-// Times a pass through the network, without the calls of the store during it.
+// Times a pass through the network, excluding the calls to the store during the pass.
 template <class Pass>
 Result<> StepRunner::time_pass(double& into, const Pass& pass) {
   const auto in_calls = [this] { return times_.push + times_.pull_wait + times_.update; };
@@ -87,7 +87,8 @@ Result<> StepRunner::push(size_t device, size_t bucket) {
   return time_call(device, times_.push, [&] { return parts_.store.gradient_ready({bucket, device}, step_, samples_); });
 }
 
-// Runs in the devices' threads, because a collective operation may wait until all devices have called it.
+// Pushes all gradients from the devices' own threads, because a collective operation may wait until all devices have
+// called it.
 Result<> StepRunner::push_all() {
   const auto of_device = [this](size_t device) -> Result<> {
     for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(push(device, bucket));
@@ -144,7 +145,7 @@ Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
 
 }  // namespace
 
-// The forward pass mixes the batch into the moving statistics, where a NaN would stay forever.
+// Saves the moving statistics: the forward pass mixes the batch into them, and a NaN would stay there forever.
 Result<> StepRunner::keep_statistics() {
   kept_statistics_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
@@ -171,8 +172,8 @@ Result<> StepRunner::restore_statistics() {
   return {};
 }
 
-// The other workers' round waits for this worker. Zero gradients with 0 samples make them leave the step out too. A
-// worker that is alone pushes nothing.
+// Pushes zero gradients with 0 samples for a step that is left out, because the round of the other workers waits for
+// this worker. They then leave the step out too. A worker that is alone pushes nothing.
 Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
@@ -226,7 +227,7 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
       "loss is not finite", bad_layer(parts_.graph, compiled, view, input, {head, parts_.devices.result(head)})));
 }
 
-// Runs after a step whose gradients the host could not see.
+// Checks values after a step whose gradients the host could not see.
 Result<> StepRunner::check_devices() {
   if (holds_back() && parts_.devices.left_out_update()) {
     // The gradients that this worker handed over were finite, so their sum overflowed.
@@ -244,8 +245,8 @@ Result<> StepRunner::check_devices() {
   return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite(gradient_fault(), *bad));
 }
 
-// Takes as long as a copy of all gradients. Never returns an empty string, even if no bad value is found: the device
-// may have found it in a sum that the host cannot see.
+// Finds the layer of a bad gradient. Takes as long as a copy of all gradients. Never returns an empty string, even if
+// it finds no bad value: the device may have found the value in a sum that the host cannot see.
 Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   const ParameterView& there = parts_.devices.device_parameters(device);
   const ParameterView& host = parts_.devices.parameters(device);

@@ -22,7 +22,8 @@
 
 namespace dtrain::train {
 
-// How the steps have spent their time so far, in seconds; with several devices, those of the first one.
+// How the steps have spent their time so far, in seconds. With several devices, these are the times of the first
+// device.
 struct StepTimes {
   double forward = 0, backward = 0;  // without the times below
   double push = 0;                   // handing gradients to the store
@@ -59,9 +60,9 @@ class StepRunner {
   // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
   // it, including those of earlier processes. Returns false (with --on-nan skip or a dynamic loss scale) if the loss or
   // a gradient was not finite. Then the batch does not count, and in a job with several workers, all workers of its
-  // round leave the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
-  // `next`: the batch of the following step, if known. It may be copied to the devices during this step, and must not
-  // change before that step.
+  // round leave the step out. With --on-nan fail, a value that is not finite is an error: Code::kInternal, naming step,
+  // rank and layer. `next`: the batch of the following step, if known. It may be copied to the devices during this
+  // step, and must not change before that step.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
   // To be called only between steps.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
@@ -101,13 +102,14 @@ class StepRunner {
   Result<> push_zero_gradients();
   Result<> keep_statistics();
   Result<> restore_statistics();
-  // The text "gradient is not finite", with the layer's name if there is one, and the limit.
+  // The message "gradient is not finite", with the layer's name if it is known, and with the limit.
   [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
-  // Null unless the device decides if a step counts. The host has then counted the step already.
+  // Null unless the device decides if a step counts. If it decides, the host counts each step before it knows the
+  // decision.
   kvstore::OwnCounters* const own_counters_;
   const float limit_;  // limit on the absolute values of gradients; summand_limit()
   exec::DeviceGroup::DeviceCall wait_;
@@ -116,10 +118,10 @@ class StepRunner {
   uint32_t samples_ = 0;
   bool bad_loss_ = false;
   StepTimes times_;
-  uint64_t announced_ = 0;  // serial number of the batch; 0: none
+  uint64_t announced_ = 0;  // serial number of the batch that was announced to the devices; 0: none
   // Used while gradients are held back:
-  std::vector<std::string> bad_gradient_;  // for each device: the first one found in this step
-  std::vector<float> kept_statistics_;     // values before the step
+  std::vector<std::string> bad_gradient_;  // for each device: the name of the first bad gradient in this step
+  std::vector<float> kept_statistics_;     // values of the moving statistics before the step
 };
 
 }  // namespace dtrain::train

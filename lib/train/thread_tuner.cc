@@ -12,11 +12,12 @@ namespace dtrain::train {
 namespace {
 
 constexpr size_t kPairs = 5;
-// Largest median of the pairs' ratios that counts as a gain; a smaller gain may be noise.
+// A change counts as a gain if the median of the pairs' time ratios is at most this; a smaller gain may be noise.
 constexpr double kBetter = 0.98;
 constexpr size_t kPairsBetter = 4;
 
-// Long enough for a meaningful mean of a block, and short enough that the host's speed changes little between blocks.
+// The length of a block: long enough for a meaningful mean, and short enough that the host's speed changes little
+// between blocks.
 constexpr double kBlock_s = 0.5;
 constexpr int64_t kBlockStepsMin = 4, kBlockStepsMax = 500;
 
@@ -72,7 +73,7 @@ void ThreadTuner::end_measuring() {
   compare_with(more ? *more : *fewer);
 }
 
-// Half as many threads again or a third fewer, so that 16 threads are reached from 4 in four comparisons.
+// The next number to try: half as many threads again, or a third fewer. So four comparisons lead from 4 threads to 16.
 std::optional<int> ThreadTuner::neighbor(bool more) const {
   const int next =
       more ? std::min(options_.threads_max, kept_ + std::max(1, kept_ / 2)) : kept_ - std::max(1, kept_ / 3);

@@ -11,14 +11,14 @@
 
 namespace dtrain::train {
 
-// A pure state machine: its input is how long steps took, and its output is how many threads are to decode from now on.
+// A pure state machine. Its input is how long steps took; its output is how many threads should decode from now on.
 // It compares two thread numbers by alternating blocks of steps (A B A B ...) and changes to the other number only if
 // that is faster beyond noise. First it tries more threads if steps wait for data, then fewer. When neither helps, it
 // is steady, and begins again only if the share of the time that steps wait for data changes greatly.
 class ThreadTuner {
  public:
   struct Options {
-    int threads = 1;  // at the beginning
+    int threads = 1;  // number of threads at the beginning
     int threads_max = 1;
     // Number of steps after a change that do not count, because their batches were made before it.
     int64_t settle_steps = 5;
@@ -52,20 +52,20 @@ class ThreadTuner {
 
   const Options options_;
   Phase phase_ = Phase::kMeasure;
-  int kept_, in_use_;  // the best number so far; the number of the current block
+  int kept_, in_use_;  // kept_: the best number of threads so far; in_use_: the number in the current block
   int64_t settling_;   // steps until the current block begins
   Block block_;
   int64_t block_steps_ = 0;  // steps in each block of a comparison
-  double wait_share_ = 0;    // at the last measurement
+  double wait_share_ = 0;    // share of waits at the last measurement
   // The current comparison.
   int other_ = 0;
-  bool more_ = false,
-       may_turn_ = false;  // whether other_ is the larger number; whether the other direction is still untried
+  // more_: whether other_ is the larger number; may_turn_: whether the other direction is still untried
+  bool more_ = false, may_turn_ = false;
   std::vector<double> kept_ms_, other_ms_;
   std::vector<std::string> compared_;  // comparisons since the tuner began measuring
   // The steady state.
   std::optional<double> steady_share_;
-  int changed_ = 0;  // number of consecutive windows whose share has changed
+  int changed_ = 0;  // number of consecutive windows whose share of waits differs from steady_share_
   std::optional<std::string> decision_;
 };
 

@@ -18,8 +18,8 @@ class AccuracyTimes {
  public:
   explicit AccuracyTimes(double every) : every_(every) {}  // 0: no levels
 
-  // Records a measured accuracy. Returns the levels that it is the first to reach, in order; valid until the next call.
-  // NaN reaches none.
+  // Records a measured accuracy. Returns the levels that are reached for the first time, in ascending order; valid
+  // until the next call. NaN reaches no level.
   std::span<const TimeToAccuracy> note(double accuracy, double seconds, uint64_t samples);
   [[nodiscard]] const std::vector<TimeToAccuracy>& all() const { return reached_; }
 

@@ -1,4 +1,4 @@
-// What a worker is to train, and how: the settings of a Trainer.
+// The settings of a Trainer: what a worker trains, and how.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,12 @@ struct TrainSpec {
 
   std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
   std::string pretrained;               // .params file to fine-tune unless start_from is set; empty: none
-  std::string pretrained_note = {};     // added to the error if that model does not fit; may be empty
+  std::string pretrained_note = {};     // added to the error if the pretrained model does not fit; may be empty
   std::string save_prefix;              // prefix of checkpoints; empty: none are written
   int64_t save_period = 1;              // epochs between checkpoints; 0: never
   double save_every_s = 0;              // seconds between checkpoints within an epoch; 0: off
-  // Checkpoints within an epoch always have them, because they contain the position.
+  // Whether checkpoints at the end of an epoch include the optimizer state. Those within an epoch always do, because
+  // the states file also contains the position.
   bool save_optimizer_states = true;
 
   int64_t keep = 0;                   // number of end-of-epoch checkpoints to keep on disk; 0: all

@@ -68,7 +68,7 @@ class Trainer::Impl {
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
-  bool is_reading_ = false;  // a pass over the data is in progress
+  bool is_reading_ = false;  // whether a pass over the data is in progress
   SteadyTime step_began_;    // when the last step began
   bool stopped_ = false;
 };
@@ -243,8 +243,8 @@ Result<> Trainer::Impl::step() {
   return monitor_.print(step, parts_.training);
 }
 
-// The time that a step waits for other processes says nothing about the threads of this one. `network_wait_s`: the
-// total of such waits before the step.
+// Passes the time of a step to the tuner, without the time that it waited for other processes, which says nothing about
+// the threads of this process. `network_wait_s`: the total of such waits before the step.
 void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s) {
   if (!tuner_) return;
   const double others_s = parts_.store.times().wait_s - network_wait_s;
@@ -258,9 +258,9 @@ void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duratio
   if (const auto decision = tuner_->take_decision()) parts_.log.info("--data-nthreads auto: {}", *decision);
 }
 
-// --inject step-ms: the pause simulates computation, which takes place between fetching the weights and pushing the
-// gradients. It comes before a step because the step's weights are requested right after the previous gradients are
-// pushed.
+// For --inject step-ms: pauses to simulate computation, which takes place between fetching the weights and pushing the
+// gradients. The pause comes before a step because the step's weights are requested right after the previous gradients
+// are pushed.
 Result<> Trainer::Impl::pace() {
   parts_.kill.reached(clock_.own_steps());
   if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
@@ -268,7 +268,8 @@ Result<> Trainer::Impl::pace() {
   return {};
 }
 
-// Workers' shares of the data differ in length, and so do their passes. In BSP a pass is an epoch.
+// Returns the next batch of the worker's pass. Workers' shares of the data differ in length, and so do their passes. In
+// BSP a pass is an epoch.
 Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   const auto length = static_cast<uint64_t>(parts_.training_data.batches());
   const uint64_t at = clock_.own_steps() % length;
@@ -281,14 +282,14 @@ Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   return parts_.training_data.next();
 }
 
-// If workers may have different weights, waits until no worker has a step in progress.
+// Whether all workers stop. If workers may have different weights, waits until no worker has a step in progress.
 Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
   if (spec_.epoch.same_weights) return stopping;
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return clock_.agree_to_stop(stopping);
 }
 
-// Gives all workers, and the checkpoint, the same model.
+// Gives all workers the same model, which is also the one in the checkpoint.
 Result<> Trainer::Impl::share_weights() {
   const Span span(timeline(), "share weights and statistics", "epoch");
   DT_TRY_VOID(step_runner_.wait_for_weights());
@@ -329,7 +330,8 @@ Result<> Trainer::Impl::save_epoch() {
 }
 
 Result<> Trainer::Impl::save_and_evaluate() {
-  // The checkpoint records the best epoch so far and the learning rate of the next one.
+  // Validates before saving, because the checkpoint records the best epoch so far and the learning rate of the next
+  // one.
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
   DT_TRY_VOID(rate_control_.meet());
@@ -378,7 +380,7 @@ Result<> Trainer::Impl::validate() {
   return {};
 }
 
-// The last step of an epoch may spoil the weights, which no later step would notice.
+// Checks the loss of the validation: the last step of an epoch may spoil the weights, which no later step would notice.
 Result<> Trainer::Impl::check_validation_loss() {
   const Metrics& metrics = reporter_.validation_metrics();
   if (metrics.sums().front() == 0 || std::isfinite(metrics.epoch_cross_entropy())) return {};

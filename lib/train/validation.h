@@ -18,7 +18,7 @@ class ValidationWatch {
   struct Pass {
     int64_t epoch = 0;   // from 0
     uint64_t step = 0;   // number of weight updates before the validation
-    int64_t images = 0;  // number of images that all workers together have classified
+    int64_t images = 0;  // number of images that all workers have classified, in total
   };
 
   virtual ~ValidationWatch() = default;
@@ -29,8 +29,8 @@ class ValidationWatch {
 };
 
 // Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
-// image counted once. `seen` is called for each batch, with the number of batches so far, while `inference` holds the
-// results.
+// image counted once. `seen` is called for each batch with the number of batches so far, while `inference` still holds
+// the batch's results.
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
                   Metrics& metrics, const std::function<void(int64_t batches, const data::LoadedBatch&)>& seen);
 
