@@ -19,9 +19,9 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, net::Listen& l
   }
 }
 
-// The address that a server binds if the others reach it as `own`. The server binds a single address if the flags
-// determine it: the address of --interface, or the scheduler's if that is an address of this host. The address of
-// --advertise is not bound, because it may belong to another host, for instance a router that forwards connections.
+// The address that a server binds if the other processes reach it as `own`. The server binds a single address if the
+// flags determine one: the address of --interface, or the scheduler's if that is an address of this host. The address
+// of --advertise is not bound, because it may belong to another host, for instance a router that forwards connections.
 Result<std::string> server_bind(const job::LaunchFlags& flags, const std::string& own) {
   if (!flags.bind.empty()) return flags.bind;
   if (!flags.interfaces.empty()) return net::interface_address(flags.interfaces);

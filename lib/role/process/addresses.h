@@ -23,8 +23,8 @@ Result<net::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::s
 std::string scheduler_host(const job::LaunchFlags& flags, const net::Listen& listen);
 
 // The address at which processes on `hosts` reach this host: --advertise, else the address of --interface, else this
-// host's own address on the route to the first of `hosts` that is another host; loopback if all are this host.
-// Code::kStartup if there is no such interface, host or route.
+// host's own address on the route to the first of `hosts` that is another host; or loopback if all of them are this
+// host. Code::kStartup if there is no such interface, host or route.
 Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
 
 // The host name or address at which peers reach this process: --advertise, else the address of --interface, else this
@@ -36,7 +36,7 @@ Result<std::string> own_address(const job::LaunchFlags& flags);
 
 struct ServerAddress {
   net::Listen listen;
-  std::string host;  // own_host
+  std::string host;  // the result of own_host()
 };
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);
 

@@ -24,12 +24,12 @@ namespace dtrain::role {
 // job::read_host_assignment.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
-// A request with the rank, host, flags and, for a worker, the names of its devices. The caller adds its address or its
-// record counts.
+// A join request with the rank, host, flags and, for a worker, the names of its devices. The caller adds the address or
+// the record counts.
 rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
 
-// The number of processes of the job that share the host of the process that `reply` answers, which are those with the
-// same address. Containers on one host have their own addresses and limits, so each counts as a host.
+// The number of the job's processes that share a host with the process that received `reply`. Processes with the same
+// address share a host. Containers on one host have their own addresses and limits, so each counts as a host.
 HostShare host_share(const rpc::JoinReply& reply, rpc::Role role);
 
 // Sets LaunchFlags::host_roles from `share`, unless a launcher has already set it to the number of servers and workers

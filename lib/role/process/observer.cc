@@ -159,7 +159,7 @@ Result<> Observer::serve(const job::LaunchFlags& flags) {
   const std::string address = net::to_text({host_for_others(where, flags), server_->port()});
   registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
   const auto url = [&](const char* path) { return url_of(where, server_->port(), is_encrypted, path); };
-  if (!has_page) {  // a job may have a hundred processes without a page; /targets lists them
+  if (!has_page) {  // without links, because a job may have a hundred processes that have no page; /targets lists them
     log_.verbose(1, "metrics are served at {}", url("/metrics"));
     return {};
   }
@@ -187,7 +187,7 @@ void Observer::look() {
   facts_.add_log(tail_.take());
 }
 
-// No training depends on this thread, so an error ends only the display and not the process.
+// Runs the observer's thread. No training depends on it, so an error ends only the display and not the process.
 void Observer::watch() {
   name_thread("observe");
   bool is_over = false;

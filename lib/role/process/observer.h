@@ -1,4 +1,4 @@
-// Shows a running process or job to its users: serves what --metrics-addr asks for.
+// Shows a running process or job to its users: the server behind --metrics-addr.
 #pragma once
 
 #include <chrono>
@@ -32,8 +32,9 @@ class Observer {
   static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
   // For a process that knows only itself: serves its own metrics and has no page.
   static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
-  // Both listen and log the address. Null without --metrics-addr. Code::kStartup: see HttpServer::start; kUsage if the
-  // address is malformed; kDenied if the address is beyond loopback and there is no token.
+  // Both functions listen and log the address. They return null without --metrics-addr. Code::kStartup: see
+  // HttpServer::start; kUsage if the address is malformed; kDenied if the address is beyond loopback and there is no
+  // token.
 
   ~Observer();
   Observer(const Observer&) = delete;
@@ -67,7 +68,7 @@ class Observer {
   std::thread thread_;
 };
 
-// A job's progress, which one thread sets and another one shows.
+// A job's progress, which one thread sets and another thread shows.
 class SharedProgress {
  public:
   explicit SharedProgress(const job::Progress& progress) : progress_(progress) {}
@@ -91,7 +92,7 @@ observe::JobState job_state(const job::Progress& progress, std::chrono::steady_c
 observe::ProcessState own_state(telemetry::Registry& registry, const Waits& waits, const std::string& role,
                                 uint32_t rank);
 
-// Makes the same checks of --metrics-addr as Observer::start before anything is started, but does not listen.
+// Makes the same checks of --metrics-addr as Observer::of_job, before anything is started. Does not listen.
 Result<> check_observed(const job::LaunchFlags& flags);
 
 // The address to listen on, from the text of --metrics-addr. A bare port means loopback. Code::kUsage names the flag.

@@ -58,7 +58,8 @@ std::string summary_path(const std::string& run_dir) {
 
 job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
                            const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left) {
-  // Computed from sums over all workers, because in schemes without a wait for the slowest worker it makes fewer steps.
+  // The steps are computed from sums over all workers, because in schemes that do not wait for the slowest worker, that
+  // worker makes fewer steps.
   const int64_t of_epoch = static_cast<int64_t>(plan.samples_per_epoch) / flags.batch_size;
   const int64_t of_job = of_epoch * flags.num_epochs;
   job::Progress progress;
@@ -109,7 +110,7 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
   const int64_t epochs = outcome->position.epoch;
   process.log.info("{} after {} epoch{} and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
                    epochs, epochs == 1 ? "" : "s", summary.seconds, run_dir);
-  // In a job of several processes the launcher logs this.
+  // In a job of several processes, the launcher logs this line.
   if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
     process.log.info("'dtrain --resume {}' continues from the checkpoint", shell_word(run_dir));
   }

@@ -26,7 +26,7 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
 
 // Writes summary.json from the metrics of the process, complete except for what only the launcher knows, and logs how
 // the run ended. Returns the exit code of a run that finished (0) or was stopped (75), or the Error of `outcome` if the
-// run failed. `conclusion` is empty in a job of several processes, where the scheduler makes it.
+// run failed. `conclusion` is empty in a job of several processes, because the scheduler draws it there.
 Result<int> report_end(const Process& process, const job::JobSpec& spec, const Result<train::TrainOutcome>& outcome,
                        Clock::time_point started, const observe::Conclusion& conclusion = {});
 

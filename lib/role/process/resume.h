@@ -22,11 +22,11 @@ struct ResumeSearch {
   std::vector<std::string> notes;  // messages for the user: what is resumed, or why nothing is resumed
 };
 
-// --resume DIR: returns that run. Code::kNotFound if the directory contains no run or no checkpoint; kUsage if the
+// With --resume DIR: returns that run. Code::kNotFound if the directory contains no run or no checkpoint; kUsage if the
 // flags contradict the run.
-// --resume auto: returns the newest run of this job that has a checkpoint. Searches --run-dir if that is given, else
-// the parent of the default run directories. If there is none, the notes list the runs that were considered.
-// --retrain: the same, but Code::kNotFound if there is none.
+// With --resume auto: returns the newest run of this job that has a checkpoint. Searches --run-dir if that is given,
+// else the parent of the default run directories. If there is none, the notes list the runs that were considered.
+// With --retrain: the same, but Code::kNotFound if there is none.
 // A process with a role gets the directory from its launcher, and finds out whether there is a checkpoint only when it
 // trains.
 Result<ResumeSearch> find_resumed(const job::Flags& flags);

@@ -224,8 +224,8 @@ Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resume
   return dir;
 }
 
-// The directory may be gone: another process of the job that made it, and then failed to start, has removed it. Once
-// the log file is in it, it stays.
+// Opens the log file, and first creates the directory if it is gone: the process of the job that made it may have
+// failed to start and removed it. Once the log file is in it, the directory stays.
 Result<> RunDir::open_log(Log& log, const std::string& name) {
   constexpr int kTries = 100;
   const std::string file = path_ + "/" + name;
@@ -290,7 +290,7 @@ Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std
   };
   if (has_spec()) return {};
   Result<> refused = refuse_other_run(run_dir, flags, resumed);
-  // Another process of this job on this host may have written the JobSpec, and begun the run, meanwhile.
+  // Meanwhile another process of this job on this host may have written the JobSpec, and begun the run.
   if (!refused) return has_spec() ? Result<>() : refused;
   return write_complete_spec(flags, spec, run_dir);
 }

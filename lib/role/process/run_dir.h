@@ -34,18 +34,18 @@ std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>
 // The name of a run, which is the name of its directory: "lenet-20261121-101500".
 std::string run_name(const std::string& run_dir);
 
-// The run directory from the view of one process that is starting. If the start fails, the destructor removes what the
-// start has created.
+// The run directory, as one process that is starting sees it. If the start fails, the destructor removes what the start
+// has created.
 class RunDir {
  public:
-  // For a launcher or a process that trains alone, whose directory no other process has chosen. Creates the directory
-  // (no two processes get the same new one), writes the JobSpec as far as it is known, creates the checkpoint directory
-  // and checks that it is writable. No other process can claim the directory while this object exists. Code::kUsage if
-  // the directory contains another run (with --overwrite that run is removed instead), belongs to a job that is still
-  // running, or cannot be written.
+  // For a launcher or a process that trains alone, whose directory is not chosen by another process. Creates the
+  // directory (if it is a new one, no other process gets the same), writes the JobSpec as far as it is known, creates
+  // the checkpoint directory and checks that it is writable. No other process can claim the directory while this object
+  // exists. Code::kUsage if the directory contains another run (with --overwrite that run is removed instead), belongs
+  // to a job that is still running, or cannot be written.
   static Result<RunDir> claim(const job::Flags& flags, const std::optional<Resumed>& resumed);
-  // For a process of a job: the directory may exist already, and other processes may use it too. The scheduler refuses
-  // a directory that contains another run, as claim() does.
+  // For a process of a job whose directory may exist already and be used by other processes too. In the scheduler, a
+  // directory that contains another run is refused, as by claim().
   static Result<RunDir> share(const job::Flags& flags, const std::optional<Resumed>& resumed);
 
   RunDir(RunDir&& other) noexcept;
@@ -53,7 +53,7 @@ class RunDir {
   ~RunDir();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Whether the run has begun, so that its directory must be kept.
+  // Whether the run has begun. Its directory must then be kept.
   [[nodiscard]] bool has_begun() const;
   // Leaves the directory as it is, because another process has taken it over.
   void keep() { path_.clear(); }
@@ -71,11 +71,11 @@ class RunDir {
 
   std::string path_;
   UniqueFd lock_;                  // the directory, locked by claim(); not open if its file system has no locks
-  bool is_remote_ = false;         // the job trains on other hosts, where its files are
-  bool is_claimed_ = false;        // created by claim(): this process starts the whole run
+  bool is_remote_ = false;         // the job trains on other hosts, and its files are there
+  bool is_claimed_ = false;        // created by claim(), so this process starts the whole run
   std::vector<std::string> made_;  // directories that this object has created, outermost first
   std::vector<std::string> logs_;  // log files of this process
-  bool wrote_spec_ = false;        // write_early_spec has replaced the JobSpec file
+  bool wrote_spec_ = false;        // whether write_early_spec has replaced the JobSpec file
   std::string before_;             // content of the earlier JobSpec file; empty: there was none
   // Time of the last earlier write to the metrics file.
   std::optional<std::filesystem::file_time_type> metrics_before_;
@@ -89,7 +89,7 @@ Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir
 // them, and are taken from `flags` otherwise.
 Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const std::string& run_dir);
 
-// The same for a process that received the JobSpec when it joined, and may have a run directory on its own host.
+// The same for a process that received the JobSpec when it joined and whose run directory may be on its own host.
 // Code::kUsage if that directory contains another run.
 Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
                     const std::optional<Resumed>& resumed);

@@ -20,7 +20,7 @@ class Figures {
 
   [[nodiscard]] double number(Metric metric) const { return value_of(metrics_, metric).value_or(0); }
   [[nodiscard]] uint64_t count(Metric metric) const { return static_cast<uint64_t>(number(metric)); }
-  // Null if the metric was not measured or is not finite.
+  // The value of the metric; null if it was not measured or is not finite.
   [[nodiscard]] Json or_null(Metric metric) const {
     const std::optional<double> value = value_of(metrics_, metric);
     return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);

@@ -19,8 +19,8 @@ struct Summary {
   std::vector<std::string> devices;  // devices of each worker, such as "cpu(0)"
   std::string dtype = "float32";
   double seconds = 0;
-  telemetry::Snapshot metrics;     // metrics of rank 0, from which all figures of the training come
-  observe::Conclusion conclusion;  // conclusion of a process that trains alone; a launcher adds that of a job
+  telemetry::Snapshot metrics;     // metrics of rank 0; all numbers about the training come from them
+  observe::Conclusion conclusion;  // conclusion of a process that trains alone; in a job, the launcher adds the job's
   int exit_code = 0;
   std::string error;  // the first error; empty: none
 };

@@ -1,4 +1,4 @@
-// Logs long waits: those of this process, or those of others for this process.
+// Logs long waits: the waits of this process, or of other processes for this one.
 #pragma once
 
 #include <chrono>

@@ -24,9 +24,10 @@ class JobView {
   // `own`: the scheduler's registry, to which the metrics of the job are added. Borrowed.
   JobView(telemetry::Registry& own, observe::JobForm form, Log log);
 
-  // Takes what the processes have reported. Logs and returns the processes that turned out to be slow, each once.
+  // Takes the processes' newest reports. Logs and returns the processes that have turned out to be slow, each only
+  // once.
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
-  // How the workers spent their time, and what would help most. Logs both.
+  // Determines how the workers spent their time and what would help most. Logs both and returns them.
   [[nodiscard]] observe::Conclusion end() const;
 
  private:

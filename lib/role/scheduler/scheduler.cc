@@ -37,8 +37,8 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Shows the progress of the job: as lines that a launcher parses, or as words for a person. A person reads findings in
-// the log.
+// Shows the progress of the job, either as lines that a launcher parses or in words for a person. Findings are printed
+// only for a launcher, because a person reads them in the log.
 class Screen {
  public:
   Screen(bool has_launcher, Log log) : has_launcher_(has_launcher), log_(std::move(log)) {}

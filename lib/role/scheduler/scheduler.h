@@ -1,4 +1,4 @@
-// The process of the scheduler.
+// Runs the scheduler process.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct JobFlags;
 
 namespace dtrain::role {
 
-// How the scheduler admits the processes of the job and detects lost ones.
+// The settings for admitting the processes of the job and for detecting lost ones.
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec);
 
 // The server of each slice of each parameter and statistic, as text; empty if there are no servers.

@@ -27,7 +27,7 @@
 namespace dtrain::role {
 namespace {
 
-constexpr uint64_t kCorruptPerLine = 100;  // messages of one slice with a wrong checksum per log line
+constexpr uint64_t kCorruptPerLine = 100;  // a log line covers this many messages of one slice with a wrong checksum
 
 // A log line about one GSP group.
 std::string line(const kvstore::GroupReport& report) {
@@ -170,7 +170,8 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   set_host_roles(host_share(reply, rpc::Role::kServer), process.flags.launch);
   DT_TRY(const std::unique_ptr<sync::EventLog> event_log, open_event_log(process.flags, spec, reply.rank),
          "opening --trace-events");
-  const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below
+  // this ends wait_finish() below
+  const auto on_failure = [&control](const Error& error) { control.fail_with(error); };
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard,
          make_shard(process, reply.rank, spec, event_log.get(), on_failure));
   process.tracer->record_messages();
@@ -183,7 +184,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
                            process.log);
     finished = control.wait_finish();
   }
-  data.close();  // in all cases: workers may still be sending, and the shard is destroyed with this function
+  data.close();  // in all cases: workers may still be sending, and the shard is destroyed at the end of this function
   process.tracer->finish();
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));

@@ -1,4 +1,4 @@
-// The process of a server.
+// Runs a server process.
 #pragma once
 
 #include "base/error.h"

@@ -5,8 +5,8 @@
 namespace dtrain::role {
 namespace {
 
-// Converts the staleness counts to a histogram. The last count of kvstore::StalenessRecord covers that staleness and
-// all above.
+// Converts the staleness counts to a histogram. The last count of kvstore::StalenessRecord is for that staleness and
+// all larger ones.
 telemetry::Histogram::State staleness_state(const std::vector<uint64_t>& staleness) {
   telemetry::Histogram histogram(telemetry::info(telemetry::Metric::kStaleness).bounds);
   for (size_t i = 0; i < staleness.size(); i++) histogram.observe(static_cast<double>(i + 1), staleness[i]);

@@ -144,7 +144,7 @@ Result<bool> check_data_files(const job::Flags& flags) {
 
 namespace {
 
-// With a list of labels, the labels in the records are not used.
+// Takes the number of classes from the list of labels, because with such a list the labels in the records are not used.
 Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
   if (flags.data.path_imglist.empty()) return {};
   DT_TRY(const auto list,
@@ -173,7 +173,8 @@ Result<job::FoundData> recognize(const job::Flags& given) {
   return data;
 }
 
-// A data set with a name of its own may also consist of class directories, if this process can see it.
+// Whether the images may have any size, as in class directories. A data set with a name of its own may also consist of
+// class directories; that is known only if this process can see its files.
 job::AnySize any_size_of(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return {};
   const Result<data::Located> located = locate_data(flags);

@@ -29,7 +29,7 @@ data::DataOptions data_options(const job::Flags& flags);
 // each worker draws its own data into its share.
 data::SyntheticOptions synthetic_options(const job::JobFlags& flags, uint32_t rank);
 
-// The files that --data-dir and the related flags name, judged by their names alone. A data set without a name is
+// Locates the files that --data-dir and the related flags name, by file name alone. If no data set is named, it is
 // recognized from the files. Errors: see data::locate.
 Result<data::Located> locate_data(const job::Flags& flags);
 

@@ -21,7 +21,7 @@ struct DeviceFlags;
 
 namespace dtrain::role {
 
-// Must outlive the executors that its backends compile.
+// The devices and their backends. Must outlive the executors that the backends compile.
 class Devices {
  public:
   // Code::kDevice, with a hint at --cpus, if this host has no GPUs or lacks the requested ones.
@@ -51,12 +51,12 @@ Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
 // The type that --dtype names; the table of flags has already checked the text.
 Type type_of(const std::string& dtype);
 
-// Whether weights stay in the devices' memory and are summed and updated there. True on GPUs, but in a distributed
-// store only if NCCL sums the gradients.
+// Whether the weights stay in the devices' memory and are summed and updated there. True on GPUs, unless the store is
+// distributed and something other than NCCL sums the gradients.
 bool parameters_on_device(const job::Flags& flags);
 
-// The options with which the executor of one device is compiled. The caller sets the device's part of the batch and
-// what depends on the data (Dataset::normalisation).
+// The options with which the executor of one device is compiled. The caller sets the device's part of the batch and the
+// options that depend on the data (Dataset::normalisation).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

@@ -16,7 +16,7 @@ struct AugmentFlags;
 namespace dtrain::role {
 
 // The labels of the network in the order of its file, which is also their order in the records. Code::kUsage, naming
-// the labels, if a record has more or fewer.
+// the labels, if a record has a different number of labels.
 Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes);
 
 // The metrics of the job for each result of the network.

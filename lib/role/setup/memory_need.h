@@ -20,7 +20,7 @@ struct HostShare {
   int64_t workers = 0;
   int64_t servers = 0;
 };
-// The processes on this host, if this process is a launcher or trains alone. For a launcher of processes on other
+// The processes on this host, if this process is a launcher or trains alone. If the launcher starts processes on other
 // hosts: one worker.
 HostShare started_here(const job::Flags& flags);
 
@@ -36,7 +36,7 @@ struct MemoryNeed {
 // weights and the images.
 MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
 
-// Code::kUsage if batches of this size, one for each of the host's `workers`, need more than its `host_bytes`.
+// Code::kUsage if the host's `workers`, with a batch of this size each, need more memory than `host_bytes`.
 Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
                       int64_t workers = 1);
 // The same for training by processes with CPU devices. Jobs on GPUs are not checked, because they use the device's

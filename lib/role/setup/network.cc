@@ -51,7 +51,7 @@ Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& gra
   return {};
 }
 
-// The number of classes of all labels: --num-classes of a network with several labels.
+// The smallest number of classes of any label: what --num-classes means for a network with several labels.
 int64_t classes_of(const graph::Shapes& shapes) {
   return std::ranges::min(shapes.labels, {}, &graph::LabelInfo::classes).classes;
 }
@@ -94,13 +94,14 @@ Result<graph::Shapes> shapes_of(const job::NetworkFlags& flags, const graph::Gra
 Result<> complete_flags(job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   const bool is_known = network.num_classes > 0 && !network.image_shape.empty();
-  const bool has_new_head = !network.layer_before_fullc.empty();  // its number of classes is that of the data
+  // The number of classes of a new head is that of the data set.
+  const bool has_new_head = !network.layer_before_fullc.empty();
   if (!job::is_name_of_file(network.network) || is_known || has_new_head) return apply_own_data_set(flags);
   DT_TRY(const graph::Graph graph, read_graph(network));
   const std::optional<Shape> stated = graph::stated_image(graph);
   if (network.image_shape.empty() && stated) network.image_shape = *stated;
-  // The data determine the number of classes of a single label. For several labels, and for synthetic data, the network
-  // does.
+  // Whether the network determines the number of classes. The data set determines it for a single label; the network
+  // does for several labels, and for synthetic data.
   const bool tells_classes = network.num_classes == 0 &&
                              (flags.job.augment.benchmark || graph.variables(graph::Variable::Role::kLabel).size() > 1);
   if (flags.job.augment.benchmark && network.image_shape.empty()) {

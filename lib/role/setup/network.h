@@ -24,7 +24,7 @@ struct Network {
   graph::Shapes shapes;
 };
 Result<Network> build_network(const job::JobFlags& flags);
-// The number of classes of a network that is a symbol file, for the image shape of the flags.
+// The number of classes of a network that comes from a symbol file, for images of the shape that the flags give.
 Result<int64_t> classes_of_file(const job::NetworkFlags& flags);
 
 // The image shape [c, h, w] that the network's symbol file states; empty if it states none.

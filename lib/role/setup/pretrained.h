@@ -40,12 +40,12 @@ Result<std::string> pretrained_params(const job::LoopFlags& flags);
 // next to it. Every process of a job reads these values from the files. Code::kUsage if the files do not exist.
 Result<> apply_pretrained(job::Flags& flags);
 
-// The text ", which is for images of 3,16,16 (--image-shape)", for the error of a model that does not fit. If the
-// model's files do not give its image shape, the text names the shape `image` of this job.
+// The text ", which is for images of 3,16,16 (--image-shape)", which is added to the error if a model does not fit. If
+// the model's files do not give its image shape, the text names `image`, the shape of this job.
 std::string images_note(const std::string& params, const std::vector<int64_t>& image);
 
-// A hint for the case that the model's run turned pixels into floats with another mean, deviation or scale than these
-// flags, which contain the data set's values. Empty if the values agree, or if the model's files do not contain them.
+// A hint if the model's run turned pixels into floats with a different mean, deviation or scale than these flags, which
+// already contain the data set's values. Empty if the values agree, or if the model's files do not contain them.
 std::string pixels_hint(const job::Flags& flags);
 
 }  // namespace dtrain::role

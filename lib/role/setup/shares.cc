@@ -50,14 +50,14 @@ std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
   return by_rank;
 }
 
-constexpr int64_t kRecordsMax = 1'000'000'000'000;  // --num-examples has the same limit
+constexpr int64_t kRecordsMax = 1'000'000'000'000;  // the limit of --num-examples, too
 
 // ceil(share * examples / records). The product of two numbers of up to 10^12 does not fit into 64 bits.
 int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
   return static_cast<int64_t>((static_cast<__int128>(share) * examples + records - 1) / records);
 }
 
-// Needed because a worker may report any number.
+// Checks a number of records, because a worker may report any number.
 Result<> check_records(int64_t records, const char* kind) {
   if (records >= 0 && records <= kRecordsMax) return {};
   return fail(Code::kUsage, "worker 0 reports {} {} records, but a job can have at most {}",
@@ -80,8 +80,8 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
     }
     passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
-  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else. Synthetic data
-  // already have that number of records, in whole batches.
+  // --num-examples replaces the number of records only here, in the length of a pass. Synthetic data already have that
+  // number of records, in whole batches.
   const int64_t examples = flags.augment.benchmark ? 0 : flags.augment.num_examples;
   for (int64_t share : largest_in_group(shares, plan.policy.group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));

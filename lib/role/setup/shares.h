@@ -24,15 +24,16 @@ Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags);
 Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags);
 
 // How the `records` training records are shared, and how many batches each worker takes for one pass over its share.
-// Workers that wait for each other all take the number of batches that the largest of their shares fills.
+// Workers that wait for each other all take the same number of batches: the number that the largest of their shares
+// fills.
 struct PassPlan {
   std::vector<job::Interval> shares;  // indexed by rank
   std::vector<int64_t> batches;       // indexed by rank
 };
 Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
                              const std::vector<data::Fraction>& sharding);
-// Fills in what was not known before the data was opened: numbers of records, shares, batches. The groups of GSP must
-// be filled in already. Returns the plan that follows from the complete spec.
+// Fills in the values that are known only once the data is open: numbers of records, shares, batches. The groups of GSP
+// must be filled in already. Returns the plan that follows from the complete spec.
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
                                    const std::vector<data::Fraction>& sharding, job::JobSpec& spec);
 // The records that a worker trains on in an epoch. Shares rotate every resplit_every epochs.

@@ -9,13 +9,13 @@ struct Flags;
 
 namespace dtrain::role {
 
-// How the threads of one process are used. The total is --threads, else the host's cores divided by the number of
-// processes of the job on it.
+// How the threads of one process are used. Their total is --threads, or else the number of the host's cores divided by
+// the number of the job's processes on the host.
 struct ThreadPlan {
   int compute = 1, decode = 1;
   // With --data-nthreads auto: limit on `decode` during training, at most the number of compute threads.
   int decode_max = 1;
-  int device = 1;  // threads of `compute` for each device
+  int device = 1;  // number of `compute` threads for each device
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 

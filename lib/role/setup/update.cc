@@ -28,7 +28,8 @@ optim::ScheduleSpec::Kind schedule_kind(job::LrScheduler scheduler) {
   return scheduler == job::LrScheduler::kCosine ? Kind::kCosine : Kind::kSteps;
 }
 
-// The strategy lars computes its rates from norms, so its schedule keeps the rate for one batch.
+// How the schedule accounts for lbsgd's large batch. The strategy lars computes its rates from norms, so its schedule
+// keeps the rate for a single batch.
 optim::ScheduleSpec::LargeBatch large_batch(const job::JobFlags& flags) {
   using Rise = optim::ScheduleSpec::LargeBatch::Rise;
   using Strategy = job::WarmupStrategy;

@@ -16,7 +16,7 @@ optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
 optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 // `plan`: the plan of the complete JobSpec with these flags.
 kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan);
-// --gsp-weight; no weighting for schemes other than GSP.
+// The weight of --gsp-weight. Schemes other than GSP do not weight updates.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags, const job::JobPlan& plan);
 
 }  // namespace dtrain::role

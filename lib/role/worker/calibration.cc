@@ -22,11 +22,12 @@
 namespace dtrain::role {
 namespace {
 
-// Large enough that no epoch ends while a worker measures, and that the step loop itself writes no Speedometer line.
+// A number of batches so large that no epoch ends while a worker measures and that the step loop writes no Speedometer
+// line of its own.
 constexpr int64_t kEndless = 1'000'000'000;
 
-// A store that discards the gradients, so that the weights keep their initial values. The cost of a store is not part
-// of a worker's speed.
+// A store that discards the gradients, so that the weights keep their initial values: the speed of a worker does not
+// include the cost of a store.
 class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
  public:
   explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
@@ -46,7 +47,7 @@ class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
   Result<> refresh() override { return {}; }
   Result<> set_rate(const kvstore::RateChange&) override { return {}; }
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
-  void cancel(Error) override {}  // nothing waits here
+  void cancel(Error) override {}  // nothing here waits
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
   [[nodiscard]] kvstore::OwnCounters* own_counters() override { return this; }
 
@@ -72,7 +73,7 @@ class Probe final : public job::Coordinator {
   void report(const job::WorkerProgress& progress) override { job_.report(progress); }
 
   Result<bool> may_begin(uint64_t step) override {
-    // The launcher stops all workers, so none has to catch up with the fastest one first.
+    // The launcher stops all workers, so a worker need not first catch up with the fastest one.
     if (signals_.stop.load(std::memory_order_relaxed)) return false;
     DT_TRY(const bool go, job_.may_begin(step));
     if (!go) return false;
@@ -95,7 +96,8 @@ class Probe final : public job::Coordinator {
     return std::vector<job::Contribution>(workers(), own);
   }
 
-  // The final barrier waits on a separate thread. Until it is over, only that thread uses the job's sums.
+  // Whether other workers are still measuring. The final barrier waits on a separate thread; until it is over, only
+  // that thread uses the job's sums.
   Result<bool> others_measure() {
     if (!all_done_.valid()) {
       all_done_ = std::async(std::launch::async, [this]() -> Result<> {
@@ -135,7 +137,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
   job::JobSpec spec = joined.spec;
   std::ranges::fill(spec.batches, kEndless);
   const job::JobPlan plan = job::plan_of(spec);
-  // There is no validation, because no epoch ends.
+  // There is no validation data, because no epoch ends.
   const data::DataSets data{.train = joined.data.train, .validation = nullptr, .classes = joined.data.classes};
   DT_TRY(const Network network, build_network(spec.flags));
   Probe probe(*connection.control, setting, process.signals);
@@ -177,7 +179,7 @@ job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting
 
 Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals) {
   if (flags.launch.role == job::Role::kScheduler) {
-    // The launcher has already placed the processes, and its host file lists servers that do not exist here.
+    // The launcher has already placed the processes, and its host file lists servers that this job does not have.
     job::Flags own = flags;
     own.launch.hostfile.clear();
     return run_scheduler(own, signals);

@@ -92,7 +92,7 @@ class OwnData {
   }
 
  private:
-  // Errors of the file itself are reported before the process joins.
+  // Checks that the record file can be opened, so that its errors are reported before the process joins.
   static Result<> check_is_there(const data::IndexedFile& named) {
     DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
     return data::check_is_record_file(file);
@@ -108,8 +108,8 @@ class OwnData {
   data::DataSets sets_;
 };
 
-// The JobSpec says only whether there is a list, because its path may differ between hosts. So the contents are
-// compared.
+// Compares the contents of the workers' lists of labels. The JobSpec says only whether there is a list, because its
+// path may differ between hosts.
 Result<> compare_label_lists(const job::Flags& flags, job::Coordinator& coordinator) {
   const std::string& path = flags.data.path_imglist;
   DT_TRY(const auto list, data::LabelList::read(path, static_cast<size_t>(flags.job.augment.label_width)));

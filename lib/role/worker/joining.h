@@ -18,7 +18,7 @@
 
 namespace dtrain::role {
 
-// Passes the job's failure on to whatever the step loop is waiting in, at any time and on any thread. The control line
+// Passes the job's failure on to the wait that the step loop is in, at any time and on any thread. The control line
 // outlives the store and the pipes to the servers; the relay calls them only while they are registered with listen().
 class FailureRelay {
  public:

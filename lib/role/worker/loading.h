@@ -13,7 +13,7 @@ struct Flags;
 
 namespace dtrain::role {
 
-// All options except `allocate`. `spec` is complete; `labels` are those of the network.
+// The options for training, except `allocate`. `spec` is complete; `labels` are those of the network.
 data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec& spec, const data::Dataset& data,
                                      std::vector<data::BatchLabel> labels, uint32_t rank);
 // The options for validation, derived from those of training.

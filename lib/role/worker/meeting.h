@@ -1,4 +1,4 @@
-// Exchanges byte strings between the workers of a job that a single all-gather is not made for.
+// Exchanges byte strings between the workers of a job in ways that a single all-gather does not provide.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ Result<double> compiled_bytes(const MemoryQuestion& question, int64_t batch_size
   return bytes;
 }
 
-// Infinite if this host cannot even create the executors.
+// The bytes that this host needs for the batch. Infinite if the host cannot even create the executors.
 Result<double> bytes_on_host(const MemoryQuestion& question, int64_t batch_size) {
   const Result<PlannedMemory> plan = plan_memory(question, batch_size);
   if (plan) return plan->on(question.host);
@@ -149,7 +149,7 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 Result<int64_t> largest_batch(const BatchRange& range, double limit,
                               const std::function<Result<double>(int64_t)>& bytes_at) {
   constexpr int kQuestionsMax = 8;
-  constexpr double kCloseEnough = 0.997;  // share of the limit that ends the search
+  constexpr double kCloseEnough = 0.997;  // the search ends at this share of the limit
   int64_t low = range.least, high = range.too_large;
   if (low >= high) return int64_t{0};
   DT_TRY(double low_bytes, bytes_at(low));
@@ -182,7 +182,7 @@ Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMe
 }
 
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory) {
-  constexpr double kPlanToBound = 16;  // no network's plan needs more than this multiple of its lower bound
+  constexpr double kPlanToBound = 16;  // the plan of a network never needs more than this multiple of its lower bound
   const job::Flags& flags = question.flags;
   if (!flags.device.gpus.empty()) return std::string();
   const MemoryNeed need = memory_need(question.network);

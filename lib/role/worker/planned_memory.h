@@ -32,7 +32,7 @@ struct PlannedMemory {
   }
 };
 
-// The processes whose memory is planned.
+// The processes whose memory is to be planned.
 struct MemoryQuestion {
   const job::Flags& flags;  // flags of a worker
   const Network& network;
@@ -50,12 +50,12 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 // a warning with the same content; else it is empty.
 Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMemory& plan, const UsableMemory& memory);
 
-// The same before anything is compiled. A job whose lower bound (memory_need.h) is far below the host's memory fits
-// without compiling the network. Jobs on GPUs are not judged.
+// The same before anything is compiled: if the lower bound (memory_need.h) of a job is far below the host's memory, the
+// job fits, and the network is not compiled. Jobs on GPUs are not judged.
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory);
 
 // The largest batch in [least, too_large) that needs no more than `limit`; 0 if there is none. The need is roughly
-// linear in the batch, so it is queried only a few times. The result may be too small by a few per mille.
+// linear in the batch size, so it is computed for only a few sizes. The result may be too small by a few per mille.
 struct BatchRange {
   int64_t least = 1, too_large = 1;
   double too_large_bytes = 0;

@@ -18,11 +18,11 @@ namespace {
 
 using Group = std::vector<std::unique_ptr<comm::Collective>>;
 
-// Catches members of a group that neither arrive nor are lost, which would be a bug. A step may take any time: the
-// scheduler detects lost workers, and their connections close.
+// The limit on a wait for other members of a group. It only catches a bug: members that neither arrive nor are lost. A
+// step may take any time; the scheduler detects lost workers, and their connections close.
 constexpr double kWaitLimitSeconds = 24 * 3600;
 
-// The group's ranks are (worker, device) pairs, so each worker must have the same number of devices.
+// Checks that all workers have the same number of devices, because the group's ranks are (worker, device) pairs.
 Result<> check_devices(const StoreSetup& setup) {
   const uint64_t mine = device_count(setup.flags);
   DT_TRY(const std::vector<job::DeviceCount> all,
@@ -156,8 +156,8 @@ std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
   return all;
 }
 
-// With dist_device_*, the devices sum their gradients first, so that only the sum leaves them. CPU devices compute the
-// sum in the host's memory instead.
+// Whether the devices sum their gradients before the sum is sent. That is so with dist_device_*, except that CPU
+// devices compute the sum in the host's memory.
 bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
   const job::Store& store = setup.plan.store;
   return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;

@@ -32,7 +32,7 @@ Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, co
                                                      const job::JobPlan& plan);
 
 struct StoreSetup {
-  const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
+  const job::Flags& flags;   // flags of this process; their member `job` comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const std::vector<size_t>& bucket_begin;

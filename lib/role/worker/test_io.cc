@@ -23,7 +23,7 @@ double seconds_since(SteadyTime begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// One pass over the data.
+// One pass over the data, which measures the speed of reading.
 class Pass {
  public:
   Pass(const TestIoSetup& setup, data::LoaderOptions options)
@@ -60,7 +60,7 @@ class Pass {
     setup_.process.log.info("{}", text);
   }
 
-  // Writes the numbers of log_end to metrics.jsonl, whose existence also keeps the run directory.
+  // Writes the numbers of log_end to metrics.jsonl. Because this file exists, the run directory is kept.
   Result<> write_metrics() const {
     using telemetry::Metric;
     DT_TRY(const std::unique_ptr<telemetry::MetricsFile> file,

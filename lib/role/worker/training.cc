@@ -99,7 +99,8 @@ void Training::open_class_report() {
                                                                        .log = setup_.process.log});
 }
 
-// The sinks for TensorBoard's curves. The file is created with the first record, so a failed start leaves none.
+// The sinks for TensorBoard's curves. The event file is created with the first record, so a start that fails leaves no
+// file.
 std::vector<std::unique_ptr<telemetry::Sink>> Training::sinks() {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks;
   if (!setup_.keeps_weights) return sinks;

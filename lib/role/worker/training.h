@@ -30,14 +30,14 @@
 namespace dtrain::role {
 
 struct TrainingSetup {
-  const Process& process;    // the part `job` of its flags is that of the spec
+  const Process& process;    // the member `job` of its flags comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
   const data::DataSets& data;
   job::Coordinator& coordinator;  // coordinator of all workers
   Waits& waits;
-  bool keeps_weights = true;     // false: starts from the initial weights even if a run is resumed, and saves none
+  bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves no weights
   HostShare host{.workers = 1};  // the processes of the job that share the memory of this host
 };
 
@@ -76,7 +76,7 @@ class Training {
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference shares the memory of training
-  std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
+  std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, because its threads use their memory
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   std::unique_ptr<train::ClassReport> class_report_;  // null if there is no validation or its results are not usable
   std::unique_ptr<train::Trainer> trainer_;

@@ -18,7 +18,7 @@ namespace dtrain::role {
 
 namespace {
 
-// Only worker 0 prints what --monitor asks for.
+// The interval of --monitor, which only worker 0 obeys; 0 on the others.
 int64_t monitor_interval(const TrainingInput& input) {
   return input.rank == 0 && input.keeps_weights ? input.flags.loop.monitor : 0;
 }

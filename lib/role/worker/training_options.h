@@ -22,7 +22,7 @@ namespace dtrain::role {
 
 // All members except `rank` and `keeps_weights` refer to objects that must outlive the call.
 struct TrainingInput {
-  const job::Flags& flags;   // flags of this process; the part `job` is that of the spec
+  const job::Flags& flags;   // flags of this process; their member `job` comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
@@ -37,13 +37,13 @@ struct TrainingInput {
 struct TrainingOptions {
   train::TrainSpec trainer;             // without `pretrained`, which requires reading files
   std::vector<int64_t> device_batches;  // each device's part of the batch
-  exec::Options training, inference;    // options of the executors; batch_size is that of all devices together
+  exec::Options training, inference;    // options of the executors; their batch_size is the total over all devices
   data::LoaderOptions training_data;
   data::LoaderOptions validation_data;  // used if there is validation data
   std::optional<uint64_t> kill_at;      // --inject: the step at which this process kills itself
 };
 
-// The caller sets where times are recorded and in which memory batches are stored, because that depends on the devices.
+// The caller sets where times are recorded and in which memory batches are stored, because these depend on the devices.
 // Code::kUsage if the labels do not match the network, there are more devices than images, or a text such as
 // --initializer is malformed.
 Result<TrainingOptions> training_options(const TrainingInput& input);

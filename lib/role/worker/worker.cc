@@ -26,9 +26,9 @@
 namespace dtrain::role {
 namespace {
 
-// The scheduler reports a lost process at most this long after the heartbeat timeout.
+// The scheduler reports a lost process within the heartbeat timeout plus this time.
 constexpr std::chrono::seconds kDetectionTime{2};
-constexpr std::chrono::minutes kLongWait{1};  // longer waits are logged
+constexpr std::chrono::minutes kLongWait{1};  // waits that last longer than this are logged
 
 std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   std::vector<std::string> addresses;
@@ -133,9 +133,9 @@ void log_faults(const Lines& lines, const Log& log) {
       counts.messages, counts.lost, counts.doubled, counts.breaks);
 }
 
-// Replaces an error of the group by the scheduler's. When a worker of a group is lost, the others notice at once and
-// leave the group too, so the group's error may not name the worker that was lost first. The scheduler knows which one
-// it was, and reports it within the heartbeat timeout and kDetectionTime.
+// Replaces an error of the group by the scheduler's error. When a worker of a group is lost, the others notice at once
+// and leave the group too, so the group's error may not name the worker that was lost first. The scheduler knows that
+// worker, and reports it within the heartbeat timeout and kDetectionTime.
 Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
                                         Connection& connection) {
   if (outcome || outcome.error().code != Code::kPeerLost) return outcome;

@@ -1,4 +1,4 @@
-// The process of a worker in a job.
+// Runs a worker process of a job.
 #pragma once
 
 #include "base/error.h"
