@@ -17,7 +17,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kOutboxMax = 4 << 20;  // beyond this, processes block when they print, as with a slow terminal
+constexpr size_t kOutboxMax = 4 << 20;  // if more bytes wait, processes block when they print, as with a slow terminal
 
 class Agent {
  public:
@@ -40,7 +40,7 @@ class Agent {
 
   const AgentOptions& options_;
   proc::SignalQueue signals_;
-  std::unique_ptr<LocalHost> host_;  // null until the launcher asked to open
+  std::unique_ptr<LocalHost> host_;  // null until the launcher has sent `open`
   std::chrono::milliseconds kill_after_{0};
   proc::LineSplitter requests_{kMessageMax};
   std::string outbox_;

@@ -6,8 +6,8 @@
 //   dtrain-agent PROTOCOL BUILD        the greeting, when the agent is ready
 //
 // From the launcher:
-//   open JOB KILL_AFTER_MS MARK        answered by `opened 1` if the file MARK exists here, else `opened 0`: if it
-//                                      exists, this host shares the launcher's run directory
+//   open JOB KILL_AFTER_MS MARK        answered by `opened 1` if the file MARK exists on the agent's host, else by
+//                                      `opened 0`. If it exists, this host shares the launcher's run directory
 //   start N ROLE RANK COUNT ARGUMENT... VARIABLE...     starts process N with COUNT arguments
 //   signal S, kill                     sends signal S, or SIGKILL, to all processes
 //   stop-time MS                       replaces KILL_AFTER_MS
@@ -31,7 +31,7 @@ inline constexpr const char* kGreeting = "dtrain-agent";
 inline constexpr auto kAliveInterval = std::chrono::seconds(5);
 
 struct AgentOptions {
-  int in = 0, out = 1;  // carry the messages, and may be the same; made non-blocking
+  int in = 0, out = 1;  // descriptors that carry the messages; may be equal; made non-blocking
   std::string build_id;
   std::string record_root;  // see job_record.h
   // A launcher that has sent nothing for this long is considered gone, even if the connection is still open.

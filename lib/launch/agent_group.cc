@@ -21,8 +21,8 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr uint64_t kRefusalsShown = 20;                   // this number of refusals is shown; then at most one a second
-constexpr size_t kLinesKept = 20;                         // the first lines usually name the cause
+constexpr uint64_t kRefusalsShown = 20;  // show this number of refusals; afterwards at most one per second
+constexpr size_t kLinesKept = 20;        // the first lines usually name the cause
 constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // the time that a cluster may need to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
 
@@ -92,7 +92,7 @@ class ContactLink : public AgentLink {
   }
 
  private:
-  // A write error is noticed when the connection ends.
+  // Sends the outbox. A write error is not handled here, because the end of the connection reveals it.
   void flush() {
     while (!outbox_.empty() && contact_->connection.open() && !gone_by_) {
       const ssize_t put = ::send(contact_->connection.get(), outbox_.data(), outbox_.size(), MSG_NOSIGNAL);
@@ -129,7 +129,7 @@ class AgentGroup::NewAgent : public net::Caller {
       const ssize_t got = ::recv(connection_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
       if (got <= 0) break;
-      // Takes only the first line out of the socket's buffer. What follows is left for the next reader.
+      // Takes only the first line out of the socket's buffer. The bytes after it are left for the next reader.
       const std::string_view text(seen.data(), static_cast<size_t>(got));
       const size_t end = std::min(text.find('\n'), text.size());
       line_ += text.substr(0, end);
@@ -185,7 +185,7 @@ AgentGroup::~AgentGroup() {
     std::vector<HostEvent> rest;
     std::vector<pollfd> watched;
     watch(watched);
-    // The command's streams close when it ends, unless another process holds them open.
+    // Waits for the command's streams to close. They close when it ends, unless another process holds them open.
     poll_until(watched, std::min(*gone_by_, Clock::now() + std::chrono::milliseconds(100)));
     take(rest);
   }
@@ -203,7 +203,8 @@ Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
   return fail(Code::kInternal, "{} cannot be started with {}, which only starts agents", command.name(), options_.tool);
 }
 
-// Agents that have called get signals through their connections. Until all of them have called, training has not begun.
+// Stops the command, but only until all agents have called; before that, training has not begun. Later the agents get
+// signals through their connections.
 void AgentGroup::signal(int number) {
   if (number == SIGTERM && runs_ && !complete()) ::kill(command_.pid, SIGTERM);
 }
@@ -284,7 +285,7 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
     events.emplace_back(HostMessage{line});
   };
   proc::read_lines(command_.err, err_, proc::kReadsPerTurn, sink);
-  // Output that a command prints while it follows a job does not explain a failure.
+  // Such output is only passed on: what a command prints while it follows a job does not explain a failure.
   const auto progress = [&](const std::string& line) { events.emplace_back(HostMessage{line}); };
   proc::read_lines(command_.out, out_, proc::kReadsPerTurn,
                    options_.follows_job ? proc::LineSplitter::Sink(progress) : sink);

@@ -23,7 +23,7 @@
 namespace dtrain::launch {
 
 struct AgentGroupOptions {
-  std::string tool;  // "mpirun": for messages
+  std::string tool;  // name for messages, such as "mpirun"
   // Returns the command that starts an agent on every host; the agents call back to `address` ("10.0.0.1:4000"). The
   // agents' key is added to the command's environment.
   std::function<Command(const std::string& address)> command;
@@ -32,8 +32,8 @@ struct AgentGroupOptions {
   std::vector<std::string> hosts;  // names, in the order of the links
   bool follows_job = false;        // see AgentStarter
   bool only_announces = false;     // see AgentStarter
-  size_t needed = 0;  // number of hosts that the job uses, the first ones of `hosts`; agents on the others end
-                      // immediately
+  // number of hosts that the job uses, which are the first ones of `hosts`; agents on other hosts end immediately
+  size_t needed = 0;
 };
 
 class AgentGroup : public Host {
@@ -62,8 +62,8 @@ class AgentGroup : public Host {
   // The state that the group and the link of a host share.
   struct Contact {
     UniqueFd connection;
-    bool is_taken = false;                // an agent has called
-    bool is_given_up = false;             // no longer waiting for the agent
+    bool is_taken = false;                // whether an agent has called
+    bool is_given_up = false;             // whether the launcher no longer waits for the agent
     std::optional<std::string> why_none;  // set when no agent will call: see AgentLink::ended
     std::string tool;
     size_t hosts = 0;                // number of hosts in the group
@@ -94,9 +94,9 @@ class AgentGroup : public Host {
   proc::LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // one for each host
-  std::vector<bool> taken_;                         // indexed by host: true if an agent has called
+  std::vector<bool> taken_;                         // indexed by host: whether an agent has called
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
-  // The last take() has changed a contact whose link may have been asked earlier and so has not seen the change.
+  // Whether the last take() has changed a contact whose link may have been read before, so that it must be read again.
   bool has_news_ = false;
   std::optional<Clock::time_point> gone_by_;  // set by close()
 };

@@ -30,8 +30,8 @@ class AgentLink {
   // Abandons an attempt to connect. Only before the agent's first line, while it has started nothing.
   virtual void give_up() = 0;
 
-  // has_begun() is false while the link waits for other links that are connecting; can_begin() says that read() will
-  // now begin.
+  // has_begun() is false while the link waits for other links that are connecting. can_begin() returns whether the next
+  // read() will begin to connect.
   [[nodiscard]] virtual bool has_begun() const { return true; }
   [[nodiscard]] virtual bool can_begin() const { return false; }
 
@@ -39,8 +39,8 @@ class AgentLink {
   // Delivers the lines that have arrived. `message` receives lines of the agent, or of a shell before it; `words`
   // receives messages of the program that carries the connection.
   virtual void read(const proc::LineSplitter::Sink& message, const proc::LineSplitter::Sink& words) = 0;
-  // Before the agent's first line: what is missing, as the middle of a sentence between the host's name and "within 60
-  // s".
+  // Before the agent's first line: what has not happened yet, as the middle of a sentence, between the host's name and
+  // "within 60 s".
   [[nodiscard]] virtual std::string missing() const = 0;
   // After the connection has ended: the reason, as the end of a sentence that begins with the host's name ("has no
   // executable '/a/dtrain'"). All lines have been delivered by then.

@@ -10,7 +10,7 @@
 namespace dtrain::launch {
 
 struct AgentCommand {
-  std::vector<std::string> hosts;      // names, one agent each
+  std::vector<std::string> hosts;      // names of the hosts; one agent is started on each
   std::string launcher;                // address of this host that the agents connect to
   std::string directory;               // working directory on the hosts
   std::vector<std::string> arguments;  // command line of the agent; the first word is the executable
@@ -19,12 +19,14 @@ struct AgentCommand {
 
 struct AgentStarter {
   std::string tool;  // "mpirun": for messages
-  // The hosts on which the command always starts an agent, because it cannot be told which of them the job needs.
+  // The hosts on which the command always starts an agent, because the command cannot be limited to those that the job
+  // needs.
   std::vector<std::string> allocation = {};
-  // The command follows a job of the cluster. TERM must be sent to it to end that job, even if all agents have called.
+  // The command follows a job of the cluster. To end that job, TERM must be sent to the command, even if all agents
+  // have called.
   bool follows_job = false;
-  // The command only publishes the address to call back; agents that were started by other means call after it has
-  // ended.
+  // The command only publishes the address to call back to, and ends. Agents that were started by other means call
+  // later.
   bool only_announces = false;
   std::function<Command(const AgentCommand& agents)> command;
 };

@@ -58,7 +58,7 @@ Result<Hello> parse_hello(std::string_view line) {
 Hello hello_of(const job::Environment& environment) {
   return {.key = environment(kAgentKey).value_or(""),
           .number = number_here(environment),
-          // With several Slurm daemons on one host, only this name distinguishes them.
+          // With several Slurm daemons on one host, only SLURMD_NODENAME distinguishes them.
           .host = environment("SLURMD_NODENAME").value_or(proc::this_host()),
           .addresses = net::own_address_texts()};
 }
@@ -69,7 +69,7 @@ Result<UniqueFd> call_back(const net::Endpoint& launcher, const Hello& hello) {
                 hello.host);
   }
   DT_TRY(UniqueFd connection, net::connect_to(launcher, kConnectTime), "calling the launcher from {}", hello.host);
-  const std::string line = to_line(hello);  // fits into the send buffer of a new connection
+  const std::string line = to_line(hello);  // short enough for the send buffer of a new connection
   if (::write(connection.get(), line.data(), line.size()) != std::ssize(line))
     return fail(Code::kStartup, "the launcher at {} closed the connection", to_text(launcher));
   ::unsetenv(kAgentKey);  // hides the key from the processes that the agent starts

@@ -49,8 +49,8 @@ Result<Meeting> read_meeting(const std::string& path);
 // The command that writes the file. It takes the key from the variable DTRAIN_AGENT_KEY.
 std::vector<std::string> meeting_command(const std::string& path, const std::string& launcher);
 
-// The index, among the hosts that a job needs, of the host on which the agent runs. It is found by its name, or else by
-// one of its addresses, or else by its number, or else it is any free host. `taken` says which hosts have an agent
+// The index, among the hosts that a job needs, of the host on which the agent runs. The host is found by its name, else
+// by one of its addresses, else by its number; else any free host is taken. `taken` says which hosts have an agent
 // already. Nullopt: no host is left.
 std::optional<size_t> place_of(const Hello& hello, const std::vector<std::string>& hosts,
                                const std::vector<bool>& taken);

@@ -51,7 +51,7 @@ class StepProgress {
 
  private:
   [[nodiscard]] bool in_bytes() const { return !bytes_.empty(); }
-  // 0 if the size is not known for every host.
+  // The total, in bytes or hosts; 0 if the size is not known for every host.
   [[nodiscard]] int64_t total() const {
     if (!in_bytes()) return static_cast<int64_t>(hosts_);
     int64_t sum = 0;
@@ -153,7 +153,8 @@ class Copier {
     std::vector<std::vector<std::string>> commands;
     std::vector<std::string> by_tar;
     for (const Target& target : targets_) {
-      if (!here.empty() && target.state.directory == here) continue;  // the host shares it, so there is nothing to do
+      // the host shares the directory, so there is nothing to do
+      if (!here.empty() && target.state.directory == here) continue;
       const bool by_rsync = rsync.is_here && target.state.has_rsync;
       others.push_back(target);
       others.back().by_rsync = by_rsync;
@@ -176,7 +177,8 @@ class Copier {
     return {};
   }
 
-  // The number of bytes to copy to each host. tar sends the same to all, so it is run only once.
+  // The number of bytes to copy to each host. tar sends the same bytes to all hosts, so its size is determined only
+  // once.
   Result<std::vector<std::optional<int64_t>>> sizes(const std::vector<Target>& targets) {
     std::vector<std::vector<std::string>> commands;
     std::vector<size_t> command_of;
@@ -226,7 +228,7 @@ class Copier {
                 fmt::format(fmt::runtime(step.failure), targets[*failed].host->name, reason_of(ended[*failed])));
   }
 
-  // The commands are recorded as processes of the job, so that `dtrain kill` ends them too.
+  // Runs the commands and records them as processes of the job, so that `dtrain kill` ends them too.
   Result<std::vector<proc::Finished>> run_commands(const std::vector<std::vector<std::string>>& commands,
                                                    proc::RunAllOptions options) {
     DT_TRY(JobRecord record, JobRecord::create(job_.record_root, job_.name, job_.limits.kill_after));

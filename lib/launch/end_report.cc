@@ -35,7 +35,8 @@ bool stopped_on_request(const std::string& name, const JobHistory& history) {
   return end != history.ended.end() && code_of(*end) == job::kExitPreempted;
 }
 
-// A killed process cannot report an error, so this shows what the other processes noticed.
+// Reports a process that was killed. It could not report an error itself, so this shows what the other processes
+// noticed.
 void report_killed(const Ended& ended, const std::string& what, const JobHistory& history, Screen& screen) {
   constexpr size_t kShown = 8;
   std::vector<std::string> seen;
@@ -98,7 +99,7 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
     say(screen, what + " without printing anything");
     return what;
   }
-  // A process that hangs cannot report anything itself.
+  // A process that hangs cannot report anything, so another process's report about it is shown.
   if (const JobHistory::Process* lost = told_of(*process, " was lost", history)) {
     say(screen, fmt::format("{} on {} was lost; {}, which {}, reports:", lost->command->name(), lost->command->host,
                             ended.name, describe(ended)));

@@ -26,7 +26,7 @@ struct JobHistory {
   std::vector<Process> processes;    // in the order in which they were started
 };
 
-// Prints nothing if the job succeeded. Returns the job's exit code and the error that it printed.
+// Prints the cause of a failure, or nothing if the job succeeded. Returns the job's exit code and the printed error.
 JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen);
 
 }  // namespace dtrain::launch

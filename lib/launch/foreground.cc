@@ -84,7 +84,7 @@ class SignalThread {
       default: ::kill(child_, signal);
     }
   }
-  // Performs the signal's default action; only this thread unblocks it.
+  // Suspends this process by the signal's default action. The signal is unblocked only in this thread.
   static void suspend() {
     constexpr std::string_view kHint = "\ndtrain: the job continues in the background; fg shows it again\n";
     if (::isatty(STDERR_FILENO) != 0) [[maybe_unused]]

@@ -1,10 +1,10 @@
-// The foreground process of a launcher: the process that the user's shell started, and the only one that writes to the
-// terminal.
+// The foreground process of a launcher. It is the process that the user's shell started, and the only process that
+// writes to the terminal.
 //
-// A child does the launcher's work in a separate process group, which the terminal cannot stop: Ctrl-S, Ctrl-Z or a
-// pager that does not read only delay the display, and without a reader, or on a full disk, only the display is lost.
-// The child's output comes through a pipe (screen.h). If this process ends early, even by kill -9, the child receives
-// SIGHUP.
+// A child does the launcher's work in a separate process group, which the terminal cannot stop. Ctrl-S, Ctrl-Z or a
+// pager that does not read therefore only delay the display; if there is no reader, or the disk is full, only the
+// display is lost. The child's output comes through a pipe (screen.h). If this process ends early, even by kill -9, the
+// child receives SIGHUP.
 #pragma once
 
 #include <functional>

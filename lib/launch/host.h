@@ -22,7 +22,7 @@ namespace dtrain::launch {
 
 using Clock = proc::Clock;
 
-// The time that a host has after it was closed to report that all its processes have ended.
+// The time within which a closed host must report that all its processes have ended.
 inline constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 
 // A message of the host itself, such as a login banner or an error message of ssh or mpirun.
@@ -44,11 +44,12 @@ class Host {
 
   [[nodiscard]] virtual std::string_view name() const = 0;  // for messages
 
-  // Code::kStartup if it is known immediately that the command cannot be executed; otherwise a HostLost event follows.
+  // Code::kStartup if it is known immediately that the command cannot be executed; if that becomes known later, a
+  // HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
   virtual void signal(int number) = 0;  // sends the signal to all processes of this host
   virtual void kill() = 0;              // sends SIGKILL to all of them
-  // Sets the time between TERM and KILL that its processes have if the launcher or the host's agent dies.
+  // Sets the time between TERM and KILL for this host's processes in case the launcher or the host's agent dies.
   virtual void set_stop_time(std::chrono::milliseconds time) = 0;
   // Afterwards only the destructor may be called. Closing several hosts before destroying them lets them end at the
   // same time.

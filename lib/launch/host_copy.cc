@@ -18,14 +18,16 @@ std::string programs_in(const std::string& directory) {
   return directory + "/" + kPrograms;
 }
 
-// The user's shell on the host may be of any kind, so it only starts sh. `script` is a single line.
+// The command that runs `script`, a single line, on the host. The user's shell there may be of any kind, so it only
+// starts sh.
 std::vector<std::string> on_host(const HostCopy& copy, const std::string& script) {
   std::vector<std::string> words = copy.ssh;
   words.push_back("exec sh -c " + proc::shell_line({script}));
   return words;
 }
 
-// Replaces the link atomically: a process that starts at this moment finds either the old program or the new one.
+// Makes this program the current one. The link is replaced atomically: a process that starts at this moment finds
+// either the old program or the new one.
 std::string make_current(const std::string& id) {
   return fmt::format("touch {0} && ln -s {0} .current-$$ && mv -fT .current-$$ current", proc::shell_line({id}));
 }
@@ -50,7 +52,7 @@ std::vector<std::string> tar_words(const HostCopy& copy, const std::vector<std::
   return words;
 }
 
-// Pipes the output of `from` to `script` on the host. dd prints on stdout how many bytes have passed; ssh prints there
+// Pipes the output of `from` to `script` on the host. On stdout, dd prints how many bytes have passed, and ssh prints
 // the output of the host.
 std::vector<std::string> pipe_to_host(const HostCopy& copy, const std::string& from, const std::string& script) {
   return {"bash", "-o", "pipefail", "-c",
@@ -106,7 +108,8 @@ CopyState parse_copy_state(const std::vector<std::string>& lines) {
   return state;
 }
 
-// Inode and change time: a copy can have the same modification time, but no program can set the change time.
+// Identifies the directory by its inode and change time. A copy can have the same modification time, but no program can
+// set the change time.
 std::string this_directory() {
   struct stat status {};
   if (::stat(".", &status) != 0) return "";
@@ -119,7 +122,7 @@ std::vector<std::string> program_command(const HostCopy& copy, const std::string
   script += "trap 'rm -rf \"$new\"' EXIT; mkdir \"$new\" || exit 1; ";
   script += "tar -xzf - --no-same-owner --strip-components=1 -C \"$new\" || exit 1; ";
   script += "\"$new\"/bin/dtrain --version >/dev/null || exit 1; ";
-  // The program is there already if another host with the same file system was faster.
+  // The program may be there already, because another host with the same file system was faster.
   script += fmt::format("mv -T \"$new\" {0} 2>/dev/null || [ -x {0}/bin/dtrain ] || exit 1; {1} || exit 1; ", name,
                         make_current(id));
   script +=
@@ -141,7 +144,7 @@ std::vector<std::string> rsync_size_command(const HostCopy& copy) {
 
 std::vector<std::string> tar_command(const HostCopy& copy) {
   const std::string script = fmt::format("cd {} && exec tar -xf -", proc::shell_line({copy.directory}));
-  // Exit code 1 of tar: a file, such as a log, has changed while it was read.
+  // Accepts exit code 1 of tar: a file, such as a log, has changed while it was read.
   return pipe_to_host(copy, fmt::format("{{ {} || [ $? -eq 1 ]; }} |", proc::shell_line(tar_words(copy, {}))), script);
 }
 
@@ -152,7 +155,7 @@ std::vector<std::string> tar_size_command(const HostCopy& copy) {
   return words;
 }
 
-// The other commands have three levels of quotes, so they are described instead of printed.
+// Describes the commands instead of printing them, because they have three levels of quotes.
 std::string copy_text(const HostCopy& copy, const std::string& host) {
   return fmt::format(
       "(copies this program with its libraries over ssh to {}, to {}/, unless they are already there)\n"

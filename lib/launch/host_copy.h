@@ -1,6 +1,6 @@
-// The commands with which --sync-dst-dir copies this program and the current directory to a host, which needs only ssh,
-// a shell, tar and gzip. The program is copied to DIR/.dtrain/ID, and the link DIR/.dtrain/current points to the latest
-// copy, so a copy never changes files that a running job uses. ID identifies the package (package/staged.h).
+// The commands with which --sync-dst-dir copies this program and the current directory to a host. The host needs only
+// ssh, a shell, tar and gzip. The program is copied to DIR/.dtrain/ID, and the link DIR/.dtrain/current points to the
+// latest copy, so a copy never changes files that a running job uses. ID identifies the package (package/staged.h).
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
 // The path of the program in a directory to which it was copied.
 std::string copied_program(const std::string& directory);
 
-// What a host, or this host, reports about a copy.
+// The state of a copy, as a host reports it. This host can be asked too.
 struct CopyState {
   bool has_program = false;
   bool has_rsync = false;
   std::string architecture = {};  // "x86_64"
-  std::string directory = {};     // distinguishes the directory from all others
+  std::string directory = {};     // identifies the directory; no other directory has the same text
 };
 
 // Prints the CopyState of the host. If the host has the program, makes it the current one.
@@ -46,8 +46,8 @@ std::string this_directory();
 // latest programs.
 std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
 
-// Copies the files of the current directory that differ on the host. `prints_bytes` must be false for an rsync older
-// than 3.1, which cannot print its progress.
+// Copies those files of the current directory that differ from the host's. `prints_bytes` must be false for an rsync
+// older than 3.1, which cannot print its progress.
 std::vector<std::string> rsync_command(const HostCopy& copy, bool prints_bytes = true);
 // Copies the whole current directory with tar. For hosts without rsync.
 std::vector<std::string> tar_command(const HostCopy& copy);

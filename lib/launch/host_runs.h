@@ -20,7 +20,7 @@ class HostRuns {
  public:
   // `mark`: as for make_hosts (hosts.h). Code::kStartup: the tool that connects to the hosts cannot be executed here.
   static Result<std::unique_ptr<HostRuns>> create(const Job& job, const std::string& mark);
-  // Waits at most a few seconds until all hosts have ended what runs there.
+  // Waits at most a few seconds for the commands to end on all hosts.
   ~HostRuns();
   HostRuns(const HostRuns&) = delete;
   HostRuns& operator=(const HostRuns&) = delete;
@@ -28,8 +28,8 @@ class HostRuns {
   // Starts a command on the host Command::host_number. Returns the number of the run.
   Result<size_t> start(const Command& command);
 
-  // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`. Returns at `until` in any
-  // case. Code::kPreempted: a signal arrived.
+  // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`, but not longer than `until`.
+  // Code::kPreempted: a signal arrived.
   using Enough = std::function<bool(const proc::Finished& so_far)>;
   Result<> wait(const std::vector<size_t>& runs, Clock::time_point until, const Enough& enough = nullptr);
 

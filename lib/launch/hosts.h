@@ -31,9 +31,8 @@ class RunDirMark {
   std::string path_;
 };
 
-// Returns this host, followed by those of Job::other_hosts: the index is Command::host_number. The group that starts
-// their agents, if there is one, comes last. `mark`: path of the job's RunDirMark; not used if there are no other
-// hosts.
+// Returns this host, followed by the hosts of Job::other_hosts, so that the index is Command::host_number. If a group
+// starts their agents, it comes last. `mark`: path of the job's RunDirMark; not used if there are no other hosts.
 Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark);
 
 }  // namespace dtrain::launch

@@ -20,32 +20,33 @@ namespace dtrain::launch {
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
-  Duration start = std::chrono::seconds(300);            // until the scheduler reports its address (--start-timeout)
-  Duration greet = std::chrono::seconds(60);             // time for a host to answer; ssh itself connects within 10 s
-  Duration settle = std::chrono::seconds(15);            // time for the others to end after one has failed
-  Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: the others try to
-                                                         // reconnect
-  Duration wind_down = std::chrono::seconds(30);         // time for scheduler and servers to end after the last worker
-  Duration stop = kStopTime;                             // between TERM and KILL of a running job
+  Duration start = std::chrono::seconds(300);  // until the scheduler has reported its address (--start-timeout)
+  Duration greet = std::chrono::seconds(60);   // time for a host to answer; ssh itself gives up connecting after 10 s
+  Duration settle = std::chrono::seconds(15);  // time for the other processes to end after one has failed
+  // the same if the scheduler has failed, because the others try to reconnect
+  Duration settle_scheduler = std::chrono::seconds(45);
+  Duration wind_down = std::chrono::seconds(30);  // time for the scheduler and the servers to end after the last worker
+  Duration stop = kStopTime;                      // between TERM and KILL of a running job
   bool adds_measured = true;  // `stop` is extended by the measured time of three steps and three checkpoints of the job
   Duration remind = std::chrono::seconds(10);      // between reminders of the processes that a stopped job waits for
   Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
 };
 
 struct Job {
-  std::string name;   // in the record of processes; used as a file name
+  std::string name;   // name in the record of processes; used as a file name
   Command scheduler;  // runs on this host; not used with joins_scheduler
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
   std::string record_root;                      // see job_record.h
-  std::function<std::string()> log_hint;        // printed before the error of a failed job: where to look; may be ""
+  std::function<std::string()> log_hint;        // how to resume the job; printed if it was stopped with code 75
   std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
   std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
   std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; if not set, ssh connects to each host
-  std::string run_dir = {};  // created if there are other hosts; the output of processes on hosts that do not share it
-                             // is written to ROLE-RANK.log in it
+  // created if there are other hosts; for processes on hosts that do not share it, their output is written to
+  // ROLE-RANK.log in it
+  std::string run_dir = {};
   bool allow_mixed_builds = false;
-  bool is_for_people = false;  // the launcher's screen (shown_lines.h)
+  bool is_for_people = false;  // the kind of output that the launcher shows (shown_lines.h)
   // Prepares the package of this program; used if there are hosts with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler starts: "10.0.0.1:PORT"

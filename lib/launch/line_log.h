@@ -14,7 +14,7 @@ namespace dtrain::launch {
 
 class LineLog {
  public:
-  LineLog() = default;  // nothing may be appended
+  LineLog() = default;  // an empty log, to which nothing may be appended
   explicit LineLog(std::string path) : path_(std::move(path)) {}
 
   [[nodiscard]] bool is_set() const { return !path_.empty(); }

@@ -10,7 +10,7 @@ Result<std::unique_ptr<LocalHost>> LocalHost::create(const LocalHostOptions& opt
   return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(children)));
 }
 
-// `dtrain kill` cannot find a process that is not recorded, so such a process is not left running.
+// Starts a process and records it. If it cannot be recorded, it is ended, because `dtrain kill` could not find it.
 Result<> LocalHost::start(size_t process, const Command& command) {
   return children_->start(process, command.program(),
                           [&](pid_t pid) { return record_.add(command.role, command.rank, pid); });

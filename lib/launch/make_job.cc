@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-// What all commands of a job have in common. A value, because the job keeps it until the scheduler has reported its
-// address.
+// What all commands of a job have in common. It is a value, because the job keeps it until the scheduler has reported
+// its address.
 struct Common {
   std::string executable, run_dir, host;
   std::vector<std::string> arguments;    // the user's arguments, without those that are only for the launcher
@@ -42,8 +42,8 @@ bool names_own_address(const job::Flags& flags) {
   return interface || !launch.advertise.empty() || !launch.bind.empty();
 }
 
-// Only the scheduler listens at the address of --metrics-addr. The other processes listen on a free port of their host,
-// on loopback only if the scheduler does.
+// The address at which processes other than the scheduler serve their metrics: a free port of their host, because only
+// the scheduler listens at the address of --metrics-addr. It is on loopback only if the scheduler's is.
 std::string metrics_address_of_others(const std::string& scheduler) {
   if (scheduler.empty()) return "";
   const bool is_port = scheduler.find_first_not_of("0123456789") == std::string::npos;
@@ -137,7 +137,8 @@ Command start_of(const Common& common, const std::string& role, int rank) {
                               : role == "server"  ? common.variables.server
                                                   : common.variables.worker);
   append(command.environment, common.environment);
-  // If the job has other hosts, --advertise, --bind and --interface describe the scheduler's host.
+  // If the job has other hosts, --advertise, --bind and --interface describe the scheduler's host. So the flags listed
+  // in `own` are removed from the other arguments.
   const std::vector<std::string> own = role == "scheduler" ? std::vector<std::string>{"advertise", "interface"}
                                                            : std::vector<std::string>{"advertise", "bind"};
   append(command.arguments, common.other_hosts.empty() ? common.arguments : job::without_flags(common.arguments, own));
@@ -158,7 +159,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
     if (!common.address.empty()) append(command.arguments, {"--advertise", common.address});
     return command;
   }
-  // --port is for the scheduler; other processes on this host cannot use the same port.
+  // --port is for the scheduler. Other processes on this host cannot use the same port, so they get --port 0.
   append(command.arguments, {"--scheduler", scheduler});
   if (common.port_given) append(command.arguments, {"--port", "0"});
   if (!common.metrics_address.empty()) append(command.arguments, {"--metrics-addr", common.metrics_address});
@@ -204,8 +205,8 @@ std::vector<OtherHost> other_hosts_of(const Common& common, const JobSetting& se
   return others;
 }
 
-// Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies, they also try to reconnect
-// during its grace period. See docs/protocol.md, "Time limits".
+// The time limits of the job. Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies,
+// they also try to reconnect during its grace period. See docs/protocol.md, "Time limits".
 Limits limits_of(const job::Flags& flags, bool by_group) {
   const job::WireFlags& wire = flags.wire;
   constexpr auto kDetection = std::chrono::seconds(2);
@@ -223,7 +224,7 @@ Limits limits_of(const job::Flags& flags, bool by_group) {
   return limits;
 }
 
-// Names of the variables that the agents of a group need; with ssh, variables are sent to its standard input.
+// Names of the variables that the agents of a group need. (With ssh, variables are sent to its standard input instead.)
 std::vector<std::string> names_for_agents(const Variables& variables) {
   std::vector<std::string> names = {kAgentKey};
   for (const std::string& entry : variables.forwarded) {
@@ -261,7 +262,7 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
           .needed = others.size()};
 }
 
-// The option that must be given again to resume the job.
+// The option --sync-dst-dir as it must be given again to resume the job; empty if it was not given.
 std::string copied_again(const job::LaunchFlags& launch) {
   return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + proc::shell_line({launch.sync_dst_dir});
 }

@@ -21,8 +21,8 @@ namespace dtrain::launch {
 
 // Each string is "NAME=value".
 struct Variables {
-  std::vector<std::string> scheduler = {}, server = {}, worker = {};  // given by the user for the role
-  std::vector<std::string> forwarded = {};                            // set in this process, for other hosts
+  std::vector<std::string> scheduler = {}, server = {}, worker = {};  // variables that the user gives for each role
+  std::vector<std::string> forwarded = {};  // variables of this process that are forwarded to other hosts
 };
 
 // The variables that the flags and the environment of this process give.
@@ -33,7 +33,7 @@ struct JobSetting {
   std::vector<std::string> arguments;        // the user's arguments, without program name and subcommand
   const job::Flags& flags;                   // parsed from `arguments`
   std::string host;                          // this host's name, for prefixes
-  std::optional<job::HostAssignment> hosts;  // slots of the host file: hosts or names, and GPUs
+  std::optional<job::HostAssignment> hosts;  // the assignment from the host file: hosts (or only names) and GPUs
   std::string run_dir;                       // exists, or will be created by the processes
   std::string token;                         // empty: a random one is made
   std::string record_root;                   // see job_record.h

@@ -19,7 +19,7 @@ class FirstError {
 
  private:
   std::vector<std::string> error_;
-  bool open_ = false;  // the next "  while" line belongs to the error
+  bool open_ = false;  // whether a "  while" line that comes next belongs to the error
   std::deque<std::string> last_;
 };
 
@@ -40,7 +40,7 @@ struct Ended {
 // docs/protocol.md, "Failure".
 int code_of(const Ended& ended);
 
-// True if a signal that is not a crash ended it, or its host was lost.
+// True if the process was ended by a signal that is not a crash, or its host was lost.
 bool was_killed(const Ended& ended);
 
 // For example "ended with code 7 (data)" or "was killed by signal 9 (Killed)".

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kReminderInterval = std::chrono::seconds(10);
 
-// glibc 2.36 declares these only for C.
+// This and the next function are system calls that glibc 2.36 declares only for C.
 UniqueFd pidfd_open(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -87,7 +87,8 @@ std::vector<Held> hold(std::vector<RecordedProcess> processes) {
   std::vector<Held> held;
   for (RecordedProcess& process : processes) {
     UniqueFd fd = pidfd_open(process.pid);
-    // Checked again, because only an open descriptor guarantees that the pid still refers to this process.
+    // The start time is checked again, because the pid is sure to refer to this process only while the descriptor is
+    // open.
     if (!fd.open() || process_start_time(process.pid) != process.start) continue;
     held.push_back({std::move(process), std::move(fd)});
   }

@@ -19,7 +19,8 @@ Code code_of(const std::string& word) {
   return known ? static_cast<Code>(code) : Code::kInternal;
 }
 
-// All hosts use the same moment, so that hundreds of them wake the launcher only once.
+// When to send the next `alive`. It is the same moment for all hosts, so that hundreds of them wake the launcher only
+// once.
 Clock::time_point next_alive() {
   const Clock::duration now = Clock::now().time_since_epoch();
   return Clock::time_point((now / kAliveInterval + 1) * Clock::duration(kAliveInterval));
@@ -63,7 +64,7 @@ void RemoteHost::close() {
   link_->close();
 }
 
-// Nothing has been started there yet.
+// Gives up a host that has not greeted yet, so that nothing has been started there.
 void RemoteHost::give_up() {
   state_ = State::kOver;
   never_began_ = std::move(waiting_);

@@ -63,9 +63,9 @@ class RemoteHost : public Host {
   State state_ = State::kConnecting;
   bool has_begun_ = false;           // the link has begun to connect
   Clock::time_point wake_;           // the limit for the greeting; afterwards, the time of the next `alive`
-  std::string held_;                 // requests that are kept until the greeting arrives
+  std::string held_;                 // requests that must wait for the greeting
   std::vector<size_t> waiting_;      // the processes that these requests start
-  std::vector<size_t> never_began_;  // requested, and stopped before the agent's greeting
+  std::vector<size_t> never_began_;  // processes that were requested and then stopped before the agent's greeting
   std::deque<std::string> last_words_;
   bool shares_ = false;
 };

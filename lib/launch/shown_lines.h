@@ -16,9 +16,9 @@ struct ShownLine {
   Fit fit = Fit::kAsIs;
 };
 
-// Shows all lines of the scheduler and of the first worker that is started here; of the other processes only warnings,
-// errors and crash messages. `is_for_people`: lines appear without time and node, and lines that are only for log files
-// are left out (job/process/people.h).
+// Shows all lines of the scheduler and of the first worker that is started here, and only the warnings, errors and
+// crash messages of other processes. `is_for_people`: lines appear without time and node, and lines that are only for
+// log files are left out (job/process/people.h).
 class ShownLines {
  public:
   explicit ShownLines(bool is_for_people) : is_for_people_(is_for_people) {}

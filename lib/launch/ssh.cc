@@ -4,9 +4,9 @@
 
 namespace dtrain::launch {
 
-// A host that is switched off is detected within seconds; a dead connection after 15 s. No terminal is allocated. The
-// user's shared connections (ControlMaster) are neither created nor used: a master outlives the launcher and holds its
-// streams open, and a dead one would take the job down with it.
+// With these options ssh detects a host that is switched off within seconds, and a dead connection after 15 s. No
+// terminal is allocated. The user's shared connections (ControlMaster) are neither created nor used: a master outlives
+// the launcher and holds its streams open, and a dead master would end the job too.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
   std::vector<std::string> words = {"ssh"};
   for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
@@ -32,7 +32,8 @@ std::string starter_script(const OtherHost& other) {
                           entry.substr(0, equals));
   }
   const std::string directory = proc::shell_line({other.directory}), executable = proc::shell_line({other.executable});
-  // On one line, because the shell must have read all of it before the agent reads from the same stream.
+  // The script is a single line, because the shell must have read all of it before the agent reads from the same
+  // stream.
   script += fmt::format("cd {} || exit {}; ", directory, kNoDirectory);
   script += fmt::format("[ -x {0} ] || exit {1}; exec {0} launch-agent\n", executable, kNoExecutable);
   return script;

@@ -41,7 +41,7 @@ SshLink::~SshLink() {
   close();
   if (phase_ == Phase::kConnecting) enter(Phase::kOver);
   if (ssh_.pid == 0) return;
-  // The agent's end of the stream closes when all its processes have ended.
+  // Waits for the agent's end of the stream to close, which happens when all its processes have ended.
   pollfd watched{.fd = ssh_.out.get(), .events = POLLIN, .revents = 0};
   std::array<char, 4096> rest;
   while (!status_ && ssh_.out.open() && Clock::now() < *gone_by_) {
@@ -69,7 +69,8 @@ void SshLink::give_up() {
   if (ssh_.pid > 0 && !status_) ::kill(ssh_.pid, SIGTERM);
 }
 
-// Data that ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
+// Sends the outbox. Data that ssh does not accept now stays in it until POLLOUT. A write error is noticed when ssh
+// ends.
 void SshLink::flush() {
   while (!outbox_.empty() && ssh_.in.open()) {
     const ssize_t put = ::write(ssh_.in.get(), outbox_.data(), outbox_.size());

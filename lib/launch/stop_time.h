@@ -9,8 +9,8 @@ namespace dtrain::launch {
 // checkpoint on a slow disk. The supervisor adds the measured time of the job's steps and checkpoints; --stop-timeout
 // replaces the total.
 inline constexpr std::chrono::seconds kStopTime{120};
-// The time that the processes of a host have to end after SIGKILL: a process that is stuck in the kernel can survive
-// it.
+// The time that the processes of a host have to end after SIGKILL. It is limited because a process that is stuck in the
+// kernel can survive SIGKILL.
 inline constexpr std::chrono::seconds kReapAfterKill{5};
 
 }  // namespace dtrain::launch

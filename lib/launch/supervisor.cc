@@ -32,13 +32,13 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kFindingsMax = 1000;  // a scheduler reports a few at most
+constexpr size_t kFindingsMax = 1000;  // a scheduler reports only a few
 
 struct Member {
   Command command;
   FirstError first_error;
   bool running = true;
-  LineLog log;  // the process's output, if it cannot write a log on this host itself
+  LineLog log;  // the process's output, if its own log is not written on this host
 };
 
 enum class JobPhase {
@@ -142,7 +142,8 @@ Result<JobEnd> Supervisor::run() {
   all_ready_ = true;
   take_events();
   for (Member& member : members_) {
-    if (member.running) on_end(member, ended_by(member, SIGKILL));  // the status that it will have if it ever ends
+    // report the status that it will have if it ever ends
+    if (member.running) on_end(member, ended_by(member, SIGKILL));
   }
   for (const auto& host : hosts_) host->close();
   hosts_.clear();
@@ -204,7 +205,7 @@ void Supervisor::wait_for_events() {
   screen_.flush();
 }
 
-// Takes the events of ready hosts only: of hundreds of hosts, few have an event at a time.
+// Takes the events of ready hosts only, because at any time only a few of hundreds of hosts have an event.
 void Supervisor::take_events() {
   const bool all = std::exchange(all_ready_, false);
   for (size_t host_number = 0; host_number < hosts_.size(); host_number++) {
@@ -251,7 +252,7 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   say(fmt::format("{}; the job continues, but logs of processes on other hosts may lack lines", kept.error().message));
 }
 
-// True if the line was meant for the launcher.
+// Handles a line of the scheduler. Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(job::kAddressLine)) {
     if (phase_ == JobPhase::kStarting) launch_others(line.substr(job::kAddressLine.size()));
@@ -296,8 +297,9 @@ void Supervisor::on_signal(int signal) {
   reminder_ = Clock::now() + job_.limits.remind;
 }
 
-// When TERM arrives, a process may have just begun a step, in which it may have to wait for others that have begun it
-// too; or worker 0 may have just begun a checkpoint. Each may take longer than the earlier ones.
+// The time between TERM and KILL. When TERM arrives, a process may have just begun a step and have to wait for other
+// processes that have begun the same step; or worker 0 may have just begun a checkpoint. Each may take longer than the
+// earlier ones.
 Limits::Duration Supervisor::time_to_stop() const {
   constexpr int kTimes = 3;
   constexpr double kCheckpointMax_s = 86'400;  // limits a number that another process has sent
@@ -307,7 +309,8 @@ Limits::Duration Supervisor::time_to_stop() const {
   return job_.limits.stop + std::chrono::duration_cast<Limits::Duration>(measured);
 }
 
-// The hosts need the time in case this process dies. Small changes are not worth a message to each of them.
+// Sends the time to stop to the hosts, which need it in case this process dies. Small changes are not worth a message
+// to each host.
 void Supervisor::tell_time_to_stop() {
   const Limits::Duration time = time_to_stop();
   if (time <= told_time_to_stop_ + told_time_to_stop_ / 10) return;
@@ -348,7 +351,8 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   }
 }
 
-// Before the job runs, a lost host is a failed start. Later, the processes on it have failed.
+// Handles the loss of a host. Before the job runs, this is a failed start. Later, the processes on the host count as
+// failed.
 void Supervisor::on_lost(size_t host_number, const Error& error) {
   if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
   for (const size_t number : members_on_[host_number]) {
@@ -437,7 +441,7 @@ Result<JobEnd> supervise(const Job& job, Screen& screen) {
   DT_TRY_VOID(job::check_open_files(descriptors_of(job), "the launcher"));
   proc::SignalQueue signals;
   DT_TRY_VOID(copy_to_hosts(job, screen, signals));
-  std::optional<RunDirMark> mark;  // created after the copying, which could copy it to every host
+  std::optional<RunDirMark> mark;  // created after the copying, which otherwise would copy it to every host
   if (!job.other_hosts.empty()) {
     DT_TRY(RunDirMark made, RunDirMark::create(job));
     mark.emplace(std::move(made));

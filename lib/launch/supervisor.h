@@ -20,9 +20,9 @@ namespace dtrain::launch {
 // failed start (Code::kStartup); if a host is lost later, its processes count as lost.
 //
 // TERM, INT, USR1 and HUP stop the job: TERM is sent to all processes, which get time to end their step and, on rank 0,
-// to write a checkpoint; then KILL. A second INT kills them immediately. USR2 is passed on. The cause of the end is
-// printed last: the first error of the process that failed first, or which process was killed and what the others
-// noticed. Returns an Error only if nothing could be started. The calling process must have a single thread.
+// to write a checkpoint; then KILL is sent. A second INT kills them immediately. USR2 is passed on. The cause of the
+// end is printed last: the first error of the process that failed first, or which process was killed and what the
+// others noticed. Returns an Error only if nothing could be started. The calling process must have a single thread.
 Result<JobEnd> supervise(const Job& job, Screen& screen);
 
 }  // namespace dtrain::launch
