@@ -86,7 +86,7 @@ class Checker {
   void compare_statistics(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
-      if (shapes.statistics[i].uses.back().node != id) continue;  // not the last node that changes them
+      if (shapes.statistics[i].uses.back().node != id) continue;  // another node changes the statistic later
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
       const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
@@ -95,8 +95,8 @@ class Checker {
     }
   }
 
-  // The rounding of the gradient with respect to the node's output, which is the sum of the contributions of all its
-  // consumers.
+  // The rounding of the gradient with respect to the node's output, which is the sum of the contributions of all the
+  // node's consumers.
   Rounding sum_of_consumers(NodeId id) {
     Rounding sum{0, 0};
     for (const auto& [x, consumer] : consumers_) {
@@ -113,8 +113,8 @@ class Checker {
     adopt(tested, reference_.gradient(id));
   }
 
-  // A gradient is complete after the first node that reads its parameter, which is the last such node in the backward
-  // pass.
+  // Compares the gradients that are complete after this node. A gradient is complete after the first node that reads
+  // its parameter, because this is the last such node in the backward pass.
   void compare_parameter_gradients(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
@@ -153,7 +153,7 @@ Result<CheckReport> check_against_reference(const graph::Graph& graph, const Opt
   DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
            "the check needs a training executor that keeps the values of all nodes");
   Options exact = options;
-  exact.dtype = Type::kFloat32;  // the element type of the interface; the reference computes in float64
+  exact.dtype = Type::kFloat32;  // the type of the interface's elements; the reference itself computes in float64
   DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, exact, nullptr),
          "compiling the reference");
   copy_weights(tested.parameters().parameters, reference->parameters().parameters);

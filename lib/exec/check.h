@@ -27,16 +27,16 @@ struct Comparison {
 
 struct CheckReport {
   size_t compared = 0;                  // number of tensors
-  Comparison worst;                     // the one with the largest error relative to its tolerance
-  std::vector<Comparison> differences;  // in order of computation, so the first one is the place to look
+  Comparison worst;                     // the comparison with the largest error relative to its tolerance
+  std::vector<Comparison> differences;  // in order of computation, so the first one shows where to look
   [[nodiscard]] bool agrees() const { return differences.empty(); }
   // For the user: states that all tensors agree, or names the first node that differs and counts the others.
   [[nodiscard]] std::string text() const;
 };
 
 struct CheckOptions {
-  // A factor for the tolerance. 1: the rounding of float32. 0: equal bits, for tests with integers. Convolutions that
-  // may use Winograd (3x3, stride 1, options.winograd) get ten times the tolerance.
+  // A factor on the tolerance. 1: the rounding of float32. 0: the bits must be equal, for tests with integers.
+  // Convolutions that may use Winograd (3x3, stride 1, options.winograd) get ten times the tolerance.
   double tolerance_factor = 1;
 };
 

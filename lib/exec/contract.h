@@ -18,13 +18,14 @@ Result<> check_float32(const Options& options);
 ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
                                  const FloatAllocator& allocate = allocate_floats);
 
-// Throws CheckFailed unless the parameters of an executor that is to be shared have the names and shapes of `shapes`.
+// For an executor that shares the parameters of another one: throws CheckFailed unless these have the names and shapes
+// of `shapes`.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
 
 // Infers the shapes of a graph with the inputs of the options.
 Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& options);
 
-// Writes an input of a batch as floats, [n, shape]. Copies floats or converts pixels. The batch must fit the form.
+// Writes an input of a batch as floats, [n, shape]: copies floats, or converts pixels. The batch must fit the form.
 void copy_floats(const Batch::Input& input, const InputForm& form, std::span<float> floats);
 
 // Copies the label at `position` of each example. `labels` are those of a batch, with `count` labels per example.

@@ -21,8 +21,8 @@ Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> 
 // Not thread-safe. It allocates no memory after construction.
 class DeviceGroup {
  public:
-  // Like WeightsWait and GradientReady, called on the device's own thread. With several devices, the callee must ensure
-  // that an Error of one does not leave the others waiting.
+  // Like WeightsWait and GradientReady, but with the device, on whose own thread it is called. With several devices,
+  // the callee must ensure that an Error on one device does not leave the others waiting.
   using DeviceCall = std::function<Result<>(size_t device, size_t bucket)>;
 
   // Takes at least one executor. All must be of one network and purpose, compiled for these batch sizes.
@@ -40,14 +40,15 @@ class DeviceGroup {
   // Whether the learned tensors are in memory that the host cannot access (Options::parameters_on_device).
   [[nodiscard]] bool parameters_on_device() { return device_parameters().device != nullptr; }
 
-  // Like Executor's, for the whole batch. If several devices fail, the Error of the first one is returned.
+  // Like the functions of Executor, for the whole batch. If several devices fail, the Error of the first one is
+  // returned.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
   // Runs work(device) for all devices concurrently, each on its own thread. If several fail, the Error of the first one
   // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
-  // Like Executor's functions. set_loss_scale applies to all devices; overflowed and left_out_update are true if they
-  // are true on any device.
+  // Like the functions of Executor. set_loss_scale applies to all devices; overflowed and left_out_update return true
+  // if it is so on any device.
   void set_loss_scale(double scale, uint32_t good_steps = 0);
   // Announces the whole batch; {} announces none.
   void announce(const Batch& batch);

@@ -36,13 +36,13 @@ class DeviceModule {
     std::string collectives = {};           // the library that sums over several devices
   };
   virtual Versions versions() = 0;
-  // Creates a backend for one device. plan_cache: a file that keeps measurements on the device from run to run; empty
-  // for none. Executors keep alive what they need of their backend.
+  // Creates a backend for one device. plan_cache: a file in which measurements on the device are kept from run to run;
+  // empty: none. Executors keep alive the parts of their backend that they need.
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
 
   // make_optimizer and join serve a store that works on the device_parameters() of this module's training executors,
-  // one executor per device. The executors must outlive the returned objects, which only queue work on the device, in
-  // the order of the executor's wait and ready calls. Code::kUsage for an unknown update rule.
+  // one executor per device. The executors must outlive the returned objects. These only queue work on the device, in
+  // the order of the executor's calls of wait and ready. Code::kUsage for an unknown update rule.
   virtual Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(Executor& executor,
                                                                         const optim::OptimizerSpec& spec) = 0;
   // Joins the devices of all processes into one group and returns one member per executor. All processes must have the

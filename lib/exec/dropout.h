@@ -1,6 +1,6 @@
-// Which elements a Dropout drops. This depends only on the image's key in the batch, the node's name and the element's
-// position: it is the same for any number of devices and threads and after a resume, and the backward pass recomputes
-// it instead of storing it. cuda/kernels/dropout.cu has the same arithmetic.
+// Determines which elements a Dropout drops. This depends only on the image's key in the batch, the node's name and the
+// element's position. So it is the same for any number of devices and threads and after a resume, and the backward pass
+// recomputes it instead of storing it. cuda/kernels/dropout.cu has the same arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace dtrain::exec {
 
 struct DropRule {
   uint64_t node = 0;       // derived from the node's name
-  uint32_t threshold = 0;  // elements whose random number is below it are dropped
+  uint32_t threshold = 0;  // elements whose random number is below this are dropped
   float factor = 1;        // multiplies the kept elements
 };
 
@@ -23,7 +23,7 @@ inline uint64_t drop_key(const DropRule& rule, uint64_t image_key) {
   return mix64(image_key ^ rule.node);
 }
 
-// `element`: the position in [c, h, w].
+// Whether an element is dropped. `element`: its position in [c, h, w].
 inline bool is_dropped(const DropRule& rule, uint64_t drop_key, uint64_t element) {
   return static_cast<uint32_t>(mix64(drop_key + 0x9e3779b97f4a7c15 * element) >> 32) < rule.threshold;
 }

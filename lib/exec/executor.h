@@ -29,16 +29,16 @@ namespace dtrain::exec {
 using dtrain::Batch;
 
 // Called before the first node that reads a bucket's weights, in ascending order of buckets. Returns when the weights
-// may be read. An Error (for instance a peer was lost) ends the forward pass, which returns it. With
-// parameters_on_device, it returns when the work that produces the weights is queued on the device.
+// may be read. An Error (for instance, a peer was lost) ends the forward pass, which returns it. With
+// parameters_on_device, it may return as soon as the work that produces the weights is queued on the device.
 using WeightsWait = std::function<Result<>(size_t bucket)>;
 // Called in the backward pass once per bucket, in descending order, when all gradients of the bucket are complete. From
 // then until the next forward pass waits for the bucket, the executor accesses neither its weights nor its gradients.
 //
-// With parameters_on_device, the gradients may still be in progress, but whatever the store queues on the device
-// afterwards runs after them. The store must queue the same work in every step, because it may be recorded once and
-// replayed; the calls of later steps then only supply what changes. (The module's optimizer and collective ensure
-// that.)
+// With parameters_on_device, the gradients may not be complete yet, but work that the store queues on the device
+// afterwards runs after them. The store must queue the same work in every step, because the work may be recorded once
+// and replayed; in later steps, the calls then only supply the values that change. (The module's optimizer and
+// collective ensure this.)
 using GradientReady = std::function<Result<>(size_t bucket)>;
 
 struct Options {
@@ -50,14 +50,14 @@ struct Options {
   bool winograd = true;  // use Winograd for 3x3 convolutions if it is faster; relative errors of 1e-5 instead of 1e-6
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, starting with 0
   // The type of the tensors between nodes and of the factors in products. Code::kUsage if the device does not support
-  // it.
+  // the type.
   Type dtype = Type::kFloat32;
   bool tf32 = false;  // for float32 on devices with TF32: products may be rounded to TF32's 10-bit mantissa
   // Keeps the learned tensors in device memory, where a store sums and updates them (see device_parameters()). Devices
   // that use host memory may ignore it.
   bool parameters_on_device = false;
-  // All batches have the inputs and labels of the first one, which a device with its own memory copies only once
-  // (--synthetic-on gpu). Keys still differ.
+  // All batches have the same inputs and labels as the first one, so a device with its own memory copies them only once
+  // (--synthetic-on gpu). The keys still differ.
   bool same_batch = false;
   bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
   telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: not recorded
@@ -95,26 +95,26 @@ class Executor {
     return false;
   }
   // With parameters_on_device: from the first step on, a gradient with an absolute value of `limit` or more counts as
-  // not finite, because a store could not add it to those of the other devices. Initially infinite. Devices whose
-  // gradients the host can see ignore it.
+  // not finite, because a sum with the gradients of the other devices could overflow. Initially infinite. Ignored by
+  // devices whose gradients the host can see.
   virtual void set_gradient_limit(float limit) { static_cast<void>(limit); }
-  // The number of good steps since a dynamic scale last changed. The device continues counting from it.
+  // Sets the number of good steps since a dynamic scale last changed. The device continues counting from there.
   virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
-  // Announces the batch of the forward() after the next one, as far as the caller can predict, so that it can be copied
-  // to the device during the next step. It must stay unchanged until that forward(), or until another batch is
+  // Announces the batch of the forward() after the next one, if the caller can predict it, so that it can be copied to
+  // the device during the next step. The batch must stay unchanged until that forward(), or until another batch is
   // announced. {} means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
   // Whether a gradient of the last backward is not finite. Only for float16; other types always return false.
   virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
-  // The location of the learned tensors. With parameters_on_device this is an opaque view of device memory, and
-  // parameters() is the host's copy, which changes only by explicit copies (tensor/parameters.h). Otherwise it is
-  // parameters() itself.
+  // Where the learned tensors are. With parameters_on_device this is an opaque view of device memory, and parameters()
+  // is a copy on the host, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()
+  // itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
-  // For parameters_on_device, where only the device sees the gradients; valid after backward(). has_bad_gradient: a
-  // gradient is not finite, or not below the limit. left_out_update: the device skipped this update or an earlier one
-  // because the gradients summed by the store were not finite.
+  // For parameters_on_device, where only the device sees the gradients; valid after backward(). has_bad_gradient:
+  // whether a gradient is not finite, or not below the limit. left_out_update: whether the device skipped this update
+  // or an earlier one because the gradients summed by the store were not finite.
   virtual bool has_bad_gradient() { return false; }
   virtual bool left_out_update() { return false; }
   // The number of the network's results.
@@ -124,12 +124,12 @@ class Executor {
   virtual std::span<const float> result(size_t head) = 0;
 
   // With keep_all: a node's output in the last forward(), and the gradient of the loss with respect to that output
-  // after the last backward(), in [n, c, h, w] order. The gradient is empty where none flows: for the images, and for
-  // nodes without parameters before them.
+  // after the last backward(), in [n, c, h, w] order. The gradient is empty if none flows to the node: for the images,
+  // and for nodes between them and the first parameter.
   virtual std::vector<float> node_output(graph::NodeId node) = 0;
   virtual std::vector<float> node_gradient(graph::NodeId node) = 0;
 
-  // The bytes held in addition to the parameters, for --dry-run.
+  // The bytes that the executor holds in addition to the parameters, for --dry-run.
   virtual size_t memory_bytes() const = 0;
 };
 

@@ -18,7 +18,7 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// The lifetimes of values, indexed by root, and the roots that share memory because one takes over the other's.
+// The lifetimes of values, indexed by root. Roots whose memory is taken over by another root share one lifetime.
 class Lives {
  public:
   Lives(std::span<const MemoryValue> values, std::span<const MemoryStep> steps, size_t alignment)
@@ -34,7 +34,7 @@ class Lives {
     }
   }
 
-  // Joins a value that dies in a step with one that is born in it, if the step allows it.
+  // Joins a value that ends in a step with one that begins in it, if the step allows that.
   void join_in_place() {
     for (size_t s = 0; s < steps_.size(); s++) {
       for (const size_t old : steps_[s].overwrites) {
@@ -44,8 +44,8 @@ class Lives {
   }
 
   [[nodiscard]] size_t root(size_t value) const { return root_[value]; }
-  // Steps are processed in order, so a value that is born has not been joined before, and there are no chains of
-  // owners.
+  // The root whose memory the value uses. Steps are processed in order, so a value that begins has not been joined
+  // before, and there are no chains of owners.
   [[nodiscard]] size_t owner(size_t value) const { return owner_[root(value)]; }
   [[nodiscard]] const Lifetime& life(size_t owner) const { return life_[owner]; }
   [[nodiscard]] bool in_arena(size_t root) const {
@@ -53,8 +53,8 @@ class Lives {
   }
 
  private:
-  // The value whose memory each value finally refers to. A chain of views is followed only once, even if many values
-  // share it.
+  // For each value, the value whose memory it finally refers to. A chain of views is followed only once, even if many
+  // values share it.
   static std::vector<size_t> roots(std::span<const MemoryValue> values) {
     constexpr size_t kUnknown = MemoryPlan::kNone;
     std::vector<size_t> roots(values.size(), kUnknown), chain;
@@ -98,7 +98,7 @@ size_t lowest_free(const Lifetime& life, const std::vector<std::pair<size_t, Lif
   return offset;
 }
 
-// The gaps of an arena, which grows when no gap is large enough.
+// The gaps of an arena. The arena grows when no gap is large enough.
 class Gaps {
  public:
   // Returns the beginning of the smallest gap that is large enough, and takes the space.
@@ -147,8 +147,8 @@ class Gaps {
   size_t end_ = 0;
 };
 
-// Places values when they are born, each in the smallest gap that is large enough. Used if there are too many values to
-// compare them with each other.
+// Places values in the order in which they begin, each in the smallest gap that is large enough. Used if there are too
+// many values to compare them with each other.
 ArenaLayout place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) {
   std::vector<size_t> births(lifetimes.size());
   std::iota(births.begin(), births.end(), size_t{0});

@@ -19,31 +19,31 @@ struct ArenaLayout {
   size_t bytes = 0;            // size of the arena
 };
 
-// Places the largest first, each at the lowest address that is free during its whole lifetime. The arena is never
-// larger than the sum of the bytes; for the networks of this program it is within a few percent of the largest total
-// that is alive at once. This takes time proportional to the square of the number of lifetimes. More than kComparedMax
-// of them, which only a network from a hostile file has, are therefore placed in the order of their first steps; the
-// arena may then be larger.
+// Places the largest lifetimes first, each at the lowest address that is free during its whole lifetime. The arena is
+// never larger than the sum of the bytes; for the networks of this program it is within a few percent of the largest
+// total that is alive at once. This takes time proportional to the square of the number of lifetimes. If there are more
+// than kComparedMax, as only a network from a hostile file has, they are placed in the order of their first steps
+// instead; the arena may then be larger.
 inline constexpr size_t kComparedMax = 20000;
 ArenaLayout place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
 
 struct MemoryValue {
   size_t bytes = 0;
-  std::optional<size_t> alias_of{};  // another view of that value's memory, or of part of it
-  bool outside = false;              // it is in memory that is not planned here, and gets no place in the arena
+  std::optional<size_t> alias_of{};  // if set, this is another view of that value's memory, or of part of it
+  bool outside = false;              // in memory that is not planned here, so it gets no place in the arena
   bool kept = false;                 // read by the caller after the last step
 };
 
 struct MemoryStep {
   std::vector<size_t> uses;  // the values that it reads or writes
-  // The first value that it writes, which may reuse the memory of one of `overwrites` whose lifetime ends here.
+  // The first value that it writes. It may reuse the memory of one of `overwrites` whose lifetime ends here.
   std::optional<size_t> first_write{};
   std::vector<size_t> overwrites = {};
 };
 
 struct MemoryPlan {
   static constexpr size_t kNone = static_cast<size_t>(-1);
-  // For each value; kNone for values outside the arena; an alias has the offset of its root.
+  // For each value: its offset in the arena; kNone if it is outside the arena. An alias has the offset of its root.
   std::vector<size_t> offset;
   size_t arena_bytes = 0;
 };

@@ -18,8 +18,8 @@ double norm(std::span<T> x) {
   return norm(std::span<const T>(x));
 }
 
-// |x - truth| / max(|truth|, scale) with Euclidean norms. 0 if x equals truth; NaN if x contains a NaN. The spans must
-// have the same size.
+// Normalized error: |x - truth| / max(|truth|, scale) with Euclidean norms. 0 if x equals truth; NaN if x contains a
+// NaN. The spans must have the same size.
 inline double normalised_error(std::span<const float> x, std::span<const double> truth, double scale = 0) {
   double sum = 0;
   for (size_t i = 0; i < x.size(); i++) {

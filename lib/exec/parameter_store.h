@@ -13,7 +13,7 @@ namespace dtrain::exec {
 
 class ParameterStore {
  public:
-  // Allocates with parameter_memory() of contract.h.
+  // Allocates the tensors with parameter_memory() of contract.h.
   ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose,
                  const FloatAllocator& allocate = allocate_floats);
 

@@ -72,17 +72,19 @@ double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& 
   return std::sqrt(sum);
 }
 
-// exp and log1p of vector libraries are accurate to a few units in the last place, not to half a unit.
+// The number of terms of a sum that the error of an activation counts as. exp and log1p of vector libraries are
+// accurate to a few units in the last place, not to half a unit.
 double activation_terms(const graph::Activation& op) {
   return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
 }
 
-// Powers are accurate to a few units in the last place, and the errors of their arguments add up.
+// The same for local response normalization: powers are accurate to a few units in the last place, and the errors of
+// their arguments add up.
 double response_terms(const graph::LocalResponseNorm& op) {
   return 16 + static_cast<double>(op.size);
 }
 
-// The error of a position in a map, in units of the map's cells, grows with the map's size.
+// The error of a position in a map, in units of the map's cells; it grows with the map's size.
 double reach(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Shape& map = reference.shapes().output[graph.node(node).data_inputs[0]];
   return static_cast<double>(std::max(map[1], map[2]));
@@ -137,7 +139,8 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Tensors t = tensors_of(graph, reference, node);
   const auto linear = [&] {
-    // Each element of x takes part in a number of products: those of all of y, divided by the number of elements of x.
+    // Each element of x takes part in this number of products: those of all of y, divided by the number of elements of
+    // x.
     return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
   };
   const auto same = [&] { return Rounding{norm(t.dy), 1}; };
@@ -188,8 +191,8 @@ Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& refer
 
 double tolerance(const Rounding& rounding, Type type, bool tf32) {
   constexpr double kUnitRoundoff = 0x1p-24;
-  // Twice the error that independent roundings give, because partial sums are rounded too, plus some units for the
-  // steps around the sum.
+  // Twice the error that independent roundings give, because partial sums are rounded too, plus some units in the last
+  // place for the operations before and after the sum.
   const double sums = kUnitRoundoff * (8 + 2 * std::sqrt(rounding.length));
   // In a shorter type, weights, terms of gradients and results are rounded once each. These errors do not add up along
   // a sum, because they are independent and small compared with its terms. TF32 rounds factors to as many mantissa bits

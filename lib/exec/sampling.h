@@ -1,9 +1,9 @@
 // A SpatialTransformer's sampling of one image's feature map, for the backends that compute on the host.
 //
-// The result has kinks where a sampled position meets the row or the column of a cell. The identity, with which
-// networks begin, puts all positions there. The cells are therefore chosen in float32 with the operations in the order
-// below, regardless of the type in which the weights between them are computed, so that all backends choose the same
-// cells.
+// The result has kinks where a sampled position coincides with a row or column of cells. The identity transformation,
+// with which networks begin, puts all positions there. Therefore the cells are chosen in float32, with the operations
+// in the order below, whatever the type in which the interpolation weights are computed, so that all backends choose
+// the same cells.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace dtrain::exec {
 
-// A position on one axis: between the cells `cell` and `cell` + 1, either of which may be outside the map. The weight
+// A position on one axis, between the cells `cell` and `cell` + 1, either of which may be outside the map. The weight
 // of `cell` is 1 - beyond.
 template <class T>
 struct Place {
@@ -25,8 +25,8 @@ T grid_coordinate(int64_t i, int64_t size) {
   return T{2} * static_cast<T>(i) / static_cast<T>(size - 1) - 1;
 }
 
-// t: the three coefficients of the axis; a and b: the output's column and row coordinates; `cells`: the size of the
-// map.
+// The position in the map, along one axis, of an output. t: the three coefficients of the axis; a and b: the output's
+// column and row coordinates; `cells`: the size of the map.
 template <class T>
 T sampled_position(const T* t, T a, T b, int64_t cells) {
   return (t[0] * a + t[1] * b + t[2] + 1) * static_cast<T>(cells - 1) / 2;
@@ -57,7 +57,7 @@ Place<T> sampled_place(const Sampling& s, const T* t, int64_t row, int64_t colum
 // double.
 template <class T>
 void sample_map(const Sampling& sampling, const T* x, const T* t, T* y);
-// Adds to dx and dt, either of which may be null.
+// The gradients, which are added to dx and dt. Either may be null.
 template <class T>
 void sample_map_backward(const Sampling& sampling, const T* x, const T* t, const T* dy, T* dx, T* dt);
 

@@ -25,8 +25,8 @@ class Arena {
   size_t size_ = 0;
 };
 
-// Throws std::bad_alloc if the process cannot map this many further bytes (ulimit -v). For what libraries allocate in a
-// step and do not check.
+// Throws std::bad_alloc if the process cannot map this number of further bytes (ulimit -v). To be called for memory
+// that libraries allocate in a step without checking the result.
 void require_address_space(size_t bytes);
 
 }  // namespace dtrain::exec::cpu

@@ -45,7 +45,7 @@ class Stopwatch {
     };
     run();
     const double first = run();
-    // About 20 ms per primitive, but at least 3 runs.
+    // About 20 ms of runs for each primitive, but at least 3 runs.
     const auto runs = std::clamp<size_t>(static_cast<size_t>(0.02 / std::max(first, 1e-6)), 3, 200);
     std::vector<double> seconds(runs);
     for (double& s : seconds) s = run();
@@ -313,7 +313,7 @@ class Meter {
   Fusions fusions_;
   dnnl::engine engine_;
   Stopwatch watch_;
-  std::vector<Md> layout_;                    // for each node: chosen by convolutions and kept by the nodes after them
+  std::vector<Md> layout_;  // for each node: the layout that convolutions choose and that the nodes after them keep
   std::vector<std::vector<NodeId>> readers_;  // for each node: the nodes that read it
   Bound bound_;
 };

@@ -1,6 +1,6 @@
 // The speed that oneDNN alone allows: every primitive of a network's training step is timed separately, with warm
-// caches, and the times are summed. This is an upper bound for a trainer built from these primitives; `bench train
-// --bound` prints it next to what the same run achieves.
+// caches, and the times are summed. No trainer that is built from these primitives can be faster. `bench train --bound`
+// prints this bound next to the speed that the same run achieves.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@ struct BucketSchedule {
 };
 
 // bucket_begin: index of each bucket's first parameter, ascending, starting with 0. A bucket that no step uses is due
-// and ready together with the next later bucket; the last bucket would be due at the end of the forward pass.
+// and ready together with the next later bucket. If the last bucket is such a bucket, it is due at the end of the
+// forward pass.
 BucketSchedule schedule_buckets(const Program& program, const std::vector<size_t>& bucket_begin);
 
 }  // namespace dtrain::exec::cpu

@@ -8,9 +8,9 @@
 
 namespace dtrain::exec::cpu {
 
-// Winograd, F(4x4, 3x3), is used for 3x3 kernels with stride 1, no groups and at least 32 channels on both sides. There
-// it was never slower than direct convolution in 93 cases measured, and up to 2.5 times faster. Errors grow from 1e-6
-// to 1e-5 of the output's rms.
+// Whether to use Winograd, F(4x4, 3x3): for 3x3 kernels with stride 1, no groups and at least 32 channels on both
+// sides. In 93 measured cases of this kind it was never slower than direct convolution, and up to 2.5 times faster. The
+// error grows from 1e-6 to 1e-5 of the output's rms.
 bool winograd_fits(const graph::Convolution& op, int64_t channels);
 
 // [filters, channels/groups, kernel_h, kernel_w]; with several groups, the groups are an additional first dimension.
@@ -24,14 +24,14 @@ struct ConvolutionChoice {
   bool channels_last = false;
 };
 
-// Layouts with blocks of 16 channels also compute with the padding: 20 channels to 50 cost as much as 32 to 64. The
-// channels-last layout has no padding and is faster where padding would be at least a third of the work: LeNet's second
-// layer takes 7.9 ms instead of 11.3 ms over all directions. oneDNN does not pad the few channels of a first layer
-// anyway.
+// Whether the channels-last layout is better. Layouts with blocks of 16 channels also compute with the padding: 20
+// channels to 50 cost as much as 32 to 64. The channels-last layout has no padding and is faster where padding would be
+// at least a third of the work: LeNet's second layer takes 7.9 ms instead of 11.3 ms over all directions. It is not
+// needed for the few channels of a first layer, which oneDNN does not pad.
 bool channels_last_fits(const graph::Convolution& op, int64_t channels);
 ConvolutionSpec with_channels_last(ConvolutionSpec spec);
 
-// Whether the implementation is oneDNN's reference, which is correct but far too slow.
+// Whether the implementation is oneDNN's own reference, which is correct but far too slow.
 bool is_plain_loop(const std::string& implementation);
 
 // Returns make(spec) for the first algorithm of `choice` that oneDNN supports for these shapes on this processor.

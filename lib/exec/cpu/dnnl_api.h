@@ -44,8 +44,8 @@ constexpr bool kMayBeMissing = std::is_same_v<Primitive, dnnl::convolution_forwa
 
 #if DNNL_VERSION_MAJOR >= 3
 
-// Whether the backward pass of a batch normalization with a shift requires DNNL_ARG_SHIFT. If not, it fails with that
-// argument.
+// Whether the backward pass of a batch normalization with a shift requires DNNL_ARG_SHIFT. If it does not, it fails
+// when it gets that argument.
 constexpr bool kBatchNormBackwardTakesShift = false;
 
 inline Dims dims_of(const Md& md) {
@@ -86,8 +86,8 @@ inline void append_relu(dnnl::post_ops& after) {
   after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
 }
 
-// Version 2 first describes the operation. Most operations have the same arguments as in version 3. The others take a
-// single layout for input and output, and pooling takes no dilation.
+// In version 2, the operation is described first. Most operations have the same arguments as in version 3. The others
+// take a single layout for input and output, and pooling takes no dilation.
 template <class Primitive>
 struct Operation {
   template <class... Arguments>
@@ -210,7 +210,7 @@ inline auto batch_norm_backward(const dnnl::engine& engine, const Md& data, floa
                                                                data, epsilon, flags);
 }
 
-// The parameter of an element-wise function. Version 3 has one for softrelu, ln(1 + exp(alpha x)) / alpha.
+// The parameter alpha of an element-wise function. In version 3, softrelu has one: ln(1 + exp(alpha x)) / alpha.
 inline float alpha_of(dnnl::algorithm algorithm) {
   return algorithm == dnnl::algorithm::eltwise_soft_relu ? 1.0f : 0.0f;
 }

@@ -13,7 +13,8 @@ namespace cpu {
 
 namespace {
 
-// oneDNN crashes if an allocation of a step fails. Those of the tested networks stay far below this.
+// A bound on what oneDNN allocates in a step, because it crashes if such an allocation fails. The tested networks stay
+// far below it.
 constexpr size_t kStepBytes = size_t{256} << 20;
 
 }  // namespace
@@ -110,8 +111,8 @@ std::vector<ProfileLine> CpuExecutor::profile() const {
     line.mean_s = cost.seconds / static_cast<double>(cost.runs);
     line.least_s = cost.least;
     line.bytes = static_cast<double>(cost.bytes);
-    // The number of operations is the same in each direction. Biases, reorders and sums of the same node are separate
-    // steps.
+    // Each of the three directions has the same number of operations. Biases, reorders and sums of the same node are
+    // separate steps and are not counted.
     const std::string_view what = cost.what;
     if (what.starts_with("convolution") || what.starts_with("fully connected")) {
       line.flops = 2 * static_cast<double>(products[cost.node] * options_.batch_size);

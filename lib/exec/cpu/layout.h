@@ -30,12 +30,12 @@ Md plain_md(const Dims& dims);            // row-major: [n, c, h, w], [n, c], [f
 Md any_md(const Dims& dims);              // oneDNN chooses the layout
 Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c] with kPlain
 
-// The blocks of a tensor [n, c, h, w] in that order, or of [n, c] with kPlain.
+// The blocks of a tensor [n, c, h, w] in this order, or of [n, c] with kPlain.
 BlockedShape shape_in(Order order, const Dims& dims);
 
 // The blocks of a descriptor; nullopt unless it is [n, c] or [n, c, h, w] in one of the orders above. Some orders
-// coincide, for example for maps of one pixel, and cannot be distinguished. To give two tensors the same order, use the
-// order of one for both.
+// coincide, for example for maps of one pixel, and cannot be distinguished. To give two tensors the same order,
+// determine the order of one of them and use it for both.
 std::optional<BlockedShape> blocked_shape(const Md& md);
 
 // Whether two layouts place the same elements at the same addresses, so that no reorder is needed.

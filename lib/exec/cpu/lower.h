@@ -46,7 +46,7 @@ class Lowering {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const Fusions& fusions() const { return fusions_; }
   Program& program() { return program_; }
-  // Set by the executor, read by the steps.
+  // The current batch, which the executor sets and the steps read.
   [[nodiscard]] const Batch* batch() const { return batch_; }
   [[nodiscard]] const dnnl::engine& engine() const { return program_.engine(); }
   [[nodiscard]] const Md& md(ValueId value) const { return program_.md(value); }
@@ -64,14 +64,14 @@ class Lowering {
   ValueId blocked_input(graph::NodeId id, size_t i = 0);
   void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
 
-  // The learned tensor or statistic that the node reads as this argument, in canonical layout, described with these
-  // dimensions. kNoValue if the node has no such argument.
+  // The learned tensor or statistic that the node reads as this argument, in canonical layout with dimensions `dims`.
+  // kNoValue if the node has no such argument.
   ValueId weight(graph::NodeId id, size_t argument, const Dims& dims);
-  // Where the node's backward step writes the gradient of this tensor, or its term of the gradient if other nodes also
-  // read the tensor.
+  // Where the node's backward step must write the gradient of this tensor. If other nodes also read the tensor, it is
+  // this node's term of the gradient.
   ValueId gradient_of_weight(graph::NodeId id, size_t argument, const Dims& dims);
 
-  // A step uses OpenBLAS; see reserve_product_memory().
+  // To be called when a step uses OpenBLAS; see reserve_product_memory().
   void set_uses_openblas() { uses_openblas_ = true; }
 
   // Whether any step needs the gradient with respect to the node's output.
@@ -83,8 +83,8 @@ class Lowering {
   // The gradient with respect to the node's output in this layout, which is the sum of its terms. kNoValue if it has
   // none.
   ValueId gradient(graph::NodeId id, const Md& layout);
-  // The terms of the gradient in this layout, for kernels that sum them themselves. With keep_all there is only one
-  // term, their sum.
+  // The terms of the gradient in this layout, for kernels that sum them themselves. With keep_all there is a single
+  // term: the sum.
   std::vector<ValueId> gradient_terms(graph::NodeId id, const Md& layout);
 
   Lowered finish() &&;
@@ -92,8 +92,8 @@ class Lowering {
  private:
   friend Lowered lower(const LowerRequest& request);
   EmitBackward lower_node(graph::NodeId id);
-  // Completes the gradients of the parameters that no later backward step reads, which are those that this node is the
-  // first to read. To be called after the backward steps of the node.
+  // Completes the gradients of those parameters that no later backward step reads, because this node is the first to
+  // read them in the forward pass. To be called after the backward steps of the node.
   void finish_gradients(graph::NodeId id);
 
   const graph::Graph& graph_;
@@ -107,7 +107,7 @@ class Lowering {
   std::vector<std::vector<ValueId>> terms_;  // indexed by node
   std::vector<char> wants_gradient_;         // indexed by node
   std::vector<char> depends_on_training_;    // indexed by node
-  // For each parameter, what the nodes' backward steps have written, in the order of the steps.
+  // For each parameter, the terms that the nodes' backward steps have written, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
   bool uses_openblas_ = false;
 };

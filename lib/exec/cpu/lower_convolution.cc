@@ -13,7 +13,7 @@ namespace {
 
 struct ConvolutionLayer {
   NodeId id;
-  ConvolutionSpec spec;  // oneDNN may choose all layouts
+  ConvolutionSpec spec;  // all layouts are open, so that oneDNN may choose them
   ConvolutionChoice choice;
   bool bias;
   Dims weight_dims, bias_dims;

@@ -14,7 +14,7 @@ namespace {
 
 // Sets y to the kept elements of x, multiplied by the rule's factor. Both are [rows, each]; keys [rows].
 void keep_elements(const DropRule& rule, const uint64_t* keys, int64_t rows, int64_t each, const float* x, float* y) {
-  constexpr int64_t kCost = 8;  // cost of a random number, in elements
+  constexpr int64_t kCost = 8;  // the cost of drawing a random number, in elements
   parallel_shares(rows, rows * each * kCost, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
       const uint64_t key = drop_key(rule, keys[row]);

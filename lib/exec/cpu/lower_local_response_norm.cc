@@ -7,8 +7,9 @@ using graph::NodeId;
 
 namespace {
 
-// oneDNN has fast code for blocked channels and a size of 5 channels, which all known networks use. For other sizes
-// that code may crash (oneDNN 2.6, 1 channel), so they use its plain loops.
+// The input in the layout that the operator needs. oneDNN has fast code for blocked channels and a size of 5 channels,
+// which all known networks use. With other sizes that code may crash (oneDNN 2.6, 1 channel), so they use oneDNN's
+// plain loops.
 ValueId input_for(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
   constexpr int64_t kFastSize = 5;
   if (op.size == kFastSize) return l.blocked_input(id);
@@ -17,7 +18,8 @@ ValueId input_for(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
 
 }  // namespace
 
-// oneDNN keeps what the backward pass needs in a workspace. Its size is 0 for implementations that need nothing.
+// Lowers the operator. The workspace holds what oneDNN's backward pass needs; its size is 0 for implementations that
+// need nothing.
 Lowering::EmitBackward lower_local_response_norm(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
   const ValueId x = input_for(l, id, op);
   const Md layout = l.md(x);

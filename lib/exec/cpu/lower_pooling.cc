@@ -9,7 +9,7 @@ using graph::NodeId;
 
 namespace {
 
-// The layout of the positions of the maxima.
+// The layout of the array that holds the positions of the maxima.
 Md places_md(const BlockedShape& y) {
   return {{y.elements()}, dnnl::memory::data_type::s32, dnnl::memory::format_tag::a};
 }

@@ -11,8 +11,8 @@ namespace dtrain::exec::cpu {
 
 using graph::NodeId;
 
-// Copies the caller's data, because it is valid only during the forward pass, but the first layer's gradient needs it
-// again.
+// Copies the caller's data: the data is valid only during the forward pass, but the gradient of the first layer needs
+// it again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
   const size_t input = l.input_of(id);
@@ -48,8 +48,8 @@ Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
   };
 }
 
-// Scaling is a separate pass, in place where possible. It causes 2 of the about 30 reads and writes of a feature map in
-// a block of `cross`. In the backward pass it also sums the gradients of all readers.
+// Computes the scaling as a separate pass, in place where possible. In a block of `cross`, this is 2 of about 30 reads
+// and writes of a feature map. In the backward pass it also sums the gradients of all readers.
 Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
   const Md layout = blocked_layout(l.md(l.input(id)));
   l.set_output(id, emit_scaled_sum(l.program(), id, {l.input(id)}, op.factor, layout));
@@ -60,8 +60,8 @@ Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& o
   };
 }
 
-// If a ReLU follows, both are computed in one pass. So is their backward pass: the gradient is masked once, then passed
-// to all inputs.
+// Adds the inputs, in one pass with the ReLU if one follows. The backward pass is fused too: the gradient is masked
+// once, then passed to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;
@@ -82,7 +82,8 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
 
 namespace {
 
-// The first input's order if it has blocks of channels and every part but the last fills its blocks, else row-major.
+// The order of the first input if it has blocks of channels and every part but the last fills its blocks; otherwise
+// row-major.
 Order concat_order(Lowering& l, NodeId id) {
   std::vector<int64_t> channels;
   for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);

@@ -11,8 +11,8 @@ using graph::NodeId;
 
 namespace {
 
-// Runs work(image) for all images, on several threads. Each position takes some arithmetic, so it costs as much as
-// copying several elements.
+// Runs work(image) for all images, on several threads. A position counts as several elements, because it takes some
+// arithmetic.
 template <class Work>
 void for_each_image(const Sampling& s, int64_t images, const Work& work) {
   constexpr int64_t kCost = 16;
@@ -29,14 +29,14 @@ int64_t output_elements(const Sampling& s) {
   return s.channels * s.output_height * s.output_width;
 }
 
-constexpr int64_t kNumbers = 6;  // parameters of a transformation
+constexpr int64_t kNumbers = 6;  // number of parameters of a transformation
 
 void forward(const Sampling& s, int64_t images, const float* x, const float* t, float* y) {
   for_each_image(s, images,
                  [&](int64_t i) { sample_map(s, x + i * elements(s), t + i * kNumbers, y + i * output_elements(s)); });
 }
 
-// dx may be null.
+// Computes the gradients. dx may be null.
 void backward(const Sampling& s, int64_t images, const float* x, const float* t, const float* dy, float* dx,
               float* dt) {
   std::fill_n(dt, images * kNumbers, 0.0f);

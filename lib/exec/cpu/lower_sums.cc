@@ -38,7 +38,7 @@ ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<V
   return emit_combined(program, node, "sum", terms, layout, sum_sources);
 }
 
-// Converts the terms to `layout`. If there are more than `most`, sums the first ones so that `most` remain.
+// Converts the terms to `layout`. If there are more than `most` terms, sums the first ones so that `most` remain.
 std::vector<ValueId> prepared(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout,
                               size_t most) {
   for (ValueId& term : terms) term = program.converted(node, term, layout);

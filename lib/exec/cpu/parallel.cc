@@ -31,14 +31,14 @@ cpu_set_t only(int cpu) {
 
 Team::Team(int threads) {
   omp_set_num_threads(threads);
-  // sched_getaffinity fails on a host with more CPUs than a cpu_set_t can hold.
+  // Threads stay unbound if sched_getaffinity fails, as on a host with more CPUs than a cpu_set_t can hold.
   const bool may_bind =
       threads > 1 && omp_get_proc_bind() == omp_proc_bind_false && sched_getaffinity(0, sizeof(all_), &all_) == 0;
   const bool binds = may_bind && CPU_COUNT(&all_) == threads;
 #pragma omp parallel
   {
     flush_denormals();
-    // Also releases a thread that a team of another size has bound.
+    // This also releases a thread that a team of another size has bound.
     const int index = omp_get_thread_num();
     if (may_bind && index > 0) limit_to(binds ? only(cpu_of(all_, index)) : all_);
   }

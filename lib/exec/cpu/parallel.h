@@ -10,21 +10,21 @@
 
 namespace dtrain::exec::cpu {
 
-// Create a Team at the beginning of a pass. From then on, parallel regions started by the calling thread use `threads`
-// threads, all of which flush denormals.
+// Create a Team at the beginning of a pass. While it exists, parallel regions that the calling thread starts use
+// `threads` threads, all of which flush denormals.
 //
-// If the team has as many threads as the calling thread may use CPUs, each thread gets a CPU of its own. Otherwise, if
-// other processes are busy, the kernel tends to move the threads of a team, which keep waking each other, to one CPU
-// and to leave them there; a step then takes three to five times as long as its share of the processor allows. A
-// smaller team shares the host with other threads, so its threads are placed by the kernel. The same applies if the
-// user has bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
+// If the team has as many threads as the calling thread may use CPUs, each thread gets a CPU of its own. The reason:
+// the threads of a team keep waking each other, and if other processes are busy, the kernel tends to move such threads
+// to one CPU and to leave them there; a step then takes three to five times as long as its share of the processor
+// allows. A smaller team shares the host with other threads, so the kernel places its threads. The kernel also places
+// them if the user has bound the threads (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
 class Team {
  public:
   explicit Team(int threads);
 
-  // Moves the calling thread back to its own CPU if the kernel has moved it away. The thread is never bound there,
-  // because the threads that it starts (the data loader's, gRPC's) would inherit that. Takes about 20 ns and is called
-  // before each piece of work.
+  // Moves the calling thread back to its own CPU if the kernel has moved it away. The thread is never bound to that
+  // CPU, because the threads that it starts (the data loader's, gRPC's) would inherit the binding. Takes about 20 ns
+  // and is called before each piece of work.
   void keep_apart() const {
     if (home_ >= 0 && sched_getcpu() != home_) go_home();
   }
@@ -43,9 +43,9 @@ inline std::pair<int64_t, int64_t> share_of(int64_t n, int64_t index, int64_t co
   return {begin, begin + base + (index < extra ? 1 : 0)};
 }
 
-// Runs work(begin, end) on every thread of the team with its own share of 0 .. n. `cost`: the number of elements that
-// all items touch together. Small work stays on the calling thread, because waking the others takes as long as about
-// 20,000 elements.
+// Runs work(begin, end) on every thread of the team with its own share of 0 .. n. `cost`: the total number of elements
+// that the items touch. Small work stays on the calling thread, because waking the others takes as long as about 20,000
+// elements.
 template <class Work>
 void parallel_shares(int64_t n, int64_t cost, const Work& work) {
   constexpr int64_t kWorthWaking = 20'000;

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The shortest of several runs, because other processes disturb the longer ones.
+// The time of the shortest run, because other processes disturb the longer ones.
 template <class Work>
 double least_seconds(int runs, const Work& work) {
   double least = 0;

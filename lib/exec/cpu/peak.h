@@ -1,12 +1,12 @@
-// The measured peak performance of this host's cores and memory: the bounds of a step that computes, and of one that
-// moves data.
+// The measured peak performance of this host's cores and memory. It bounds steps that are limited by arithmetic, and
+// steps that are limited by moving data.
 #pragma once
 
 namespace dtrain::exec::cpu {
 
 struct Peak {
-  double flops_per_s = 0;  // in a float32 product of large matrices, by oneDNN
-  double bytes_per_s = 0;  // read and written, in a sum of two arrays larger than the caches into a third
+  double flops_per_s = 0;  // reached by oneDNN in a float32 product of large matrices
+  double bytes_per_s = 0;  // bytes read and written, in a sum of two arrays into a third, all larger than the caches
 };
 
 // Measures with `threads` compute threads. Takes about half a second and 200 MB.

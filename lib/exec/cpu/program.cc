@@ -12,7 +12,7 @@ ValueId Program::add(const Value& value) {
 }
 
 ValueId Program::fixed(const Md& md, void* memory, std::optional<size_t> parameter) {
-  // One value for each layout of a piece of memory, so that earlier conversions of a weight are found.
+  // There is only one value for each layout of a piece of memory, so that earlier conversions of a weight are found.
   std::vector<ValueId>& known = fixed_[memory];
   for (const ValueId value : known) {
     if (values_[value].md == md) return value;

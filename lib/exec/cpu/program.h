@@ -23,10 +23,10 @@ constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 // A tensor of the program: its layout, and where its memory comes from.
 struct Value {
   Md md;
-  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
+  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics); null: none
   std::optional<size_t> parameter{};  // index of the parameter if this is its weight or gradient
-  std::optional<ValueId> alias_of{};  // another view of that value's memory
-  bool scratchpad = false;            // used during one step only
+  std::optional<ValueId> alias_of{};  // if set, this is another view of that value's memory
+  bool scratchpad = false;            // used only during one step
   bool kept = false;                  // read by the caller after the last step
 };
 
@@ -57,7 +57,7 @@ struct Step {
   dnnl::primitive primitive;  // empty if there is a kernel
   Kernel kernel;
   std::vector<Arg> args;
-  // Values whose memory the first written value may reuse, if their lifetime ends here.
+  // Values that end in this step and whose memory the first written value may reuse.
   std::vector<ValueId> overwrites;
 };
 
@@ -94,7 +94,7 @@ class Program {
   [[nodiscard]] ValueId root(ValueId value) const;  // follows aliases
   [[nodiscard]] const dnnl::engine& engine() const { return engine_; }
 
-  // Places all values except fixed ones and scratchpads in memory. share: see exec/memory_plan.h.
+  // Places all values in memory, except fixed values and scratchpads. share: see exec/memory_plan.h.
   [[nodiscard]] MemoryPlan plan_memory(bool share) const;
 
  private:

@@ -31,7 +31,7 @@ class Runner {
   // The value's elements in row-major order. Allocates.
   [[nodiscard]] std::vector<float> read(ValueId value) const;
 
-  // Measures every step from now on, which takes two clock readings for each step.
+  // Measures every step from now on. This costs two clock readings per step.
   void enable_profile() { profiling_ = true; }
   struct Cost {
     graph::NodeId node;
@@ -40,7 +40,7 @@ class Runner {
     double seconds;              // total of all runs since enable_profile
     double least;                // the shortest run
     size_t runs;
-    size_t bytes;  // size of the tensors that it reads and writes, each counted once
+    size_t bytes;  // size of the tensors that the step reads and writes, each counted once
   };
   [[nodiscard]] std::vector<Cost> profile() const;
 

@@ -109,7 +109,7 @@ Result<> ReferenceExecutor<T>::forward(const Batch& batch, const WeightsWait& wa
   DT_TRY_VOID(begin_forward(batch));
   size_t buckets_loaded = 0;
   for (const NodeId id : order_) {
-    // The other parameters that it reads were loaded for earlier nodes.
+    // Waits only for parameters that this node is the first to read; the others were loaded for earlier nodes.
     const size_t needed = nodes_[id].end_parameter;
     while (buckets_loaded < options_.bucket_begin.size() && options_.bucket_begin[buckets_loaded] < needed) {
       DT_TRY_VOID(wait(buckets_loaded), "before node '{}'", graph_.node(id).name);
@@ -127,7 +127,7 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
   for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
     backward_node(*id);
     if (nodes_[*id].end_parameter == 0) continue;
-    // All gradients from this node's first parameter on are complete.
+    // All gradients from this node's first parameter on are complete now.
     while (buckets_left > 0 && options_.bucket_begin[buckets_left - 1] >= nodes_[*id].first_parameter) {
       DT_TRY_VOID(ready(--buckets_left), "after node '{}'", graph_.node(*id).name);
     }
@@ -185,7 +185,8 @@ Out<T> ReferenceExecutor<T>::gradient_term(NodeId node, size_t argument) {
   return terms_[*parameter][static_cast<size_t>(use)].span();
 }
 
-// The backward pass begins with the last use, so the terms are added in the order of the backward pass.
+// Sums the terms of the gradients that are complete. The backward pass begins with the last use, so it adds the terms
+// from the last to the first.
 template <class T>
 void ReferenceExecutor<T>::finish_gradients(const NodeState& state) {
   for (size_t i = state.first_parameter; i < state.end_parameter; i++) {

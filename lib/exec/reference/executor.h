@@ -47,15 +47,15 @@ class ReferenceExecutor final : public Executor {
   int64_t batch_size() const { return options_.batch_size; }
   const std::vector<graph::NodeId>& order() const { return order_; }
 
-  // Runs the forward and backward pass in single steps: begin_forward, then forward_node for each node of order();
-  // begin_backward, then backward_node in reverse order. Between the steps the caller may overwrite outputs and
-  // gradients.
+  // These functions run the forward and backward pass node by node: begin_forward, then forward_node for each node of
+  // order(); begin_backward, then backward_node in reverse order. Between the calls the caller may overwrite outputs
+  // and gradients.
   Result<> begin_forward(const Batch& batch);
   void load_parameters();  // loads all parameters at once, instead of waiting bucket by bucket
   void forward_node(graph::NodeId node);
   void begin_backward();
-  // Afterwards parameters() has the gradients of the parameters that this node reads and no earlier node in order()
-  // reads.
+  // Runs the node's backward step. Afterwards parameters() has the gradients of those parameters that this node is the
+  // first in order() to read.
   void backward_node(graph::NodeId node);
 
  private:
@@ -66,8 +66,8 @@ class ReferenceExecutor final : public Executor {
   };
   struct NodeState {
     Buffer<T> mean, inv_std;  // set for a BatchNorm
-    // The parameters that this node is the first to read, as an interval of the list of parameters. These intervals are
-    // in the order of the nodes.
+    // The parameters that this node is the first to read, as an interval of the list of parameters. The intervals of
+    // successive nodes follow each other.
     size_t first_parameter = 0, end_parameter = 0;
   };
 
@@ -112,12 +112,12 @@ class ReferenceExecutor final : public Executor {
   std::vector<char> depends_on_training_;  // indexed by node
   std::vector<Tensor> tensors_;            // indexed by TensorId
   std::vector<NodeState> nodes_;           // indexed by NodeId
-  // For each parameter, one term of its gradient per use, in the order of the uses. The last term becomes their sum,
-  // added in the order in which the backward pass visits the nodes.
+  // For each parameter, one term of its gradient per use, in the order of the uses. In the end the last term holds
+  // their sum, which is computed in the order in which the backward pass visits the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;
   ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;
-  // The batch's content for each input and label, and the result of each head.
+  // The batch's values for each input and label, and the result of each head.
   std::vector<Buffer<float>> inputs_, labels_, results_;
   Buffer<uint64_t> keys_;  // empty if the network draws no random numbers
 };

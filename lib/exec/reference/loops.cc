@@ -13,14 +13,14 @@ struct Row {
   size_t x, y, w, count, step;
 };
 
-// The first position q in an output row with q * stride - pad + offset >= bound.
+// The first position q in an output row for which q * stride - pad + offset >= bound.
 int64_t first_at_least(int64_t bound, int64_t stride, int64_t pad, int64_t offset) {
   return std::max<int64_t>(0, (bound + pad - offset + stride - 1) / stride);
 }
 
 // Calls visit(row) for all products, one weight after the other. The forward and both backward passes use this
-// traversal. Padding cells are zero and skipped. It visits whole rows, because finding the indices of a single product
-// takes longer than the multiplication: with rows, the tests of exec take a third of the time.
+// traversal. Cells of the padding are zero and skipped. It visits whole rows, because finding the indices of a single
+// product takes longer than the multiplication: with rows, the tests of exec take a third of the time.
 template <class Visit>
 void for_each_row(const graph::Convolution& op, const Extent& xe, const Extent& ye, Visit&& visit) {
   const int64_t c_group = xe.c / op.groups, filters_group = op.filters / op.groups;

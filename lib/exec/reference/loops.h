@@ -29,7 +29,7 @@ struct Extent {
   [[nodiscard]] size_t count() const { return static_cast<size_t>(n * c * h * w); }
 };
 
-// For shapes and formula see graph::Convolution. b is empty if the operator has no bias.
+// For shapes and the formula see graph::Convolution. b is empty if the operator has no bias.
 template <class T>
 void convolution_forward(const graph::Convolution& op, const Extent& xe, In<T> x, In<T> w, In<T> b, const Extent& ye,
                          Out<T> y);
@@ -46,7 +46,7 @@ void fully_connected_forward(int64_t n, In<T> x, In<T> w, In<T> b, Out<T> y);
 template <class T>
 void fully_connected_backward(int64_t n, In<T> x, In<T> w, In<T> dy, Out<T> dx, Out<T> dw, Out<T> db);
 
-// What the training forward pass stores for the backward pass, [c] each.
+// Values that the training forward pass stores for the backward pass; each has shape [c].
 template <class T>
 struct BatchStatistics {
   Out<T> mean;
@@ -57,7 +57,7 @@ struct BatchStatistics {
 template <class T>
 void batch_norm_training(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                          BatchStatistics<T> batch, Out<float> moving_mean, Out<float> moving_var, Out<T> y);
-// The training pass if graph::BatchNorm::global_statistics is set.
+// The training forward pass if graph::BatchNorm::global_statistics is set.
 template <class T>
 void batch_norm_training_globally(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                                   BatchStatistics<T> batch, In<float> moving_mean, In<float> moving_var, Out<T> y);
@@ -70,7 +70,7 @@ void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, I
 
 template <class T>
 void activation_forward(graph::Activation op, In<T> x, Out<T> y);
-// Takes the output y; see graph::Activation.
+// Takes the output y instead of the input; see graph::Activation.
 template <class T>
 void activation_backward(graph::Activation op, In<T> y, In<T> dy, Out<T> dx);
 
@@ -88,8 +88,8 @@ void local_response_norm_backward(const graph::LocalResponseNorm& op, const Exte
 
 // Operators that move, add or scale values: Concat, Add, Flatten, Identity, Scale.
 
-// Computes y += factor x, a step of Add and of its backward pass. If y is zero before, it also serves as Scale and as
-// the copy of Flatten and Identity. Does nothing if y is empty.
+// Computes y += factor x. This is one step of Add and of its backward pass. If y was zero, it is also Scale, and the
+// copy of Flatten and Identity. Does nothing if y is empty.
 template <class T>
 void add_to(In<T> x, Out<T> y, T factor = 1);
 
@@ -100,16 +100,16 @@ void concat_forward(int64_t n, In<T> x, int64_t offset, Out<T> y);
 template <class T>
 void concat_backward(int64_t n, In<T> dy, int64_t offset, Out<T> dx);
 
-// Computes y += x, multiplied by the rule's factor, for the elements of an image that are not dropped. If y is zero
-// before, this is the forward pass; with dy and dx, it is the backward pass. Does nothing if y is empty. `keys`: one
-// for each of the n images.
+// Computes y += x, multiplied by the rule's factor, for the elements of an image that are not dropped. If y was zero,
+// this is the forward pass; with dy and dx in place of x and y, it is the backward pass. Does nothing if y is empty.
+// `keys`: one for each of the n images.
 template <class T>
 void add_kept(const DropRule& rule, std::span<const uint64_t> keys, In<T> x, Out<T> y);
 
 // Sets p to softmax(x) in each of n rows; each row's maximum is subtracted first.
 template <class T>
 void softmax_forward(int64_t n, In<T> x, Out<T> p);
-// labels [n]: integers below the number of classes.
+// Computes the gradient of the loss. labels [n]: integers below the number of classes.
 template <class T>
 void softmax_backward(const graph::SoftmaxOutput& op, In<T> p, In<float> labels, Out<T> dx);
 

@@ -12,7 +12,7 @@ using graph::NodeId;
 
 namespace {
 
-// Part i of n, for image i. An empty span has empty parts, whose address is null.
+// Part i of n, for image i. An empty span has empty parts with a null address.
 template <class Span>
 Span part_of(Span all, size_t i, size_t n) {
   return all.empty() ? Span() : all.subspan(i * (all.size() / n), all.size() / n);

@@ -8,8 +8,8 @@
 
 namespace dtrain::exec::cpu {
 
-// How the parts are arranged in the whole. All have the same n, h, w and lanes. The blocks of the parts add up to the
-// blocks of the whole, so every part but the last fills its blocks.
+// How the parts are arranged in the whole. All have the same n, h, w and lanes. The blocks of the parts together are
+// the blocks of the whole, so every part but the last fills its blocks.
 struct ConcatShape {
   BlockedShape whole;
   std::vector<int64_t> part_blocks;
@@ -18,7 +18,7 @@ struct ConcatShape {
 bool blocks_fit(const std::vector<int64_t>& channels, int64_t lanes);
 
 void concat_parts(const ConcatShape& shape, const float* const* parts, float* whole);
-// Sets parts[i] to its slice of the sum of `count` whole tensors, where count <= kSourcesMax.
+// Adds up `count` whole tensors and sets parts[i] to its slice of the sum; count <= kSourcesMax.
 void split_sum(const ConcatShape& shape, const float* const* wholes, int count, float* const* parts);
 
 }  // namespace dtrain::exec::cpu

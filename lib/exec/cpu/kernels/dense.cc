@@ -28,12 +28,13 @@ DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* 
   }
 }
 
-// Runs work(begin, end) with shares of `n` rows of the layer's product. OpenBLAS computes a product on one thread
-// inside a parallel region. If OpenBLAS divided the work itself, it would allocate 512 KiB at each call on some
+// Runs work(begin, end) with shares of `n` rows of the layer's product. Inside a parallel region, OpenBLAS computes a
+// product on one thread. If OpenBLAS divided the work itself, it would allocate 512 KiB at each call on some
 // processors.
 template <class Work>
 void share_product(const DenseShape& s, int64_t n, const Work& work) {
-  constexpr int64_t kMultiplicationsPerElement = 8;  // they take as long as one unit of parallel_shares' cost
+  // this number of multiplications takes as long as one unit of parallel_shares' cost
+  constexpr int64_t kMultiplicationsPerElement = 8;
   parallel_shares(n, s.rows * s.inputs * s.outputs / kMultiplicationsPerElement, work);
 }
 
@@ -51,7 +52,7 @@ void softmax_row(const float* x, int64_t n, float* p) {
 
 void reserve_product_memory() {
   constexpr size_t kBufferBytes = size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3 on x86-64
-  constexpr int kSize = 128;                          // so that a product takes long compared with the start of one
+  constexpr int kSize = 128;  // large enough that a product takes long compared with starting a thread
   constexpr int kProducts = 4;
   const int threads = omp_get_max_threads();
   const std::vector<float> zeros(kSize * kSize);
@@ -61,7 +62,7 @@ void reserve_product_memory() {
   results[static_cast<size_t>(omp_get_thread_num())].reset(new (std::nothrow) float[kSize * kSize]);
   if (std::find(results.begin(), results.end(), nullptr) != results.end()) throw std::bad_alloc();
   require_address_space(kBufferBytes * static_cast<size_t>(threads));
-  // A thread that begins after another one has ended takes its buffer, so no thread ends before all have begun.
+  // A thread that begins after another one has ended takes over its buffer, so no thread may end before all have begun.
   std::atomic<int> begun{0};
 #pragma omp parallel
   {

@@ -12,9 +12,9 @@ struct DenseShape {
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-// Makes OpenBLAS map its buffer for each thread of the calling thread's team. To be called while compiling: OpenBLAS
-// maps 128 MiB at a thread's first product, and if the process may not have them (ulimit -v), it retries forever. This
-// function throws std::bad_alloc in that case.
+// Makes OpenBLAS map its buffer for each thread of the calling thread's team. To be called while compiling: otherwise
+// OpenBLAS maps 128 MiB at a thread's first product, and if the process may not have them (ulimit -v), it retries
+// forever. In that case this function throws std::bad_alloc.
 void reserve_product_memory();
 
 void dense_forward(const DenseShape& shape, const float* x, const float* w, const float* b, float* y);  // b may be null

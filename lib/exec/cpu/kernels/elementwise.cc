@@ -15,8 +15,8 @@ namespace {
 using Kind = graph::Activation::Kind;
 using Sources = std::array<const float*, kSourcesMax>;
 
-// Sums are computed in pieces that fit the first-level cache, so that each source and the result cross the memory bus
-// once.
+// The size of the pieces in which sums are computed. A piece fits the first-level cache, so that each source and the
+// result cross the memory bus only once.
 constexpr int64_t kPiece = 2048;
 
 DT_MULTI_ISA void relu(const float* x, float* y, int64_t n) {

@@ -14,7 +14,7 @@ namespace dtrain::exec::cpu {
 
 namespace {
 
-constexpr int32_t kNowhere = -1;  // the window covered padding only
+constexpr int32_t kNowhere = -1;  // the position of the maximum of a window that covered only padding
 
 // The part of a window that overlaps the feature map, along one axis: cells begin .. end - 1 of the kernel. Cell 0 is
 // at position `origin` of the map.
@@ -26,8 +26,8 @@ DT_INLINE Span span_of(int64_t out, int64_t kernel, int64_t stride, int64_t pad,
   return {origin, std::max<int64_t>(0, -origin), std::min(kernel, extent - origin)};
 }
 
-// The functions below take the number of lanes as a template argument if it is a constant, which keeps a window's
-// result in registers. kLanes = 0 means that the number is known only at run time.
+// The functions below take the number of lanes as a template argument if it is a constant, so that a window's result
+// stays in registers. kLanes = 0 means that the number is known only at run time.
 template <int kLanes>
 DT_INLINE int64_t lanes_of(const PoolingWindow& p) {
   return kLanes > 0 ? kLanes : p.x.lanes;

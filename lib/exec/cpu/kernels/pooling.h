@@ -21,7 +21,7 @@ PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, co
 void max_pooling_forward(const PoolingWindow& window, const float* x, float* y, int32_t* where);
 void max_pooling_backward(const PoolingWindow& window, const float* dy, const int32_t* where, float* dx);
 
-// These also compute sums, whose divisor is 1.
+// Average pooling. These functions also compute sum pooling, as an average with the divisor 1.
 void average_pooling_forward(const PoolingWindow& window, const float* x, float* y);
 void average_pooling_backward(const PoolingWindow& window, const float* dy, float* dx);
 
