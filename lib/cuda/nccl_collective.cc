@@ -37,8 +37,8 @@ bool finalized(ncclComm_t comm, std::chrono::milliseconds limit) {
   return state == ncclSuccess;
 }
 
-// The ends of the communicators of a process. Each runs in a thread of its own, because NCCL's calls block until no
-// graph contains the group's work, and ncclCommDestroy until the other ranks of the host are destroyed too.
+// The communicators of a process that are ending. Each ends in a thread of its own, because NCCL's calls block until no
+// graph contains the group's work, and ncclCommDestroy also until the other ranks of the host are destroyed.
 class Endings {
  public:
   // Waits until the communicator has ended, or kAbortLimit is over.
@@ -56,8 +56,8 @@ class Endings {
     for (const Ended& ended : all_) ended.wait();
   }
 
-  // With a limit, the communicator is finalized and destroyed if all ranks complete their work within it; otherwise it
-  // is aborted.
+  // With a limit, the communicator is finalized and destroyed if all ranks complete their work within it. If they do
+  // not, or without a limit, it is aborted.
   Ended begin(ncclComm_t comm, std::optional<std::chrono::milliseconds> limit) DT_EXCLUDES(mutex_) {
     std::packaged_task<void()> end([comm, limit] {
       name_thread("nccl-end");
@@ -107,8 +107,8 @@ class Communicator {
     return nccl_error_text(result, ncclGetLastError(comm_));
   }
 
-  // Records the first error and returns it. It does not end the work on the device: an abort by another thread than the
-  // owner would wait forever for graphs that only the owner can drop.
+  // Records the first error and returns it. This does not end the work on the device: an abort by a thread other than
+  // the owner would wait forever for graphs that only the owner can drop.
   Error fail_with(Error error) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
@@ -122,7 +122,7 @@ class Communicator {
   }
 
  private:
-  // After a failure the work on the device is aborted, otherwise it is completed.
+  // Begins to end the communicator: after a failure the work on the device is aborted, otherwise it is completed.
   std::optional<Endings::Ended> begin_end() DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     const bool failed = error_.has_value();
@@ -285,7 +285,7 @@ class NcclCollective final : public comm::Collective {
     if (result != ncclSuccess) return failed(what, result);
     if (rank_.enqueue_only) return {};
     Result<> done = wait(what, values.size(), deadline);
-    if (!done) abort();  // the device must not use the array any more
+    if (!done) abort();  // so that the device does not use the array anymore
     return done;
   }
 
@@ -371,13 +371,13 @@ class StoreCollective final : public comm::Collective {
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
-  // The device's work waits for a peer that is lost, and the caller waits for that work.
+  // Aborts the group, because the device's work waits for a peer that is lost, and the caller waits for that work.
   void abort() const {
     store_->drop_graphs();
     rank_->abort();
   }
-  // Queues the operation. Work that a graph contains is not queued again; an operation on an empty span only checks
-  // that the group is usable. The device is set because a store may call from any thread.
+  // Queues the operation. If a graph contains it, it is not queued again: an operation on an empty span only checks
+  // that the group is usable. Sets the device, because a store may call from any thread.
   template <class Operation>
   Result<> recorded(const char* name, std::span<float> values, const Operation& operation) const {
     DT_CUDA(cudaSetDevice(store_->device()));

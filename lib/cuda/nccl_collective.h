@@ -23,7 +23,7 @@ namespace dtrain::cuda {
 // Shared by the ranks of one process, so that cancel() on one of them reaches all.
 class NcclProcess;
 std::shared_ptr<NcclProcess> make_nccl_process();
-// Like Collective::cancel on any of its ranks. Also works while they join.
+// Has the effect of Collective::cancel on any rank of the process. Also works while the ranks join.
 void cancel(NcclProcess& process, const Error& error);
 
 struct NcclRank {
@@ -31,9 +31,9 @@ struct NcclRank {
   uint32_t size = 1;
   cudaStream_t stream = nullptr;         // where the operations are enqueued; must outlive the group
   std::shared_ptr<NcclProcess> process;  // shared by all ranks of this process; null: this rank is alone
-  // Time limits for all ranks to join, and for an operation to complete; exceeding one gives an Error. (With
+  // Time limits for all ranks to join, and for an operation to complete; exceeding one of them gives an Error. (With
   // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.) The last
-  // one is for all ranks to complete their work at a good end; exceeding it aborts the group.
+  // limit, end_limit, is for all ranks to complete their work at a regular end; exceeding it aborts the group.
   std::chrono::milliseconds join_limit{120'000};
   std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler detects lost workers earlier
   std::chrono::milliseconds end_limit{5'000};
@@ -51,14 +51,14 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
 // Called by every rank with the group's id, in a thread whose current device is the rank's. Code::kStartup if not all
 // ranks joined, kDevice for errors that NCCL reports about the device. Operations fail with kPeerLost, which does not
 // name the rank because NCCL does not report it, or throw DeviceError for a broken device. cancel() only records the
-// error; the thread that waits for the stream then ends the device's work, so it must wait by StoreStream::wait. Graphs
-// that contain the group's work must be gone when a group is destroyed. Destroying the last group of a process waits
-// until all its groups have ended, but not much longer than end_limit.
+// error. The thread that waits for the stream must end the device's work, so it must wait with StoreStream::wait.
+// Graphs that contain the group's work must be destroyed before the group is. Destroying the last group of a process
+// waits until all its groups have ended, but not much longer than end_limit.
 Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id);
 
 // The same for a rank that works in a store's stream, which must outlive the group. Operations are only enqueued, and
-// not even that if a graph contains them. While the host waits for the stream, operation_limit applies, and an error of
-// a peer ends the wait. `rank.stream` and `rank.enqueue_only` are ignored.
+// not even enqueued if a graph contains them. While the host waits for the stream, operation_limit applies, and an
+// error of a peer ends the wait. `rank.stream` and `rank.enqueue_only` are ignored.
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
                                                     const std::string& id);
 

@@ -12,8 +12,8 @@ namespace {
 
 using End = std::unique_ptr<comm::Collective>;
 
-// Joins one rank on its device. An Error ends the joining of the other ranks of this process; those of other processes
-// reach their time limit.
+// Joins one rank on its device. An Error ends the joining of the other ranks of this process; ranks of other processes
+// wait until their time limit.
 Result<End> join_one(const NcclRank& rank, const std::shared_ptr<StoreStream>& store, const std::string& id) {
   Result<End> end;
   Result<> outcome = catching([&]() -> Result<> {

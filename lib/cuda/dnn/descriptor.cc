@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// The error shows an attribute as a number; cudnn_graph.h lists the names.
+// Throws DeviceError if the call has failed. The error shows the attribute as a number; cudnn_graph.h lists the names.
 void check(cudnnStatus_t status, const char* call, cudnnBackendAttributeName_t name) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw DeviceError(fmt::format("{} of attribute {}: {}", call, static_cast<int>(name), cudnn_reason(status)));

@@ -1,8 +1,8 @@
 // An owning wrapper of a descriptor of cuDNN's backend API. Attributes are set and read by C++ type instead of by four
-// arguments that must agree. A call that cuDNN rejects throws DeviceError, except in functions that return the
+// arguments that must agree. If cuDNN rejects a call, DeviceError is thrown, except by functions that return the
 // rejection.
 //
-// A descriptor that others refer to must live until those are finalized, because cuDNN copies it then.
+// A descriptor to which other descriptors refer must live until those are finalized; cuDNN copies it at that time.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -93,7 +93,8 @@ class Descriptor {
     return values;
   }
   [[nodiscard]] std::string get_text(cudnnBackendAttributeName_t name) const;
-  // Returns descriptors of `type`, which must be the type that the attribute holds: exactly one, or up to `count`.
+  // Returns the descriptors in an attribute: exactly one, or up to `count`. `type` must be the type that the attribute
+  // holds.
   [[nodiscard]] Descriptor get_descriptor(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
   [[nodiscard]] std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t name,
                                                         cudnnBackendDescriptorType_t type, int64_t count) const;
@@ -104,7 +105,7 @@ class Descriptor {
 
  private:
   struct Destroy {
-    void operator()(void* raw) const { cudnnBackendDestroyDescriptor(raw); }  // fails only if raw is not a descriptor
+    void operator()(void* raw) const { cudnnBackendDestroyDescriptor(raw); }  // fails only if `raw` is not a descriptor
   };
   void set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count, const void* values);
   // Reads up to `count` elements and returns how many the attribute has.

@@ -1,5 +1,5 @@
-// The device for which plans are made: the one behind a cuDNN handle, or one that is absent and only described. Both
-// use the same builder (plan.h). A plan for a described device can be made and stored, but not run.
+// The device for which plans are made: either the device behind a cuDNN handle, or a device that is absent and only
+// described. Both use the same builder (plan.h). A plan for a described device can be made and stored, but not run.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -15,21 +15,21 @@ namespace dtrain::cuda {
 // Immutable; threads may share it.
 class Device {
  public:
-  // The device that `handle` was created on. The caller keeps the handle, which must outlive everything made for the
-  // device.
+  // The device on which `handle` was created. The caller keeps the handle, which must outlive everything that is made
+  // for the device.
   static Result<Device> of(cudnnHandle_t handle);
   // json: cuDNN's own description of a device, as json() of a real device returns it. Code::kUsage if cuDNN rejects it.
   static Result<Device> described(const std::string& json);
 
-  // Whether the device is present. Engines without precompiled code need its driver to become plans.
+  // Whether the device is present. Engines without precompiled code need its driver to be compiled into plans.
   [[nodiscard]] bool is_here() const { return handle_ != nullptr; }
   // cuDNN's description of the device, for both kinds of devices.
   [[nodiscard]] const std::string& json() const { return json_; }
   // "NVIDIA H200, sm_90, 132 SMs, driver 13.0, cuDNN 9.19.0". Devices with the same text get the same plans.
   [[nodiscard]] const std::string& identity() const { return identity_; }
 
-  // Set the device in a cuDNN descriptor that is not finalized yet. In the operation graph, a real device is set by its
-  // handle. In heuristics and engines, a described device is set by its properties.
+  // These functions set the device in a cuDNN descriptor that is not finalized yet. In the operation graph, a real
+  // device is set by its handle. In heuristics and engines, a described device is set by its properties.
   void bind_graph(Descriptor& operation_graph) const;
   void bind_heuristics(Descriptor& heuristics) const;
   void bind_stored_plan(Descriptor& plan) const;

@@ -6,7 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr int64_t kFirstPassedOn = 1000;  // first id of tensors without memory; the slots' ids are smaller
+// the first id of tensors that are passed on without being stored; the ids of slots are smaller
+constexpr int64_t kFirstPassedOn = 1000;
 
 // Makes the operation overwrite its result instead of adding to it.
 void set_factors(Descriptor& operation, cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta) {

@@ -1,5 +1,5 @@
 // Operations over tensors, composed into one graph that becomes one plan (plan.h). All operations of a graph are fused.
-// convolution.h has the graphs that exist; a new kind of operation needs a function here.
+// convolution.h lists the graphs that are used; a new kind of operation needs a function here.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ const char* slot_name(Slot slot);  // for example "x"
 struct TensorExtent {
   int64_t n = 1, c = 1, h = 1, w = 1;
   // Elements from one pixel to the next; 0 means c. With a larger pitch the tensor is a slice of the channels of a
-  // wider tensor, and its pointer is that of the slice's first channel.
+  // wider tensor, and its pointer points to the slice's first channel.
   int64_t pitch = 0;
 };
 
@@ -50,7 +50,7 @@ class OperationGraph {
   void statistics(Tensor x, Tensor sum, Tensor square_sum);
 
   // Returns the finalized graph; the object must not be used afterwards. DeviceError if cuDNN rejects an operation or
-  // the graph as invalid. Whether an engine can run the graph is only known when a plan is chosen.
+  // the graph as invalid. Whether an engine can run the graph is known only when a plan is chosen.
   Descriptor finish(const Device& device);
   // The slots in use, in the order in which they were added. Running the plan needs a pointer for each.
   [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }

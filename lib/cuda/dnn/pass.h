@@ -1,10 +1,10 @@
-// Convolution shapes and passes for which cuDNN plans are requested. Tensors are NHWC, filters KRSC. This file does not
-// need cuDNN's headers; convolution.h builds cuDNN's operations from a pass.
+// The convolution shapes and passes for which cuDNN plans are requested. Tensors are NHWC, filters KRSC. This file does
+// not need cuDNN's headers; convolution.h builds cuDNN's operations from a pass.
 //
 // A fully connected layer is a 1x1 convolution of a map with one pixel. cuDNN's matmul would be more direct, but all
 // its engines compile at run time, which needs a driver and takes seconds, while convolution engines are precompiled
-// (test/cuda/dnn/plans_sm90.txt). If x is kept in NHWC and flattened as stored, the weights [outputs, c*h*w] have to be
-// stored as [outputs, h, w, c]. That is the same permutation as for a filter [outputs, c, h, w], so one rule serves
+// (test/cuda/dnn/plans_sm90.txt). If x is kept in NHWC and is flattened in that order, the weights [outputs, c*h*w]
+// must be stored as [outputs, h, w, c]. A filter [outputs, c, h, w] needs the same permutation, so one rule serves
 // both.
 #pragma once
 
@@ -30,7 +30,7 @@ const char* pass_name(Pass pass);  // for example "backward data"
 struct ConvolutionShape {
   int64_t n = 1, c = 1, h = 1, w = 1;  // dimensions of x
   graph::Convolution op;
-  // Elements from one pixel to the next; 0: packed. If it is larger than packed, x or y is a slice of the channels of a
+  // Elements from one pixel to the next; 0: packed. If the pitch is larger, x or y is a slice of the channels of a
   // wider tensor, as for a branch of a Concat.
   int64_t x_pitch = 0, y_pitch = 0;
 
@@ -53,7 +53,7 @@ struct ConvolutionPass {
 struct ConvolutionCase {
   graph::NodeId node = 0;
   ConvolutionShape shape;
-  bool needs_dx = true;  // false: no node before it has parameters
+  bool needs_dx = true;  // false: no node before it has parameters, so dx is not needed
 };
 
 // All convolutions and fully connected layers of a graph, in canonical order, for batches of `batch` images. A fully

@@ -40,7 +40,7 @@ std::string tag_of(const Descriptor& config, int64_t engine) {
   return tag;
 }
 
-// Counts why configurations were rejected, for the message if none is left.
+// Counts why configurations were rejected, for the message if no configuration is left.
 struct Tally {
   int listed = 0, ruled_out = 0, too_large = 0, compile = 0, refused = 0;
   std::string refusal;  // the first refusal, of a configuration or of the heuristics
@@ -55,8 +55,8 @@ struct Tally {
   }
 };
 
-// Tensor cores multiply float16 and bfloat16 exactly and sum in float32. The engines with these notes round an
-// additional time in between, which the tolerances of the tests do not allow.
+// Whether the engine must not be used. Tensor cores multiply float16 and bfloat16 exactly and sum in float32. Engines
+// with the first two of these notes round once more in between, which the tolerances of the tests do not allow.
 bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32) {
   return traits.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
          (!options.reduced_sums && traits.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) ||

@@ -24,9 +24,9 @@ struct PlanOptions {
   int64_t workspace_bytes_max = int64_t{256} << 20;
   bool tf32 = false;                // float32: products may be rounded to TF32
   bool winograd = false;            // allow engines that trade exactness for fewer products
-  bool reduced_sums = false;        // allow engines that sum in less than float32, as special ones for 7x7 stems do
+  bool reduced_sums = false;        // allow engines that sum in less than float32, as special engines for 7x7 stems do
   bool deterministic = false;       // only engines that cuDNN does not call nondeterministic
-  bool compile_at_run_time = true;  // if there is no other engine, use one that the device's driver compiles
+  bool compile_at_run_time = true;  // if no other engine is left, use one that the device's driver compiles
 
   [[nodiscard]] std::string key() const;  // identifies these options in the key of a stored plan
 };
@@ -40,7 +40,7 @@ struct Binding {
 // A plan with its pointers; the plan must outlive it. Running allocates nothing and may be captured in a CUDA graph.
 class BoundPlan {
  public:
-  // Enqueues the work. The handle must be one of the plan's device; its stream becomes `stream`. DeviceError.
+  // Enqueues the work. The handle must be one for the plan's device; its stream becomes `stream`. DeviceError.
   void run(cudnnHandle_t handle, cudaStream_t stream) const;
 
  private:
@@ -52,7 +52,7 @@ class BoundPlan {
 
 class Plan {
  public:
-  // Device memory that a run needs in addition to the tensors. Its content does not matter before or after a run.
+  // Device memory that a run needs in addition to the tensors. Its content need not be preserved between runs.
   [[nodiscard]] size_t workspace_bytes() const { return workspace_bytes_; }
   [[nodiscard]] int64_t engine() const { return engine_; }
   // For example "eng53_k2=28_k27=1": the engine and its knob choices (cudnnBackendKnobType_t), in cuDNN's order.
@@ -84,7 +84,7 @@ class Plan {
 Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
                          const PlanOptions& options);
 
-// Restores the plan that json() described. Code::kData if cuDNN rejects it (another version, another device, damage).
+// Restores a plan from its json(). Code::kData if cuDNN rejects the text (another version, another device, damage).
 Result<Plan> load_plan(const Device& device, const std::string& json);
 
 }  // namespace dtrain::cuda

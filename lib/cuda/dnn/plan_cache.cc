@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kFormat = "dtrain cuDNN plans 1";
 
-// cuDNN accepts a plan with a wrong digit and then computes something else, so stored plans are verified before cuDNN
-// gets them.
+// The checksum of a stored plan, which is verified before cuDNN gets the plan: cuDNN accepts a plan with a wrong digit
+// and then computes something else.
 std::string checksum(const std::string& key, const std::string& plan) {
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(plan)), crc32c(std::as_bytes(std::span(key)))));
 }

@@ -7,7 +7,7 @@ namespace dtrain::cuda {
 Result<Plan> Planner::plan(const ConvolutionPass& pass) {
   const std::string key = fmt::format("{} | {} | {}", device_.identity(), options_.key(), pass.text());
   if (const std::string* stored = cache_ == nullptr ? nullptr : cache_->find(key)) {
-    // If cuDNN rejects a stored plan, the only cost is the time to choose another one.
+    // A stored plan that cuDNN rejects is not an error: it only costs the time to choose another plan.
     if (Result<Plan> plan = load_plan(device_, *stored); plan) {
       from_cache_++;
       return plan;

@@ -1,4 +1,4 @@
-// Provides the executor's plans: from the cache, or newly chosen and then added to the cache.
+// Provides the executor's plans: takes them from the cache, or chooses new ones and adds them to the cache.
 #pragma once
 
 #include <cstdint>

@@ -10,15 +10,15 @@
 
 namespace dtrain::cuda {
 
-// The plans of one layer. Those that are not needed are null: backward plans for inference, and backward_data if no
-// node before the layer has parameters.
+// The plans of one layer. A plan that is not needed is null: backward plans for inference, and backward_data if no node
+// before the layer has parameters.
 struct LayerPlans {
   ConvolutionShape shape;
-  // backward_data: computed for only one image if Layout::wants_sum is set for the layer's input.
+  // backward_data: for a single image if Layout::wants_sum is set for the layer's input.
   std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
 };
 
-// Indexed by node; other operators have no entry. Fails if the runner fails.
+// Indexed by node; only convolutions and fully connected layers have entries. Errors are those of the runner.
 using GraphPlans = std::map<graph::NodeId, LayerPlans>;
 Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Shapes& shapes, const Layout& layout,
                                      const exec::Options& options, ConvolutionRunner& runner);

@@ -2,10 +2,10 @@
 // form that the network computes with.
 //
 // Either the host's or the device's copy is authoritative. If it is the host's, weights and statistics are copied to
-// the device for a pass, and gradients and statistics are copied back after it, interval by interval. So every store
+// the device for a pass, and gradients and statistics are copied back after it, interval by interval; so every store
 // that works on host memory also works with devices. If it is the device's (Options::parameters_on_device), a store
-// works on device_view(). One executor shares this object with the executors made with weights_of; only one of them
-// runs at a time.
+// works on device_view(). An executor shares this object with the executors made from it with weights_of; only one of
+// them runs at a time.
 #pragma once
 
 #include <memory>
@@ -55,12 +55,13 @@ class DeviceParameters {
   // The table for the kernel that converts the parameters [first, end) to their stored forms.
   [[nodiscard]] DeviceTable<WeightTensor> store_table(size_t first, size_t end) const;
 
-  // Order the passes of executors that share the tensors: work queued after begin_use waits for the work queued before
-  // the last end_use, whichever streams are used.
+  // These functions order the passes of executors that share the tensors: work queued after begin_use waits for the
+  // work queued before the last end_use, even if they use different streams.
   void begin_use(cudaStream_t stream) const;
   void end_use(cudaStream_t stream) const;
 
-  // Queue copies: of the weights of [first, end) to the device, of their gradients to the host, and of all statistics.
+  // These functions queue copies: of the weights of [first, end) to the device, of their gradients to the host, and of
+  // all statistics.
   void upload_weights(size_t first, size_t end, cudaStream_t stream) const;
   void download_gradients(size_t first, size_t end, cudaStream_t stream) const;
   void upload_statistics(cudaStream_t stream) const;

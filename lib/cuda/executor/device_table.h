@@ -11,7 +11,7 @@
 
 namespace dtrain::cuda {
 
-// Returns when the copy is complete.
+// Copies the values to the device. Returns when the copy is complete.
 template <class T>
 DeviceMemory device_copy(const std::vector<T>& values) {
   DeviceMemory memory(values.size() * sizeof(T));

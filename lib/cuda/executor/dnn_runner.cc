@@ -42,7 +42,7 @@ class DnnRunner final : public ConvolutionRunner {
     return std::make_shared<DnnPlan>(std::move(plan), bias, handle_.get());
   }
 
-  // If the cache cannot be written, the only cost is time at the next start.
+  // Stores the plans. A cache that cannot be written only costs time at the next start.
   void planned() override {
     if (const Result<> saved = cache_.save(); !saved)
       log_.warn("cannot store cuDNN's plans, so the next run chooses them again: {}", saved.error().line());

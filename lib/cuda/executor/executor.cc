@@ -104,7 +104,7 @@ std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& a
   return result;
 }
 
-// The size for float32, the type in which the maps are read.
+// The size of the largest map in float32, the type in which the maps are read.
 size_t largest_bytes(const std::vector<Map>& maps) {
   int64_t most = 0;
   for (const Map& map : maps) most = std::max(most, map.exists() ? map.rows() * map.channels : 0);
@@ -171,8 +171,8 @@ void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
   DT_CUDA(cudaStreamWaitEvent(then, order_.get(), 0));
 }
 
-// The memory that is written here may still be read by the previous pass, or by a pass of an executor that shares the
-// weights.
+// Prepares a pass: the memory that is written here may still be read by the previous pass, or by a pass of an executor
+// that shares the weights, so this waits for those.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());
@@ -309,14 +309,15 @@ Result<> CudaExecutor::queue_backward() {
   return {};
 }
 
-// Queues the whole pass before the host waits for its first part, so that the device never waits for the host.
+// Runs the backward pass. It is queued as a whole before the host waits for its first part, so that the device never
+// waits for the host.
 Result<> CudaExecutor::backward_to_host(const exec::GradientReady& ready) {
   DT_TRY_VOID(queue_backward());
   for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
     DT_TRY_VOID(store_->wait(downloaded_[bucket].get()));
     DT_TRY_VOID(ready(bucket));
   }
-  results_pending_ = false;  // the results were copied before the gradients, in the same stream
+  results_pending_ = false;  // because the results were copied before the gradients, in the same stream
   spans_.collect(compute_.get());
   return {};
 }
@@ -327,8 +328,9 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   Result<> outcome = backward_to_host(ready);
   if (outcome) return outcome;
-  // Without the cancel, the other devices would wait for this one's gradients, and its own sums for theirs: the wait
-  // for the store's stream ends them. Copies to the host must end before this call returns.
+  // After an error the group is canceled. Otherwise the other devices would wait for this device's gradients, and its
+  // own sums for theirs; the wait for the store's stream ends the sums. Copies to the host must end before this call
+  // returns.
   if (group_ != nullptr) {
     group_->cancel(outcome.error());
     (void)store_->wait(results_.get());

@@ -8,9 +8,9 @@
 //
 // With parameters_on_device (on_device.cc), learned tensors stay on the device, and forward only stages the batch.
 // Unless the caller asks for results before backward, both passes and the store's work between them are queued as one
-// unit: a CUDA graph that the second step captures and later steps replay. With skip_bad_steps this graph also
-// decides whether the step counts, and adjusts the loss scale. The host waits once per step, for the results; meanwhile
-// an announced batch is copied.
+// unit: a CUDA graph that is captured in the second step and replayed in later steps. With skip_bad_steps, this graph
+// also decides whether the step counts, and adjusts the loss scale. The host waits once per step, for the results;
+// meanwhile an announced batch is copied.
 //
 // While a trace is recorded (Options::timeline), calls are queued one by one instead, between events that time them
 // (runtime/device_spans.h). The results are the same.
@@ -64,7 +64,7 @@ class CudaExecutor final : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
-  // The stream in which a group works and, with parameters_on_device, the store's optimizer.
+  // The stream in which a group works. With parameters_on_device, the store's optimizer works in it too.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
   // With parameters_on_device, in training: the flag in device memory that indicates that a sum of gradients is not
   // finite.
@@ -110,14 +110,14 @@ class CudaExecutor final : public exec::Executor {
   Result<> sum_gradients(std::span<const size_t> buckets);
   Result<> backward_to_host(const exec::GradientReady& ready);
 
-  // Calls that the device runs without synchronizing with the host, and the buckets for which it then synchronizes
+  // Calls that the device runs without synchronizing with a store, and the buckets for which it synchronizes afterwards
   // (StepRange).
   struct Part {
     Segment segment;
     std::vector<size_t> buckets;
     size_t first_call = 0;  // index of its segment's first call in call_names_
   };
-  // Queues the part's calls: as a graph from the second time on, or one by one if they are recorded.
+  // Queues the part's calls: as a graph from the second run on, or one by one while they are recorded.
   void run(Part& part);
   void queue_recorded(Part& part);
   void queue_plainly(Part& part) { part.segment.queue(compute_.get()); }
@@ -126,7 +126,7 @@ class CudaExecutor final : public exec::Executor {
     return {&spans_, DeviceSpans::Track::kCopies, copy_.get(), name};
   }
 
-  // The passes with parameters_on_device. `queue` says how a part is queued.
+  // The functions for parameters_on_device. `queue` is the function that queues a part.
   using Queue = void (CudaExecutor::*)(Part& part);
   void stage(const exec::Batch& batch);
   void copy_ahead(const exec::Batch& batch);
@@ -158,7 +158,7 @@ class CudaExecutor final : public exec::Executor {
   std::shared_ptr<ConvolutionRunner> runner_;
   GraphPlans plans_;
   std::shared_ptr<DeviceParameters> parameters_;  // shared with the executors made with weights_of
-  CudaExecutor* owner_ = nullptr;                 // owner of the parameters, if that is another executor
+  CudaExecutor* owner_ = nullptr;                 // the executor that owns the parameters, if it is another one
   ParameterView view_;
   std::vector<DeviceTable<WeightTensor>> upload_tables_;  // indexed by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
@@ -183,10 +183,10 @@ class CudaExecutor final : public exec::Executor {
   Arrays arrays_{*this};
   ParameterView device_view_;
   RecordedWork step_;
-  bool is_staged_ = false;        // whether a forward() has staged a batch that has not run yet
-  exec::Batch announced_;         // empty: no batch is announced
-  bool is_copied_ = false;        // whether the announced batch was copied, or its copy is queued
-  CudaEvent taken_;               // the last batch was taken, so its staging memory is free for the next one
+  bool is_staged_ = false;  // whether a forward() has staged a batch that has not run yet
+  exec::Batch announced_;   // empty if no batch is announced
+  bool is_copied_ = false;  // whether the announced batch was copied, or its copy is queued
+  CudaEvent taken_;  // occurs when the last batch has been taken, so that its staging memory is free for the next one
   bool skips_bad_steps_ = false;  // skip_bad_steps was called
   LossScaleRule scale_rule_;      // used if skips_bad_steps_
   float gradient_limit_ = std::numeric_limits<float>::infinity();

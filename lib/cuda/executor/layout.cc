@@ -54,7 +54,7 @@ class Chooser {
   }
   [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).data_inputs[0]]; }
 
-  // Elementwise operators keep the storage order of their input, even after a Flatten.
+  // The form of a node's output. Elementwise operators keep the storage order of their input, even after a Flatten.
   MapForm map_of(NodeId id) {
     const MapForm plain = form_of(shapes_.output[id]);
     return std::visit(
@@ -118,8 +118,9 @@ class Chooser {
     return {type_, shape[0], channels, taps, channels};
   }
 
-  // dtrain's own kernels can write with any pitch. cuDNN's engines first copy a slice to packed memory
-  // (test/cuda/dnn/plans_sm90.txt), so tensors that they write or read are not made slices.
+  // Determines which inputs of a Concat are slices. dtrain's own kernels can write with any pitch. cuDNN's engines
+  // first copy a slice to packed memory (test/cuda/dnn/plans_sm90.txt), so tensors that they write or read are not made
+  // slices.
   void find_slices(NodeId concat) {
     int64_t channel = 0;
     for (const NodeId input : graph_.node(concat).data_inputs) {
@@ -128,8 +129,9 @@ class Chooser {
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
                      [](const graph::Scale&) { return true; }, [](const graph::LocalResponseNorm&) { return true; },
                      [](const graph::SpatialTransformer&) { return true; },
-                     [](const graph::Dropout&) { return false; },  // in inference there is none
-                     [](const graph::Input&) { return false; }, [](const graph::Convolution&) { return false; },
+                     // in inference, a Dropout has no kernel
+                     [](const graph::Dropout&) { return false; }, [](const graph::Input&) { return false; },
+                     [](const graph::Convolution&) { return false; },
                      [](const graph::FullyConnected&) { return false; }, [](const graph::Concat&) { return false; },
                      [](const graph::Flatten&) { return false; }, [](const graph::Identity&) { return false; },
                      [](const graph::SoftmaxOutput&) { return false; }},

@@ -16,9 +16,10 @@ struct MapForm {
   friend bool operator==(const MapForm&, const MapForm&) = default;
 };
 
-// The form of a learned tensor with which the network computes; see WeightTensor in kernels/layout.h. A bias is one
-// filter with one tap; gammas and betas keep their form. If several nodes read a tensor and would store it differently,
-// it is stored without padding and, for fully connected layers, in the order of the canonical tensor (one tap).
+// The form in which the network computes with a learned tensor; see WeightTensor in kernels/layout.h. A bias counts as
+// one filter with one tap; gammas and betas keep their form. If several nodes read a tensor and would store it
+// differently, it is stored without padding and, for fully connected layers, in the order of the canonical tensor (one
+// tap).
 struct WeightForm {
   Type type = Type::kFloat32;
   int64_t filters = 1, channels = 1, taps = 1, stored_channels = 1;
@@ -32,8 +33,8 @@ struct WeightForm {
   }
 };
 
-// A node with a Slice writes its output directly into that of a Concat, starting at this channel, so the Concat does
-// nothing for it.
+// A node with a Slice writes its output directly into the output of a Concat, starting at this channel, so the Concat
+// copies nothing for it.
 struct Slice {
   graph::NodeId concat = 0;
   int64_t channel = 0;
@@ -44,9 +45,9 @@ struct Layout {
   std::vector<WeightForm> weights;           // indexed by parameter
   std::vector<std::optional<Slice>> slices;  // indexed by node
   std::vector<char> wants_gradient;          // indexed by node: whether it or a node before it has parameters
-  // Indexed by node: whether only the sum over the images is needed of the gradient with respect to its output. This is
-  // the case for a batch normalization of the images that learns only beta. The convolution after it then computes the
-  // gradient of a single image, the sum.
+  // Indexed by node: whether, of the gradient with respect to its output, only the sum over the images is needed. This
+  // is so for a batch normalization of the images that learns only beta. The convolution after it then computes the
+  // gradient for a single image, which is the sum.
   std::vector<char> wants_sum;
 };
 

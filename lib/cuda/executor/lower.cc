@@ -189,7 +189,8 @@ size_t Lowering::bucket_end(size_t bucket) const {
   return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
-// Nodes and parameters have the same order, so a node needs all buckets up to that of its last parameter.
+// Waits for the buckets of a node's weights. Nodes and parameters have the same order, so a node needs all buckets up
+// to that of its last parameter.
 void Lowering::await_buckets(NodeId id) {
   size_t end = 0;
   for (size_t p = 0; p < shapes_.parameters.size(); p++) {
@@ -204,7 +205,8 @@ void Lowering::await_buckets(NodeId id) {
   for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
 }
 
-// After a node's backward steps, the gradients of all parameters from its first one on are complete.
+// Completes buckets: after a node's backward steps, the gradients of all parameters from the node's first one on are
+// complete.
 void Lowering::finish_buckets(NodeId id) {
   size_t first = shapes_.parameters.size();
   for (size_t p = shapes_.parameters.size(); p-- > 0;) {
@@ -249,7 +251,8 @@ Call search_call(const DeviceParameters::Piece& piece, const float* limit, LossS
 
 }  // namespace
 
-// The first term is converted into the gradient's memory, and the other terms are added to it.
+// Converts the terms of gradients to canonical form. The first term is converted into the gradient's memory, and the
+// other terms are added to it.
 void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
   std::vector<Conversion> conversions;
   std::vector<std::vector<ValueId>> added(end - first);  // indexed by parameter
@@ -297,7 +300,7 @@ void Lowering::finish_bucket(size_t bucket) {
   backward_.back().buckets.push_back(bucket);
 }
 
-// Losses write floats. Other results have the type of the network, and may be maps.
+// A result as floats. Losses write floats already. Other results have the type of the network, and may be maps.
 ValueId Lowering::result_of(NodeId id) {
   const Map& map = outputs_[id];
   if (map.type == Type::kFloat32 && map.packed() && map.positions() == 1) return map.value;

@@ -26,7 +26,7 @@ struct PassInput {
   const float* labels = nullptr;    // [n, number of labels]
   const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
-  LossScale* search = nullptr;      // where to record a gradient that is not finite; null: no search
+  LossScale* search = nullptr;      // where to record that a gradient is not finite; null: gradients are not searched
   // A gradient with an absolute value of at least this limit counts as not finite. Read when a search is queued.
   const float* search_limit = nullptr;
 };
@@ -42,7 +42,7 @@ struct LowerRequest {
 };
 
 // Steps [begin, end) that run without synchronizing with a store. In the forward pass, the weights of `buckets` are
-// needed before them; in the backward pass, the gradients of `buckets` are complete after them.
+// needed before these steps; in the backward pass, the gradients of `buckets` are complete after them.
 struct StepRange {
   size_t begin = 0, end = 0;
   std::vector<size_t> buckets = {};
@@ -58,14 +58,14 @@ struct Lowered {
 
 Lowered lower(const LowerRequest& request);
 
-// The values of one BatchNorm. gamma is absent if it counts as 1. inv_std is used in training, and variance (the moving
-// variance) in inference.
+// The values of one BatchNorm. gamma is absent if it is fixed to 1. inv_std is used in training, and variance (the
+// moving variance) in inference.
 struct Norm {
   graph::NodeId id = 0;
   double epsilon = 0;
   Map x;
   ValueId gamma = kNoValue, beta = kNoValue, mean = kNoValue, inv_std = kNoValue, variance = kNoValue;
-  bool global = false;  // mean and inv_std are given, not computed from the batch
+  bool global = false;  // mean and inv_std are the moving ones, not those of the batch
 };
 
 // The state of a lowering, used by the operators' files.
@@ -88,12 +88,12 @@ class Lowering {
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
-  // The map that node `id` reads as its input i: input() is in its storage order, plain_input() in the order of the
-  // node's own shape; packed() makes a map dense.
+  // The map that node `id` reads as its input i: input() gives it in its storage order, plain_input() in the order of
+  // the node's own shape. packed() makes a map dense.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   Map plain_input(graph::NodeId id, size_t i = 0);
-  // The first input as a fully connected layer reads it: in its storage order if the weight's form is made for that,
-  // else in the order of the node's own shape.
+  // The first input as a fully connected layer reads it: in its storage order if the weight is stored to match that
+  // order, else in the order of the node's own shape.
   Map dense_input(graph::NodeId id);
   Map packed(graph::NodeId id, const Map& map);
   // The map to which node `id` writes its output: a slice of a Concat's output, or separate memory.
@@ -108,11 +108,11 @@ class Lowering {
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch normalization
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form with which the network computes
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor:
-  // float32 or, for filters, in the stored form. finish_bucket() converts it to the canonical gradient.
+  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor. It
+  // is float32, or for filters in the stored form. finish_bucket() converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
-  // Stores a batch normalization that the Add after it completes.
+  // Stores a batch normalization that a later Add computes together with itself.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 
@@ -131,9 +131,9 @@ class Lowering {
   Map gradient(graph::NodeId id);
   // Emits y = `factor` times the sum of maps of one form, and then max(y, 0) if relu.
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
-  // Emits that `sum` [channels], floats, becomes the sum of the map's rows.
+  // Emits a step that sets `sum` [channels], floats, to the sum of the map's rows.
   void emit_row_sum(graph::NodeId id, const Map& map, ValueId sum);
-  // Emits that the value's bytes become 0.
+  // Emits a step that sets the value's bytes to 0.
   void emit_zeros(graph::NodeId id, ValueId value, size_t bytes);
 
  private:
@@ -163,7 +163,7 @@ class Lowering {
   std::vector<Map> outputs_;             // indexed by node
   std::vector<std::vector<Map>> terms_;  // indexed by node
   std::map<graph::NodeId, Norm> norms_;
-  // For each parameter, the values from which its gradient is converted, in the order of the backward pass. There are
+  // For each parameter, the values that are converted to its gradient, in the order of the backward pass. There are
   // several if several nodes read the parameter. Empty if a kernel writes the canonical gradient itself.
   std::vector<std::vector<ValueId>> gradient_terms_;
   std::vector<char> depends_on_training_;  // indexed by node

@@ -54,8 +54,8 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
 
 }  // namespace
 
-// If a ReLU follows, both are computed in one pass. In the backward pass, the ReLU's mask is applied once, and the
-// result goes to all inputs.
+// Computes the sum, in one pass with the ReLU if one follows. In the backward pass, the ReLU's mask is applied once,
+// and the result goes to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;

@@ -43,8 +43,8 @@ void emit_inverse(Lowering& l, const Norm& norm) {
   });
 }
 
-// In training, also emits the statistics. A batch normalization that does not depend on training computes as in
-// inference.
+// The values of a batch normalization. In training, also emits the statistics, except if the batch normalization does
+// not depend on training; it then computes as in inference.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
@@ -62,7 +62,7 @@ Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
     norm.mean = l.statistic(id, BatchNorm::kMean);
     norm.variance = l.statistic(id, BatchNorm::kVariance);
     emit_inverse(l, norm);
-    norm.variance = kNoValue;  // inv_std takes its place
+    norm.variance = kNoValue;  // not used, because inv_std takes its place
     return norm;
   }
   norm.mean = l.program().floats(norm.x.channels);

@@ -10,7 +10,8 @@ using graph::NodeId;
 
 namespace {
 
-// A fully connected layer is lowered by the same functions, which use the arguments of a convolution.
+// A fully connected layer is lowered by the same functions as a convolution, which use the argument numbers of a
+// convolution.
 static_assert(Convolution::kWeight == FullyConnected::kWeight && Convolution::kBias == FullyConnected::kBias);
 
 struct Layer {
@@ -53,7 +54,8 @@ Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
   return sum;
 }
 
-// dx has the form of the layer's input. It has one image if only the sum over the images is needed.
+// Emits the backward pass. dx has the form of the layer's input, or a single image if only the sum over the images is
+// needed.
 void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   Map dy = l.gradient(layer.id);
   if (!dy.exists()) return;

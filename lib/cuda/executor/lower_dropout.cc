@@ -26,7 +26,7 @@ void emit_keep(Lowering& l, NodeId id, const exec::DropRule& rule, const Map& x,
 
 }  // namespace
 
-// The elements are in the input's storage order. An element's number follows from its channel and position, as in a
+// Drops elements in the input's storage order. The number of an element follows from its channel and position, as in a
 // flattened map.
 Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
   if (!l.training()) return lower_flatten(l, id);

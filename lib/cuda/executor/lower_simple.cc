@@ -42,7 +42,7 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   return [] {};
 }
 
-// The storage order does not change. Readers that need the order c, h, w call plain_input.
+// Flattens without changing the storage order. Nodes that need the order c, h, w call plain_input.
 Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
   l.set_output(id, l.input(id));
   return [&l, id] {

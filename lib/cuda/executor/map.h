@@ -31,7 +31,7 @@ struct Map {
   }
 };
 
-// The value whose memory an elementwise step that reads `from` and writes `to` may reuse; kNoValue if an element would
+// The value whose memory the result of an elementwise step from `from` to `to` may reuse; kNoValue if an element would
 // change its address.
 inline ValueId in_place(const Map& from, const Map& to) {
   return from.packed() && to.packed() && from.type == to.type ? from.value : kNoValue;

@@ -26,9 +26,9 @@ bool same_memory(const exec::Batch& a, const exec::Batch& b) {
 void CudaExecutor::stage(const exec::Batch& batch) {
   is_staged_ = true;
   if (!training()) {
-    follow(compute_.get(), batch_.get());  // the last pass must end before its batch is overwritten
+    follow(compute_.get(), batch_.get());  // the last pass must end before the memory of its batch is overwritten
     stage_batch(batch);
-    batch_memory_->await();  // once forward() returns, the caller may change its memory
+    batch_memory_->await();  // because the caller may change its memory once forward() has returned
     return;
   }
   if (!is_copied_ || !same_memory(batch, announced_)) copy_ahead(batch);
@@ -40,7 +40,8 @@ void CudaExecutor::announce(const exec::Batch& batch) {
   is_copied_ = false;
 }
 
-// May run during a pass, because that pass has already taken its own batch.
+// Copies the announced batch to the staging buffer. May run during a pass, because that pass has already taken its own
+// batch.
 void CudaExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
   stage_batch(batch);
@@ -52,7 +53,8 @@ void CudaExecutor::copy_announced() {
   is_copied_ = true;
 }
 
-// compute_ already waits for the batch, and for the store, which reads the loss scale of the sums.
+// Moves the batch to where the program reads it, and uploads the loss scale. compute_ already waits for the batch, and
+// for the store, which reads the loss scale of the sums.
 void CudaExecutor::take_batch() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "take the batch");
   batch_memory_->take(compute_.get());
@@ -109,7 +111,8 @@ void CudaExecutor::prepare_weights() {
   }
 }
 
-// Results are copied to the host while the next kernels run; the caller must make compute_ wait for copy_ at the end.
+// Queues the forward pass. Results are copied to the host while the next kernels run; the caller must make compute_
+// wait for copy_ at the end.
 void CudaExecutor::forward_on_device(Queue queue) {
   prepare_weights();
   for (Part& part : forward_) (this->*queue)(part);
@@ -132,7 +135,8 @@ Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queu
   return {};
 }
 
-// No weight may be updated before all gradients have been searched, so the store's work is queued after the whole pass.
+// Queues the store's work after the whole backward pass, because no weight may be updated before all gradients have
+// been searched.
 Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
   const cudaStream_t stream = store_->get();
   follow(compute_.get(), stream);
@@ -195,8 +199,9 @@ Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
   return finish_step();
 }
 
-// NCCL requires that all devices of a group run a sum from the graphs that they captured together, or all without
-// graphs. The other devices may not be tracing this step, so with a group the graph is timed as a whole.
+// Queues the step as one graph, or call by call while spans are recorded. With a group it is always a graph, timed as a
+// whole: NCCL requires that all devices of a group run a sum from graphs that they captured together, or all without
+// graphs, and the other devices may not be tracing this step.
 Result<> CudaExecutor::queue_step(const exec::GradientReady& ready) {
   if (spans_.is_on() && !store_->is_watched()) {
     forward_on_device(&CudaExecutor::queue_recorded);
@@ -223,7 +228,8 @@ bool CudaExecutor::left_out_update() {
   return on_device() && training() && loss_scale_->nonfinite_sums();
 }
 
-// Waits until all work that uses the tensors is done. Then they can be copied, and the wait for a copy cannot hang.
+// Waits until all work that uses the tensors is done. After that, they can be copied, and waiting for the copy cannot
+// hang.
 Result<> CudaExecutor::settle() {
   DT_CUDA(cudaSetDevice(device_));
   if (is_staged_) run_staged();

@@ -1,4 +1,4 @@
-// The device memory for what the caller passes to a pass: the batch and the loss scale.
+// The device memory for the data that the caller passes to a pass: the batch and the loss scale.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,12 @@ struct DeviceInput {
   const float *mean = nullptr, *mean_image = nullptr, *factor = nullptr;
 };
 
-// The batch is copied from the caller's memory. If that memory is pinned, the device copies it, and the caller must not
-// change it until `await` has returned. Otherwise the driver first copies it in the calling thread, which takes that
-// thread's time.
+// The memory of batches. A batch is copied from the caller's memory. If that memory is pinned, the device copies it,
+// and the caller must not change it until `await` has returned. Otherwise the driver first copies it in the calling
+// thread, which takes time in that thread.
 //
-// With `ahead`, a batch is copied into a staging buffer while the previous step still reads its own batch. From there
-// it is copied within the device to where the program reads it, which takes a thousandth of a step.
+// With `ahead`, the next batch is copied into a staging buffer while the previous step still reads its own batch. From
+// there it is copied within the device to where the program reads it; this copy takes a thousandth of a step.
 class BatchMemory {
  public:
   // Allocates memory for the batch size and the inputs of the options, and for `labels` labels per example. The inputs'
@@ -66,7 +66,7 @@ class BatchMemory {
 };
 
 // Two LossScale structs of kernels/update.h: one for the gradients of this device's passes, with the scale that the
-// host requests, and one for the sums that a store computes from them, whose scale is 1. Used by one thread. A
+// host requests, and one for the sums that a store computes from these gradients, with scale 1. Used by one thread. A
 // requested scale takes effect with the next upload.
 class LossScaleMemory {
  public:
@@ -82,11 +82,12 @@ class LossScaleMemory {
   // complete.
   void upload(cudaStream_t stream);
   void download(cudaStream_t stream);
-  // If the device adjusts the scale itself: whether the request differs from the result of the last download.
+  // If the device adjusts the scale itself: whether the requested scale differs from the last downloaded one.
   [[nodiscard]] bool differs() const {
     return requested().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
   }
-  // mark_sums queues a copy of the gradients' nonfinite flag to that of the sums; clear_sums queues its reset.
+  // mark_sums queues a copy of the gradients' nonfinite flag to the sums' flag; clear_sums queues a reset of the sums'
+  // flag.
   void mark_sums(cudaStream_t stream);
   void clear_sums(cudaStream_t stream);
   // Valid once the download is complete.

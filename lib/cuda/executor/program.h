@@ -17,10 +17,11 @@ namespace dtrain::cuda {
 
 struct Value {
   size_t bytes = 0;
-  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
-  std::optional<ValueId> alias_of{};  // this value is a part of that one's memory, starting at `offset` bytes
+  void* fixed = nullptr;  // memory that outlives the program (weights, gradients, statistics); null: none
+  // if set, this value is a part of that value's memory, `offset` bytes from its start
+  std::optional<ValueId> alias_of{};
   size_t offset = 0;
-  bool scratch = false;  // used during one step only
+  bool scratch = false;  // used only during one step
 };
 
 // The addresses of a planned program's values. Absent values and maps have null pointers.
@@ -42,7 +43,7 @@ class Addresses {
 using Call = std::function<void(cudaStream_t)>;
 
 // The values that a step accesses; absent values are allowed. The first value written may reuse the memory of a value
-// in `overwrites` if that value is not needed after this step.
+// in `overwrites` that is not needed after this step.
 struct Uses {
   std::vector<ValueId> reads, writes, overwrites = {};
 };
@@ -63,10 +64,10 @@ class Program {
   ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
   ValueId fixed(void* memory, size_t bytes) { return add(Value{.bytes = bytes, .fixed = memory}); }
 
-  // A map with separate memory, dense unless there are zeros.
+  // A map with memory of its own, dense unless it has zeros.
   Map map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros = 0);
   Map like(const Map& map) { return this->map(map.type, map.n, map.h, map.w, map.channels); }
-  // The channels [begin, begin + count) of a dense map, whose memory they share.
+  // The channels [begin, begin + count) of a dense map, as a view of its memory.
   Map slice(const Map& whole, int64_t begin, int64_t count);
 
   void step(graph::NodeId node, Uses uses, std::function<Call(const Addresses&)> bind);

@@ -19,16 +19,16 @@ enum class QueueMode {
 
 class RecordedWork {
  public:
-  // The second run captures the work. The first does not, because libraries may still load their kernels and open
-  // connections in it.
+  // How the next run will queue the work. The second run captures it. The first run does not, because libraries may
+  // still load their kernels and open connections in it.
   [[nodiscard]] QueueMode next() const {
     if (graph_.get() != nullptr) return QueueMode::kReplay;
     return has_run_ ? QueueMode::kCapture : QueueMode::kQueue;
   }
 
-  // work(mode) -> Result<> does what its mode requires, in `stream` and in streams that it joins with `stream` by
-  // events at both ends. If it returns an Error, nothing runs, and this function returns the Error. Throws DeviceError,
-  // with the failed call, if the work cannot be captured.
+  // work(mode) -> Result<> must do what the mode requires, in `stream` and in streams that events join with `stream` at
+  // both ends. If it returns an Error, nothing runs, and this function returns the Error. Throws DeviceError, with the
+  // failed call, if the work cannot be captured.
   template <class Work>
   Result<> run(cudaStream_t stream, const Work& work) {
     const QueueMode mode = next();
@@ -45,8 +45,8 @@ class RecordedWork {
   }
 
  private:
-  // Makes a stream record instead of run until finish() or the destructor, so that a failed call in between does not
-  // leave it recording.
+  // Makes a stream record its work instead of running it, until finish() or the destructor. So a call that fails in
+  // between does not leave the stream recording.
   class Capture {
    public:
     explicit Capture(cudaStream_t stream);

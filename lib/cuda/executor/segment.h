@@ -14,7 +14,7 @@ class Segment {
 
   // Queues the calls, from the second run on as a CUDA graph (RecordedWork).
   void run(cudaStream_t stream);
-  // Queues the calls directly, for work that is recorded as a whole.
+  // Queues the calls directly, for use within work that is captured as a whole.
   void queue(cudaStream_t stream) const;
   [[nodiscard]] const std::vector<Call>& calls() const { return calls_; }
 

@@ -67,7 +67,8 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
   return calls;
 }
 
-// forward_on_device and backward_on_device in one stream, calling `mark` after the weights, each call and the update.
+// Queues the work of forward_on_device and backward_on_device in one stream, and calls `mark` after the weights, after
+// each call and after the update.
 Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark) {
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
     if (!table.empty()) store_weights(table.table(), compute_.get());

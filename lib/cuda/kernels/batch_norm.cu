@@ -26,7 +26,8 @@ struct Moments {
   }
 };
 
-// The number of rows whose moments are computed in registers before a merge, so that they share the merge's division.
+// The number of rows whose moments are computed in registers and merged at once, so that they share the merge's
+// division.
 constexpr int kRowsTogether = 4;
 
 template <int R, class T, int N>
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
   const float difference = differences / m, mean = near + difference;
   const float squares = squares_near - differences * difference;
   if (!active || threadIdx.y != 0) return;
-  const float variance = squares < 0 ? 0.0f : squares / m;  // only rounding can make it negative; a NaN stays a NaN
+  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding can make it negative; a NaN stays a NaN
   a.mean[channel] = mean;
   a.inv_std[channel] = 1 / sqrtf(variance + a.epsilon);
   a.moving_mean[channel] = a.keep * a.moving_mean[channel] + a.take * mean;

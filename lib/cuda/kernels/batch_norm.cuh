@@ -11,7 +11,7 @@ struct Affine {
   float mean[N], scale[N], beta[N];
 };
 
-// Both passes use this function, so that the backward pass computes exactly the sign that the forward pass stored.
+// Both passes use this function, so that the backward pass recomputes exactly the sign that the forward pass computed.
 template <int N>
 __device__ __forceinline__ void normalize(const Affine<N>& affine, float (&x)[N]) {
 #pragma unroll

@@ -2,7 +2,7 @@
 // it. kernels/tensor.h has the conventions of all kernels; graph::BatchNorm has the formulas (docs/arithmetic.md,
 // "Operators"). Statistics are per channel, with m = rows; the variance is the biased one.
 //
-// gamma may be null: it then counts as 1, and its gradient is written as 0 (fix_gamma).
+// gamma may be null, for a fixed gamma: it then counts as 1, and its gradient is written as 0.
 #pragma once
 
 #include "cuda/kernels/tensor.h"
@@ -13,11 +13,11 @@ namespace dtrain::cuda {
 int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
 
 // Computes mean and inv_std = 1 / sqrt(variance + epsilon) of a batch. The moving statistics become momentum * old + (1
-// - momentum) * the batch's. All are [channels]. Two launches, one pass over x.
-// Sums of squares are not used, because they cancel if |mean| is far larger than the deviation. Instead every thread
-// computes mean and squared deviations of 4 rows in registers and merges them by Chan's formula. The blocks do the
-// same. The second launch sums their differences from the first partial result. Source: Chan, Golub, LeVeque, "Updating
-// formulae and a pairwise algorithm for computing sample variances", 1979.
+// - momentum) * the batch's statistics. All are [channels]. Two launches, one pass over x.
+// Sums of squares are not used, because their difference loses precision if |mean| is far larger than the deviation.
+// Instead every thread computes the mean and the squared deviations of 4 rows in registers and merges them by Chan's
+// formula; so do the blocks. The second launch sums the partial results as differences from the first one. Source:
+// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 // Bytes: rows * channels * bytes_of(type), and the partial results twice.
 struct BatchNormStatistics {
   Type type = Type::kFloat32;
@@ -65,13 +65,13 @@ void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 //   dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)
 //   dx = add + gamma inv_std dz if mean and inv_std are given ones, not the batch's (global)
 //   x, y, dy, add, dx, dskip [rows, channels]    mean, inv_std, gamma, beta, dgamma, dbeta [channels]
-// y is required if a skip was added before the ReLU. Leave it null otherwise: [y > 0] is then recomputed from x, bit
-// for bit as batch_norm_apply stored it, which saves reading y twice. dskip is the gradient of the skip. It may be
-// given only with relu (without relu it equals dy); it is written in the first pass over memory and then read in place
-// of dy and y.
+// y is required if a skip was added before the ReLU. Otherwise leave it null: [y > 0] is then recomputed from x, bit
+// for bit as batch_norm_apply computed it, which saves reading y twice. dskip is the gradient of the skip. It may be
+// given only with relu (without relu it equals dy). It is written in the first pass over memory; the second pass reads
+// it instead of dy and y.
 // dx may be null if it is not needed, and may be add or dy. dskip may be dy. add may be null.
-// Three launches, two without dx. Bytes, in units of rows * channels * bytes_of(type): for the sums 2, + 1 with y, + 1
-// with dskip; then 3, + 1 with y unless dskip is given, + 1 with add; and the partial results twice.
+// Three launches, or two without dx. Bytes, in units of rows * channels * bytes_of(type): for the sums 2, + 1 with y, +
+// 1 with dskip; for dx 3, + 1 with y unless dskip is given, + 1 with add; and the partial results twice.
 struct BatchNormBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;

@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// How the kernel knows where the ReLU passes the gradient.
+// How the kernel determines where the ReLU passes the gradient.
 enum class Mask { kNone, kByOutput, kByInput };
 
 template <class T>
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kerne
 
 struct FinishBackward {
   int64_t channels, chunks;
-  float rows;  // the divisor of the sums that are subtracted; infinite if none are subtracted
+  float rows;  // divisor of the sums; infinite if no sums are subtracted
   const float *partials, *inv_std;
   bool fixed_gamma;
   float *dgamma, *dbeta, *sums;
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_apply_kern
   }
 }
 
-// The sums are stored after the partial results, at an offset that does not depend on how many partial results are
-// used.
+// Where the sums are stored: after the partial results, at an offset that does not depend on how many partial results
+// are used.
 float* sums_of(void* workspace, Type type, int64_t rows, int64_t channels) {
   return static_cast<float*>(workspace) + partials_bytes(type, rows, channels, 2) / int64_t{sizeof(float)};
 }
@@ -174,7 +174,7 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
 }
 
-// The arguments of the second pass. If dskip was written, it is read in place of dy, and no mask is needed.
+// The arguments of the second pass. If dskip was written, it replaces dy, and no mask is needed.
 template <class T>
 BackwardArguments<T> second_pass(const BatchNormBackward& s, BackwardArguments<T> a) {
   if (s.dskip.data == nullptr) return a;

@@ -16,7 +16,8 @@ namespace dtrain::cuda {
 // resident blocks, and leave each thread up to 128 registers.
 constexpr int kBlockThreads = 256;
 // The minimum number of blocks that must fit on a multiprocessor at the same time. Without this bound, ptxas spills a
-// few bytes if that makes room for one more block, as it did in the backward pass of batch normalization for sm_80.
+// few bytes of registers to make room for one more block, as it did in the backward pass of batch normalization for
+// sm_80.
 constexpr int kBlocksMin = 2;
 
 __device__ __forceinline__ float to_float(float x) {
@@ -42,7 +43,7 @@ __device__ __forceinline__ T from_float(float x) {
   }
 }
 
-// The value of x after it was stored as T.
+// The value of x after rounding to T.
 template <class T>
 __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
@@ -72,8 +73,9 @@ __device__ __forceinline__ void store(const float (&x)[N], T* to) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// Loads N float32 parameters of neighboring channels, 16 bytes at a time if their address allows it. It may not,
-// because the parameters of a network follow each other without gaps, and one with 3 channels shifts all later ones.
+// Loads N float32 parameters of neighboring channels, 16 bytes at a time if their address allows it. The address may
+// not allow it, because the parameters of a network follow each other without gaps, and a parameter with 3 channels
+// shifts all later ones.
 template <int N>
 __device__ __forceinline__ void load_parameters(const float* from, float (&x)[N]) {
   if constexpr (N % 4 == 0) {

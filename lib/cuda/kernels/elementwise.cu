@@ -6,7 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A tensor without gaps is treated as one long row, so that every thread has work for any number of channels.
+// The extent of a tensor. A tensor without gaps is treated as one long row, so that every thread has work for any
+// number of channels.
 struct Extent {
   int64_t rows, channels;
 };
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   }
 }
 
-// Converts 4 values at a time, which is 16 bytes of float32, the wider type, and the last ones one by one.
+// Converts 4 values at a time, which are 16 bytes in float32, the wider type. The last values are converted one by one.
 template <class From, class To>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     convert_kernel(const From* from, To* to, int64_t count, bool wide) {

@@ -10,8 +10,8 @@ namespace dtrain::cuda {
 
 constexpr int kSourcesMax = 8;
 
-// y = factor * (source 0 + source 1 + ... in their order), then max(y, 0) if relu. With one source it is a copy, which
-// with pitches is part of Concat or its backward pass. With y among the sources it accumulates a gradient.
+// y = factor * (source 0 + source 1 + ..., in this order), then max(y, 0) if relu. With one source it is a copy; with
+// pitches, such a copy is part of Concat or its backward pass. With y among the sources it accumulates a gradient.
 //   sources, y [rows, channels]    1 to kSourcesMax sources
 // Bytes: (sources + 1) * rows * channels * bytes_of(type).
 struct Sum {

@@ -29,9 +29,9 @@ constexpr int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Enough blocks to keep current devices busy (132 multiprocessors, 8 blocks of 256 threads each) while each thread
-// still gets several rows, so that it loads its channels' parameters once for all of them. This is a constant instead
-// of a device property because it determines how sums are split.
+// The number of blocks of a grid: enough to keep current devices busy (132 multiprocessors, 8 blocks of 256 threads
+// each), while each thread still gets several rows, so that it loads its channels' parameters once for all of them.
+// This is a constant instead of a device property because it determines how sums are split.
 constexpr int64_t kGridBlocks = 1056;
 constexpr int64_t kGridYMax = 65535;
 
@@ -48,7 +48,7 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-// One block for each chunk of the table.
+// A launch with one block for each chunk of the table.
 template <class Tensor>
 Launch launch_of(const char* name, const Table<Tensor>& table, cudaStream_t stream) {
   DT_KERNEL_CHECK(table.chunk_count > 0, "the table is empty");
@@ -59,7 +59,7 @@ Launch launch_of(const char* name, const Table<Tensor>& table, cudaStream_t stre
           .stream = stream};
 }
 
-// Decides whether 16 bytes can be moved at a time. Absent (null) data does not matter for this.
+// Decides whether 16 bytes can be moved at a time. Data that is absent (null) is ignored.
 class Width {
  public:
   Width(Type type, int64_t channels)
@@ -105,8 +105,9 @@ struct Grid {
   Dim grid, block;
 };
 
-// With fewer rows, a thread takes longer to load its channels' parameters than to move its rows (twice as long for the
-// small maps of a ResNet on an H100), and partial results of sums would be too large compared with the rows.
+// The minimum number of rows per thread. With fewer rows, a thread takes longer to load its channels' parameters than
+// to move its rows (twice as long for the small maps of a ResNet on an H100), and partial results of sums would be too
+// large compared with the rows.
 constexpr int64_t kRowsOfThreadMin = 8;
 
 // Threads along x process the groups of a row; threads along y and blocks along grid.y process rows, with a grid

@@ -17,7 +17,7 @@ struct ImageArguments {
   const float *mean, *mean_image, *factor;
 };
 
-// Returns the value of channel k at `place`: the image and the position (y, x) of the pixel in it.
+// value_at() returns the value of channel k at a Place: the image, and the position (y, x) of the pixel in it.
 struct Place {
   unsigned image, y, x;
 };
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) image_kernel(const 
   }
 }
 
-// Neighboring threads read neighboring pixels of a plane; each thread writes all channels of its pixel.
+// In this kernel, neighboring threads read neighboring pixels of a plane, and each thread writes all channels of its
+// pixel.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     planar_kernel(const float* x, T* out, unsigned pixels, unsigned plane, int channels, int stored) {

@@ -41,9 +41,9 @@ __global__ void __launch_bounds__(kTile* kTileRows) transpose_kernel(const Trans
   }
 }
 
-// Elements are processed in the order in which they are written. The reads of a warp are spread over taps (or over the
-// taps of several filters) but stay within a few filters, which the L1 cache holds until the block has used all of
-// them.
+// This kernel processes elements in the order in which they are written. The reads of a warp are spread over taps (or
+// over the taps of several filters) but stay within a few filters, which the L1 cache holds until the block has used
+// all of them.
 struct Part {
   WeightTensor tensor;
   unsigned begin, end;

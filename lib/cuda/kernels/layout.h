@@ -8,9 +8,9 @@
 namespace dtrain::cuda {
 
 // Converts planar [n, channels, positions], dense, to or from map [n, positions, channels], with a pitch. The planar
-// side has the map's type or float32. With positions = h*w this is Flatten, whose order is c, h, w, and its backward.
-// It is also used to read a node's output or gradient. (A FullyConnected after a Flatten need not permute x: its
-// weights, stored as KRSC with positions as taps, fit x as it is stored.)
+// side has the map's type or float32. With positions = h*w this is Flatten, whose order is c, h, w, and its backward
+// pass. It is also used to read a node's output or gradient. (A FullyConnected after a Flatten need not permute x: if
+// its weights are stored as KRSC with the positions as taps, they match x as it is stored.)
 // Bytes: n * channels * positions * (bytes_of(type) + bytes_of(planar_type)).
 struct Planar {
   Type type = Type::kFloat32, planar_type = Type::kFloat32;
@@ -21,8 +21,8 @@ void from_planar(const Planar& shape, const void* planar, const Out& map, cudaSt
 
 // A layer's weights, or their gradient, in both forms: canonical [filters, channels, taps], float32, and stored
 // [filters, taps, stored_channels] in `type`, where taps is kernel_h * kernel_w in row-major order. Stored channels
-// beyond `channels` (4 for the 3 of an image) are zero. Fewer than 2^31 elements. The chunks of a table count the
-// elements that are written.
+// beyond `channels` (an image's 3 channels may be stored as 4) are zero. Fewer than 2^31 elements. The chunks of a
+// table count the elements that are written.
 struct WeightTensor {
   float* canonical = nullptr;
   void* stored = nullptr;
@@ -42,10 +42,10 @@ inline int64_t conversion_bytes(std::span<const WeightTensor> tensors) {
   return bytes;
 }
 
-// stored = canonical, converted to `type`. Chunks of stored_count.
+// stored = canonical, converted to `type`. The chunks of the table count stored_count elements.
 void store_weights(const Table<WeightTensor>& table, cudaStream_t stream);
 // canonical = stored * factor. factor is one float in device memory, 1 / loss scale for gradients; null counts as 1.
-// Chunks of canonical_count.
+// The chunks of the table count canonical_count elements.
 void read_weights(const Table<WeightTensor>& table, const float* factor, cudaStream_t stream);
 
 }  // namespace dtrain::cuda

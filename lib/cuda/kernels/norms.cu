@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kLanes = optim::kNormLanes;
 
-// One block for each chunk, and one thread for each of the partial sums that the host computes. The square of a float
-// is exact in float64, so it does not matter whether it is contracted with the addition.
+// Runs with one block for each chunk, and one thread for each of the partial sums that the host computes. The square of
+// a float is exact in float64, so contracting it with the addition does not change the result.
 __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
   __shared__ double weights[kLanes], gradients[kLanes];
   if (!a.step->applies) return;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
   }
 }
 
-// One thread for each tensor adds the sums of the chunks in order. A large array has some hundred chunks.
+// One thread for each tensor adds the sums of the tensor's chunks in order. A large array has a few hundred chunks.
 __global__ void __launch_bounds__(kLanes) rates_kernel(const NormRates a) {
   const int64_t tensor = int64_t{blockIdx.x} * kLanes + threadIdx.x;
   if (tensor >= a.tensors || !a.step->applies) return;

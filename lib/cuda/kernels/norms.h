@@ -6,8 +6,8 @@
 
 namespace dtrain::cuda {
 
-// The arguments of find_norm_rates. It sums in the order of optim::sum_of_squares, so the rates are equal to those of
-// the host.
+// The arguments of find_norm_rates. The kernel sums in the order of optim::sum_of_squares, so the rates equal those
+// that the host computes.
 struct NormRates {
   enum class Rule { kLars, kLbsgd };
   Rule rule = Rule::kLars;
@@ -19,11 +19,12 @@ struct NormRates {
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // null: the scale is 1
   double* squares = nullptr;              // sums of squares of each chunk's weights and gradients, [chunks][2]
-  double* rates = nullptr;  // rate of each tensor; 1 if it does not adapt; not written if a step does not apply
+  // rate of each tensor; 1 if its rate does not adapt; not written in a step that does not apply
+  double* rates = nullptr;
 };
 void find_norm_rates(const NormRates& rates, cudaStream_t stream);
 
-// Bytes: weights and gradients, and the sums of gradients.
+// Bytes: those of the weights and gradients, and of the sums of gradients.
 inline int64_t norm_bytes(std::span<const UpdateTensor> tensors, bool accumulates) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) bytes += t.count * (4 + bytes_of(t.gradient_type) + (accumulates ? 4 : 0));

@@ -40,7 +40,7 @@ struct Pixel {
   int64_t image;
   int row, column;
 };
-// Computes the position of a pixel of the output, whose sizes are the divisors.
+// Computes the position of an output pixel from its index; the sizes of the output are the divisors.
 struct Places {
   Divisor rows, columns;
   __device__ __forceinline__ Pixel at(unsigned index) const {
@@ -78,12 +78,12 @@ struct Range {
 };
 __device__ __forceinline__ Range windows_over(int at, int pad, int kernel, int stride, const Divisor& by_stride,
                                               int count) {
-  const int first = at + pad - kernel + 1;  // the smallest offset of such a window in the padded map
+  const int first = at + pad - kernel + 1;  // the smallest offset of a window that contains the cell, in the padded map
   const int begin = first <= 0 ? 0 : static_cast<int>(by_stride.divide(static_cast<unsigned>(first + stride - 1)));
   return {begin, min(static_cast<int>(by_stride.divide(static_cast<unsigned>(at + pad))) + 1, count)};
 }
 
-// Indices of N neighboring channels, moved at most 16 bytes at a time.
+// The number of indices that are moved at a time, of N neighboring channels: at most 16 bytes.
 template <int N, class Index>
 constexpr int kIndexStep = N * sizeof(Index) > 16 ? 16 / sizeof(Index) : N;
 
@@ -113,7 +113,7 @@ __device__ __forceinline__ void store_indices(const Index (&index)[N], Index* to
 template <class T, class Index>
 struct Arguments {
   Windows windows;
-  Places places;  // positions of the output's pixels
+  Places places;  // computes the positions of the output's pixels
   int64_t pixels, groups, channels;
   Rows<T> in, add;  // in: x, or dy
   RowsOut<T> out;   // y, or dx
@@ -155,9 +155,9 @@ struct Visit {
   int i, j;                 // the window
   int64_t window, channel;  // index of the window's pixel in y
 };
-// Backward: computes dx as the sum over the windows that contain the cell. share(visit, d) reduces the dy in d to the
-// cell's share of it. On an H100 the arithmetic is the bottleneck: starting the loads of all windows of a cell before
-// the sum made it slower.
+// Backward pass: computes dx as the sum over the windows that contain the cell. share(visit, d) replaces the dy values
+// in d by the cell's share of them. On an H100 the arithmetic is the bottleneck: starting the loads of all windows of a
+// cell before the sum made it slower.
 template <class T, class Index, int N, class Share>
 __device__ __forceinline__ void sum_over_windows(const Arguments<T, Index>& a, const Share& share) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
@@ -263,7 +263,7 @@ struct Operation {
   Type type;
   const PoolingShape& shape;
   Divide divide;
-  int64_t pixels, rows, columns;  // size of the output: all pixels, and rows and columns of a map
+  int64_t pixels, rows, columns;  // number of pixels of the output, and of rows and columns of one map
   int64_t bytes;
   In in, add;
   Out out;

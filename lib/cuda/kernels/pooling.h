@@ -18,8 +18,8 @@ struct PoolingShape {
 // (possibly in the padding): 1 byte for windows of at most 256 cells, otherwise 4.
 int64_t max_pooling_index_bytes(const PoolingShape& shape);
 
-// y = the maximum of each window's cells on the map. where [n, p, q, channels], dense, receives the index of the first
-// maximum in row-major order, for the backward pass; null in inference.
+// y = the maximum of each window's cells on the map. `where` [n, p, q, channels], dense, receives the index of the
+// first maximum in row-major order, for the backward pass; null in inference.
 // Bytes: (x + y) * bytes_of(type) + y * index bytes, where x and y are element counts.
 struct MaxPooling {
   Type type = Type::kFloat32;
@@ -30,7 +30,7 @@ struct MaxPooling {
 };
 void max_pooling(const MaxPooling& pooling, cudaStream_t stream);
 
-// dx = add + the sum of dy over the windows of which the cell was the maximum. Every element of dx is computed from the
+// dx = add + the sum of dy over the windows whose maximum the cell was. Every element of dx is computed from the
 // windows that contain it, in row-major order, so no atomics are needed. Reading `where` costs less than recomputing
 // the maxima from x. add may be null, and may be dx.
 // Bytes: (x, or 2 x with add, + y) * bytes_of(type) + y * index bytes.

@@ -16,8 +16,8 @@ struct Chunks {
   int64_t count, rows_each;  // the last chunk may have fewer
 };
 
-// An H100 runs these in two full turns of three blocks per multiprocessor. More blocks would not be faster, and would
-// give the second kernel more partial results to sum.
+// The number of blocks. An H100 runs these in two full waves of three blocks per multiprocessor. More blocks would not
+// be faster, and would give the second kernel more partial results to sum.
 constexpr int64_t kReductionBlocks = 792;
 constexpr int64_t kTileGroups = 32;  // 512 contiguous bytes of a row
 
@@ -91,7 +91,7 @@ __device__ auto sum_chunks(int64_t count, bool active, Term&& term) {
   using Sum = decltype(term(int64_t{0}));
   __shared__ Sum memory[kFinalChannels * kFinalThreads];
   const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;
-  // Several sums, because a single one would have to wait for each of its loads.
+  // Several sums, because with a single sum each addition would have to wait for its load.
   constexpr int kSums = 4;
   Sum sums[kSums] = {};
   const int64_t end = active ? count : 0;

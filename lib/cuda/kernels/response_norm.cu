@@ -6,7 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A thread computes one element. It reads the surrounding channels, which its neighbors also read, from the cache.
+// In these kernels, a thread computes one element. It reads the surrounding channels from the cache, because its
+// neighbors read them too.
 struct Around {
   int64_t begin, end;
 };

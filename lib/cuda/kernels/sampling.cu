@@ -6,10 +6,10 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr int kNumbers = 6;  // parameters of a transformation
+constexpr int kNumbers = 6;  // number of parameters of a transformation
 constexpr int kThreads = 128;
 
-// The same as in exec/sampling.h, with the operations in the same order.
+// The same as Place in exec/sampling.h, with the operations in the same order.
 struct Place {
   int64_t cell;
   float beyond;
@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(kThreads) transformation_kernel(const Backward
   }
 }
 
-// Each thread computes one channel of one image, because several positions add to the same cell. Networks usually
-// sample their input images, whose gradient is not needed, so this kernel hardly runs.
+// Each thread computes one channel of one whole image, because several positions add to the same cell. Networks usually
+// sample their input images, whose gradient is not needed, so this kernel hardly ever runs.
 template <class T>
 __global__ void __launch_bounds__(kThreads) map_kernel(const BackwardArguments<T> a) {
   const SamplingShape& s = a.shape;

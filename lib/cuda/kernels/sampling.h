@@ -5,7 +5,7 @@
 
 namespace dtrain::cuda {
 
-// The positions are those of exec/sampling.h, which this directory does not include.
+// The positions are computed as in exec/sampling.h, which this directory does not include.
 struct SamplingShape {
   int64_t n = 0, channels = 0;
   int64_t h = 0, w = 0;  // size of the maps that are sampled

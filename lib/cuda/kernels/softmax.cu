@@ -6,12 +6,13 @@ namespace dtrain::cuda {
 
 namespace {
 
-// One block per row: rows are the images of a batch, too few and too short (10 to a few thousand classes) to need more.
+// One block handles one row. Rows are the images of a batch; they are too few and too short (10 to a few thousand
+// classes) to need more.
 constexpr int kThreads = 128, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr unsigned kAllLanes = 0xffffffff;
 
 // Combines x over all threads of the block, always in the same order. All threads get the result. `memory` is shared
-// memory that may be reused afterwards.
+// memory; it may be reused after the call.
 template <class Combine>
 __device__ float over_block(float x, float (&memory)[kWarps], Combine&& combine) {
 #pragma unroll

@@ -1,6 +1,6 @@
-// Processes many tensors in one launch, with a table of the tensors and a list of chunks; there is one block per chunk.
-// Both are made once on the host, with the addresses that the memory plan assigns, and stay in device memory. A network
-// has hundreds of tensors, most of them small, so a launch for each would cost more than the work.
+// Processes many tensors in one launch, with a table of the tensors and a list of chunks. Each chunk gets one block.
+// Both lists are made once on the host, with the addresses that the memory plan assigns, and stay in device memory. A
+// network has hundreds of tensors, most of them small, so a separate launch for each would cost more than the work.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts, int64_t ele
   return chunks;
 }
 
-// Device pointers to a table. `bytes` is the memory that its operation moves, for the record of its launch.
+// Device pointers to a table and its chunks. `bytes` is the memory that the operation moves, for the record of its
+// launch.
 template <class Tensor>
 struct Table {
   const Tensor* tensors = nullptr;

@@ -6,7 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Four elements per thread are 16 bytes of float32, the type of most data that an update moves.
+// The number of elements that a thread processes together: 16 bytes of float32, the type of most data that an update
+// moves.
 constexpr int kTogether = 4;
 
 __device__ __forceinline__ bool aligned(const void* pointer) {
@@ -43,14 +44,14 @@ constexpr bool kTakesMomentum =
 template <Rule rule>
 constexpr bool kHasState = rule != Rule::kSgld;
 
-// The number of slots of a rule, at least 1, which is unused if the rule has none. Rules with momentum have no slot if
-// the momentum is 0.
+// The number of slots of a rule, at least 1; the slot is unused if the rule has none. Rules with momentum do not use
+// their slot if the momentum is 0.
 template <Rule rule>
 constexpr int kSlots = kTakesMomentum<rule> || !kHasState<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
                        : rule == Rule::kOldRmsprop || rule == Rule::kCenteredRmsprop                                ? 3
                                                                                                                     : 2;
 
-// g is already scaled and clipped.
+// The step of a rule with momentum. g is already scaled and clipped.
 template <Rule rule>
 __device__ __forceinline__ void step_with_momentum(const optim::Scalars& s, float g, float& w, float& v) {
   if constexpr (rule == Rule::kSgd) optim::formula::sgd(s, g, w, v);
@@ -87,7 +88,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
   if constexpr (rule == Rule::kFtrl) ftrl(s, g, w, v[0][k], v[1][k]);
 }
 
-// A tensor that does not learn must not change; ftrl would even divide by its rate of 0.
+// Whether the tensor does not learn. It must not change then; ftrl would even divide by its rate of 0.
 template <Rule rule>
 __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
   return !kTakesMomentum<rule> && rule != Rule::kDcasgd && rule != Rule::kLbsgd &&

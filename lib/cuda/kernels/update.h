@@ -15,9 +15,9 @@
 
 namespace dtrain::cuda {
 
-// A learned tensor. All pointers have `count` elements in the same order, which may be any (KRSC, canonical). `weight`
-// is the float32 master copy. `copy`, if not null, is the copy with which the network computes; both are written
-// together. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
+// A learned tensor. All pointers have `count` elements in the same order, which may be any order (KRSC, canonical).
+// `weight` is the float32 master copy. `copy`, if not null, is the copy with which the network computes; both are
+// written together. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
 struct UpdateTensor {
   float* weight = nullptr;
   float* state[optim::kSlotsMax] = {};  // the slots of the rule; the remaining pointers are null
@@ -27,23 +27,24 @@ struct UpdateTensor {
   double learning_rate = 1;  // multiplies the rate of the step
   double weight_decay = 0;   // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
-  uint64_t array = 0, begin = 0;  // which elements of the network they are (optim::ArrayPart), for rules with noise
-  bool adapts = true;             // whether norms change its rate, for rules that use them
+  // the position of the elements in the network (optim::ArrayPart), for rules with noise
+  uint64_t array = 0, begin = 0;
+  bool adapts = true;  // whether norms change its rate, for rules that use them
 };
 
 // The scalars of a step, in device memory, written before each step.
 struct StepScalars {
   double learning_rate = 0;           // the schedule's rate
   optim::Correction correction = {};  // correction of the learning rate, for rules that count updates
-  // UpdateStep's scale in optim: 1 / samples, times the weight that the scheme gives the update.
+  // The scale of optim::UpdateStep: 1 / samples, times the weight that the scheme gives the update.
   double gradient_scale = 1;
   double momentum_factor = 1;  // factor of the momentum, for rules that correct it
   uint64_t noise = 0;          // noise key of the update, for rules with noise
   bool applies = true;         // false: the gradient is only added to a sum, for rules with one
 };
 
-// The factor by which the gradients in memory are larger than those of the loss; in device memory. Scales are powers of
-// two, so that dividing by them is exact. Initialize `scale` and `inverse` together, and the rest with 0.
+// The factor by which gradients in memory are larger than the gradients of the loss; in device memory. Scales are
+// powers of two, so that dividing by them is exact. Initialize `scale` and `inverse` together, and the rest with 0.
 struct LossScale {
   float scale = 1, inverse = 1;
   uint32_t nonfinite = 0;   // 1: a gradient of this step is not finite, so the update is skipped
@@ -73,8 +74,8 @@ enum class Rule {
 };
 struct Update {
   Rule rule = Rule::kSgd;
-  Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes
-  // The rule's clip and parameters. The other scalars depend on the tensor and the step.
+  Table<UpdateTensor> table = {};  // the chunks count `count` elements; bytes = update_bytes
+  // The rule's clip and parameters. The other scalars vary with the tensor and the step.
   optim::Scalars scalars = {};
   double momentum = 0;
   const StepScalars* step = nullptr;
@@ -83,7 +84,7 @@ struct Update {
 };
 void update(const Update& update, cudaStream_t stream);
 
-// Bytes: per element 8 for the weight and for each slot, and the sizes of gradient and copy.
+// Bytes: per element 8 for the weight and 8 for each slot, and the sizes of gradient and copy.
 inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) {
@@ -103,7 +104,8 @@ inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// Copies kept to values if loss_scale->nonfinite is set, to undo the changes of a skipped step. Bytes: 8 per element.
+// Copies `kept` back to `values` if loss_scale->nonfinite is set, to undo the changes of a skipped step. Bytes: 8 per
+// element.
 struct Restore {
   const float* kept = nullptr;
   float* values = nullptr;

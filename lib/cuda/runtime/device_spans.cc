@@ -30,16 +30,17 @@ size_t DeviceSpans::begin(Track track, cudaStream_t stream, const char* name, co
   return used_++;
 }
 
-// Called by a destructor, which must not throw. So a span whose end cannot be recorded is dropped, and the next call of
-// the executor reports a broken device.
+// Records the end of a span. Called by a destructor, which must not throw, so a span whose end cannot be recorded is
+// dropped; the next call of the executor reports a broken device.
 void DeviceSpans::end(size_t index, cudaStream_t stream) noexcept {
   const MutexLock lock(mutex_);
   open_[index].is_lost = cudaEventRecord(open_[index].end.get(), stream) != cudaSuccess;
 }
 
-// The device's clock has no relation to the host's, so an event is needed whose time the host knows. The host waits for
-// such an event here, where the device has nothing left to do. The wait takes some microseconds, by which the spans may
-// be shown too late. They are never shown before the host queued them, and never after this function.
+// Places the spans on the host's clock. The device's clock has no relation to it, so an event is needed whose time the
+// host knows. The host waits for such an event here, where the device has nothing left to do. The wait takes some
+// microseconds, by which the spans may be shown too late. They are never shown before the host queued them, and never
+// after this function.
 void DeviceSpans::collect(cudaStream_t stream) {
   const MutexLock lock(mutex_);
   if (used_ == 0) return;

@@ -1,11 +1,11 @@
-// The work of a device over time, on the process's timeline (telemetry/timeline.h).
+// Records the work of a device on the process's timeline (telemetry/timeline.h).
 //
 // A span is two events in a stream. collect() asks the device when it reached them and places them on the host's clock.
 // Each stream of a device is a separate track, because their work overlaps: "GPU 0", "GPU 0: batches", and so on.
 //
-// The events are not part of a CUDA graph. A graph with events would differ from that of a training without a trace,
-// and a graph that contains sums over several devices cannot be exchanged on one device alone. So while is_on(), the
-// executor queues the calls of its graphs one by one, and times a graph as a whole where it cannot do that.
+// The events are not part of a CUDA graph: a graph with events would differ from the graph of a training without a
+// trace, and a graph that contains sums over several devices cannot be exchanged on one device alone. So while is_on(),
+// the executor queues the calls of its graphs one by one; where it cannot do that, it times the graph as a whole.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,7 +25,7 @@ namespace dtrain::cuda {
 // Threads may record spans at the same time; one thread calls the rest.
 class DeviceSpans {
  public:
-  // Computation, the copies of the batches, other copies, and a store's sums and updates.
+  // Separate tracks for computation, the copies of batches, other copies, and a store's sums and updates.
   enum class Track : uint8_t { kCompute, kBatches, kCopies, kStore };
 
   // `timeline` may be null: nothing is recorded then.
@@ -34,8 +34,8 @@ class DeviceSpans {
   // A name for spans that lives as long as the timeline.
   [[nodiscard]] const char* keep(const std::string& name) { return timeline_ == nullptr ? "" : timeline_->keep(name); }
 
-  // To be called before a step: decides from the timeline whether spans are recorded from now on. Costs one relaxed
-  // load.
+  // To be called before a step: decides, from the state of the timeline, whether spans are recorded from now on. Costs
+  // one relaxed load.
   void begin_step() { on_.store(timeline_ != nullptr && timeline_->is_on(), std::memory_order_relaxed); }
   [[nodiscard]] bool is_on() const { return on_.load(std::memory_order_relaxed); }
 

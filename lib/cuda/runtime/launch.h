@@ -1,8 +1,8 @@
 // The only way to launch dtrain's own kernels.
 //
 // launch_kernel can be replaced at link time. runtime/launch.cc runs the kernel on the device; another definition can
-// record launches or run the kernel on the host (test/cuda/emulator does both). For these a Launch has the name and the
-// bytes, which CUDA does not need.
+// record launches or run the kernel on the host (test/cuda/emulator does both). These need the name and the bytes in a
+// Launch, which CUDA does not.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
-// A kernel and its arguments, type-erased. bind(function, arguments) returns a plain call of `function` with a copy of
-// the arguments, for programs in which a kernel is a host function. It is not used on a device.
+// A kernel and its arguments, type-erased. bind(function, arguments) returns a call of `function` with a copy of the
+// arguments, for programs in which a kernel is an ordinary host function. It is not used on a device.
 struct Kernel {
   const void* function;
   void** arguments;

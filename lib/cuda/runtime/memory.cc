@@ -10,7 +10,7 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
   }
   memory_ = Handle<void*, cudaFree>(raw);
   DT_CUDA(cudaMemset(raw, 0, bytes));
-  // dtrain's streams do not wait for the default stream, in which the memory was cleared.
+  // Waits until the memory is cleared. That happens in the default stream, for which dtrain's streams do not wait.
   DT_CUDA(cudaDeviceSynchronize());
 }
 

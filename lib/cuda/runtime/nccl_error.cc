@@ -10,7 +10,7 @@ bool mentions(std::string_view reason, std::string_view what) {
   return reason.find(what) != std::string_view::npos;
 }
 
-// The most frequent cause of a result. Causes that the user can fix come first.
+// The most frequent cause of a result. Causes that the user can fix are checked first.
 std::string_view likely_cause(ncclResult_t result, std::string_view reason) {
   if (mentions(reason, "Duplicate GPU"))
     return "two ranks were given the same GPU, but NCCL needs a different GPU for each rank (--gpus)";

@@ -1,4 +1,4 @@
-// DT_NCCL(ncclGetVersion(&version)): throws DeviceError unless NCCL returns ncclSuccess. For calls without a
+// DT_NCCL(ncclGetVersion(&version)) throws DeviceError unless NCCL returns ncclSuccess. It is for calls without a
 // communicator, and for errors that only a bug can cause. Errors caused by peers and networks are Results
 // (nccl_collective.h).
 #pragma once

@@ -21,7 +21,7 @@ Result<> StoreStream::wait(cudaEvent_t event) const {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     const cudaError_t state = cudaEventQuery(event);
-    // The group is checked even if the event has occurred, because results of a group that failed are invalid.
+    // `watch` is called even if the event has occurred, because results of a group that failed are invalid.
     DT_TRY_VOID(watch_(std::chrono::steady_clock::now() - begin));
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) throw_cuda_error(__FILE__, __LINE__, "cudaEventQuery(event)", state);

@@ -24,7 +24,7 @@ class StoreStream {
 
   // Whether to queue work. If not, a graph that is about to run already contains it.
   [[nodiscard]] bool takes_work() const { return !replays_; }
-  // While it exists, a graph with the store's work is about to run.
+  // While an object of this class exists, a graph with the store's work is about to run.
   class Replay {
    public:
     explicit Replay(StoreStream& stream) : stream_(stream) { stream_.replays_ = true; }
@@ -44,8 +44,9 @@ class StoreStream {
     if (drop_graphs_) drop_graphs_();
   }
 
-  // Work that waits for other devices may never end. While the host waits for the device, `watch` is called repeatedly
-  // with the time waited so far, and its Error ends the wait. In that case `watch` must make the device's work end.
+  // For work that waits for other devices and therefore may never end: while the host waits for this device, `watch` is
+  // called repeatedly with the time waited so far, and an Error that it returns ends the wait. In that case `watch`
+  // must also make the device's work end.
   using Watch = std::function<Result<>(std::chrono::steady_clock::duration waited)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
   // Whether the stream's work may wait for other devices.
