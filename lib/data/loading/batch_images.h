@@ -1,4 +1,4 @@
-// The images of a batch, as training sees them.
+// Makes viewable images of a batch, so that a user can see the images as training sees them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace dtrain::data {
 images::Image image_of(const LoadedBatch& batch, const Shape& shape, int64_t row);
 
 // The first `count` images of the batch, whose images have the shape [c, h, w], for a contact sheet. The caption of
-// each is its first label, the name of this class if it has one, and the number of its record: "3 cat #1234".
+// each image consists of its first label, the name of that class if it has one, and the number of its record: "3 cat
+// #1234".
 std::vector<images::SheetImage> images_of(const LoadedBatch& batch, const Shape& shape, int64_t count,
                                           std::span<const std::string> class_names);
 

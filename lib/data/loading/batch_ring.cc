@@ -37,7 +37,7 @@ void BatchRing::finish_run(const Run& run, Result<> result) {
   filling.missing -= run.end - run.begin;
   if (!result && !filling.error) {
     filling.error = std::move(result.error());
-    running_ = false;  // earlier batches are already taken by decoders, later ones will not be returned
+    running_ = false;  // decoders have already taken all earlier batches, and later ones will not be returned
   }
   in_flight_--;
   finished_++;
@@ -68,7 +68,7 @@ void BatchRing::resume(int64_t first) {
   work_.notify_all();
 }
 
-// Waits until the slot of `filling` is full or has failed. False if nothing made progress for wait_max.
+// Waits until the slot of `filling` is full or has failed. Returns false if there was no progress for wait_max.
 bool BatchRing::await(const Filling& filling) {
   while (filling.missing > 0 && !filling.error) {
     const int64_t before = finished_;

@@ -12,8 +12,8 @@
 namespace dtrain::data {
 
 // Batches are filled in a ring of slots: batch b is in slot b modulo the number of slots. The consumer holds one batch
-// while decoders fill the batches after it. A decoder takes runs of rows in order. One thread is the consumer; any
-// number of threads are decoders, but only the first `decoders` of them work.
+// while decoders fill the batches after it. A decoder takes runs of rows in order. One thread is the consumer. Any
+// number of threads are decoders, of which only the first `decoders` work.
 class BatchRing {
  public:
   struct Options {
@@ -32,11 +32,11 @@ class BatchRing {
   explicit BatchRing(const Options& options);
   [[nodiscard]] int64_t slot_of(int64_t batch) const { return batch % options_.slots; }
 
-  // For decoders; `decoder` is the thread's number. take_run() waits for a run; it returns nullopt after stop(). The
-  // decoder must finish each run that it takes, with the run's result.
+  // For decoders; `decoder` is the number of the calling thread. take_run() waits for a run; it returns nullopt after
+  // stop(). The decoder must finish each run that it takes, with the run's result.
   std::optional<Run> take_run(int decoder) DT_EXCLUDES(mutex_);
   void finish_run(const Run& run, Result<> result) DT_EXCLUDES(mutex_);
-  // The consumer's next batch fails with `error`.
+  // Makes the consumer's next batch fail with `error`.
   void fail_next_batch(const Error& error) DT_EXCLUDES(mutex_);
 
   // For the consumer. pause() waits until all runs are finished, and prevents new ones until resume(), which begins at

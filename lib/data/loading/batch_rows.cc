@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFloatsPerLine = 16;
 
-// The number of floats in whole cache lines that hold at least this many bytes.
+// The number of floats in the smallest number of whole cache lines that hold this many bytes.
 size_t lines(size_t bytes) {
   const size_t line_bytes = kFloatsPerLine * sizeof(float);
   return (bytes + line_bytes - 1) / line_bytes * kFloatsPerLine;
@@ -15,7 +15,7 @@ size_t lines(size_t bytes) {
 
 }  // namespace
 
-// Labels, images, mirror flags and keys, each at the start of a cache line.
+// The memory holds labels, images, mirror flags and keys; each part begins at the start of a cache line.
 BatchRows::BatchRows(const Form& form, const FloatAllocator& allocate) : rows_(form.rows) {
   const size_t elements = form.rows * form.image_elements, labels = form.rows * form.labels;
   const size_t images_at = lines(labels * sizeof(float));

@@ -17,7 +17,7 @@ class BatchRows {
     size_t rows = 1;
     size_t image_elements = 1;
     size_t labels = 1;    // labels of each row
-    bool pixels = false;  // images are pixels; otherwise floats
+    bool pixels = false;  // whether images are pixels; otherwise they are floats
   };
   // Allocates one piece of memory. Rows are undefined until they are written.
   BatchRows(const Form& form, const FloatAllocator& allocate);

@@ -17,7 +17,7 @@ std::vector<Share> chunks_of(const Share& share, int64_t chunk_bytes,
   int64_t begin = share.begin, bytes = 0;
   for (int64_t record = share.begin; record < share.end; record++) {
     const int64_t more = stored_bytes(record);
-    // Border i lies before the first record whose middle is past the fraction i / count of all bytes.
+    // Border i lies before the first record whose middle is beyond the fraction i / count of all bytes.
     const auto border = static_cast<double>(std::ssize(chunks) + 1) / static_cast<double>(count);
     const int64_t middle = bytes + more / 2;
     if (record > begin && static_cast<double>(middle) >= border * static_cast<double>(all)) {
@@ -41,7 +41,8 @@ std::vector<int64_t> records_in_order(const Share& share, int64_t epoch, const E
   }
   RandomStream random(order.seed, Use::kShuffle, static_cast<uint64_t>(epoch), static_cast<uint64_t>(share.begin));
   const std::vector<Share> chunks = chunks_of(share, order.chunk_bytes, stored_bytes);
-  // A single chunk draws no random number for its place, so that its order equals that of a share without chunks.
+  // If there is a single chunk, no random number is drawn for its place, so that the order equals that of a share
+  // without chunks.
   const std::vector<int64_t> places =
       chunks.size() == 1 ? std::vector<int64_t>{0} : permutation(static_cast<int64_t>(chunks.size()), random);
   for (const int64_t place : places) {

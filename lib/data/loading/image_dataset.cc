@@ -53,9 +53,9 @@ class ImageDataset : public Dataset {
   }
 
  private:
-  // One image in kTimedEvery is timed: timing reads the clock seven times, which would slow down small images. Common
-  // batch sizes are not multiples of it, so over time all rows of a batch are timed: on a slow disk the first row waits
-  // longest.
+  // One image in kTimedEvery is timed, because timing reads the clock seven times, which would slow down small images.
+  // Common batch sizes are not multiples of 7, so over time all rows of a batch are timed. (On a slow disk the first
+  // row waits longest.)
   static constexpr uint64_t kTimedEvery = 7;
 
   struct Scratch {
@@ -74,7 +74,7 @@ class ImageDataset : public Dataset {
       const images::StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
       read = source_->read(index, scratch.read, labels);
     }
-    // The source's time includes reading the header and, with a cache, decoding the image.
+    // Remove from the source's time the time for reading the header and, with a cache, for decoding the image.
     if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
     return read;
   }
@@ -103,7 +103,8 @@ class ImageDataset : public Dataset {
     give_back(std::move(scratch));
     return result;
   }
-  // The time for the rows is what remains of `seconds`.
+  // Records the times of an image. The time for the rows is the part of `seconds` that the other stages do not account
+  // for.
   void note_times(double seconds, images::Stages times) const DT_EXCLUDES(mutex_) {
     times.images = 1;
     times.rows = seconds - times.all();

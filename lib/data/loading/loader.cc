@@ -45,7 +45,7 @@ class Loader::Impl {
   struct Slot {
     BatchRows rows;
     std::vector<int64_t> records;  // indexed by row
-    std::vector<uint8_t> broken;   // indexed by row, in validation: 1 if left out
+    std::vector<uint8_t> broken;   // indexed by row; in validation: 1 if the row's record is left out
     LoadedBatch batch = {};
   };
 
@@ -72,7 +72,7 @@ class Loader::Impl {
   std::vector<Slot> slots_;
   // Used by the caller's thread only.
   uint64_t serial_ = 0;  // serial number of the batch that next() returned last
-  bool failed_ = false;  // an error was returned
+  bool failed_ = false;  // whether an error was returned
 
   std::vector<std::thread> threads_;
 };
@@ -90,7 +90,7 @@ LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
   return options;
 }
 
-// Runs are short enough to give every thread work, and long enough that the cost of the lock does not matter.
+// The size of runs: short enough to give every thread work, and long enough that the cost of the lock does not matter.
 BatchRing::Options ring_options(const LoaderOptions& options) {
   constexpr int64_t kRunRowsMax = 32;
   return {.slots = std::max<int64_t>(options.prefetch, 1) + 1,
@@ -141,7 +141,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     if (options_.share_in) options_.share = options_.share_in(epoch);
     make_order();
   }
-  serial_++;  // from now on the batch that peek() returned is not the one that next() returns
+  serial_++;  // the batch that peek() returned is no longer the one that next() returns
   failed_ = false;
   for (int64_t batch = first; batch < first + static_cast<int64_t>(slots_.size()) - 1; batch++) announce(batch);
   ring_.resume(first);
@@ -154,7 +154,7 @@ void Loader::Impl::make_order() {
                             [this](int64_t record) { return dataset_->stored_bytes(record); });
 }
 
-// Announces the records of a batch to the data set, if its places are in the order; the places past the end repeat
+// Announces the records of a batch to the data set, unless its places are past the end of the order: those repeat
 // records that were announced earlier.
 void Loader::Impl::announce(int64_t batch) const {
   const int64_t places = static_cast<int64_t>(order_.size());
@@ -225,7 +225,8 @@ Result<const LoadedBatch*> Loader::Impl::next() {
   return &slot.batch;
 }
 
-// There are at least two slots, so this is not the slot of the batch that next() returned last.
+// The slot that is returned is not the slot of the batch that next() returned last, because there are at least two
+// slots.
 const LoadedBatch* Loader::Impl::peek() {
   DT_CHECK(is_training(), "peek() is for training batches only");
   const std::optional<int64_t> batch = ring_.complete_batch();
@@ -236,7 +237,7 @@ const LoadedBatch* Loader::Impl::peek() {
   return &slot.batch;
 }
 
-// Sets slot.batch. In validation, moves the rows that are not left out to the front.
+// Sets slot.batch. In validation, first moves the rows that are not left out to the front.
 void Loader::Impl::set_batch(Slot& slot) {
   int64_t count = options_.batch_size;
   if (!is_training()) {

@@ -36,10 +36,10 @@ class Dataset {
   // labels, label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset
   // and reason.
   virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
-  // What load() does with the pixels of its images; nullptr if the images do not come from pixels.
+  // The normalization that load() applies to the pixels of its images; nullptr if the images do not come from pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
   // Like load(), with the same random numbers, but writes pixels, which normalisation() turns into the floats that
-  // load() writes. Returns true if the image is to be mirrored. Requires that normalisation() is not null.
+  // load() would write. Returns true if the image is to be mirrored. Requires that normalisation() is not null.
   virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                                    std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
@@ -54,7 +54,7 @@ class Dataset {
   virtual void record_on(telemetry::Timeline* /*timeline*/) const {}
 };
 
-// One label of the batches and of a record. Its values are integers in [0, classes).
+// One label of a batch and of a record. Its values are integers in [0, classes).
 struct BatchLabel {
   std::string name;     // name of the network's variable, for messages; may be empty if there is only one label
   int64_t classes = 0;  // 0: the values may be any numbers
@@ -64,22 +64,24 @@ struct LoaderOptions {
   enum class Mode { kTraining, kValidation };
   Mode mode = Mode::kTraining;
   Share share;
-  // The share in a given epoch, if shares rotate. Its size is that of `share`, which is the first epoch's.
+  // Returns the share of a given epoch, if shares rotate. It must have the size of `share`, which is the first epoch's.
   std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
-  int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
-                        // start of the same epoch's order. Validation: rows past the end of the share are padding
+  // batches per epoch; 0: as many as the share fills. In training, missing records at the end are taken from the start
+  // of the same epoch's order; in validation, rows past the end of the share are padding
+  int64_t batches = 0;
   std::vector<BatchLabel> labels = {};  // a label out of range fails with Code::kData, naming the record
-  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); otherwise of floats
+  // whether batches hold pixels, which requires a data set with a normalisation(); otherwise floats
+  bool pixels = false;
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
   int64_t shuffle_chunk_bytes = 0;            // see EpochOrder::chunk_bytes
   uint64_t seed = 0;
-  int threads = 1;                // decoder threads
-  int threads_max = 0;            // the largest number that set_threads() accepts; 0: `threads`
-  int64_t prefetch = 4;           // batches kept ahead
-  int64_t max_bad_records = 100;  // limit of skipped records, each counted once even if it is met again; one more is an
-                                  // error
+  int threads = 1;       // decoder threads
+  int threads_max = 0;   // the largest number that set_threads() accepts; 0: `threads`
+  int64_t prefetch = 4;  // batches kept ahead
+  // limit on skipped records, each counted once even if it is read again; one more record is an error
+  int64_t max_bad_records = 100;
   std::chrono::seconds wait_max{600};       // next() fails if no decoder makes progress for this long
   telemetry::Timeline* timeline = nullptr;  // where the decoders' times are recorded; null: nowhere
 };
@@ -88,7 +90,7 @@ struct LoaderOptions {
 struct LoadedBatch : Batch {
   [[nodiscard]] const Input& images() const { return inputs[0]; }  // the batch's only input
 
-  int64_t count = 0;  // training: batch_size. Validation: the number of records; the rest is padding
+  int64_t count = 0;  // training: batch_size. Validation: the number of records; the other rows are padding
   std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
   uint64_t serial = 0;                    // different for every batch that the loader returns
 };
@@ -96,9 +98,9 @@ struct LoadedBatch : Batch {
 // One thread calls the loader, and the loader's own threads decode. Equal options give equal batches, regardless of
 // `threads`.
 //
-// Training: a broken record is replaced by the next record in the order, which is also still read at its own position.
-// The contents of a position therefore do not depend on other broken records. Validation: a broken record is left out,
-// and `count` is smaller.
+// Training: a broken record is replaced by the next record in the order, which is read again at its own position. The
+// contents of a position therefore do not depend on other broken records. Validation: a broken record is left out, and
+// `count` is smaller.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
@@ -116,8 +118,8 @@ class Loader {
   // Changes the number of decoder threads, from 1 to threads_max, at any time between the other calls. Does not change
   // the batches.
   void set_threads(int threads);
-  [[nodiscard]] int64_t bad_records() const;  // skipped so far
-  [[nodiscard]] int64_t batches() const;      // per epoch
+  [[nodiscard]] int64_t bad_records() const;  // number of records skipped so far
+  [[nodiscard]] int64_t batches() const;      // number of batches per epoch
   // The number of complete batches that next() has not returned yet. Any thread may call it.
   [[nodiscard]] int64_t ready_batches() const;
 

@@ -14,13 +14,13 @@
 namespace dtrain::data {
 namespace {
 
-// Integer sums are exact, so the order in which threads add does not matter.
+// The sums of one thread. They are integers, so they are exact, and the order in which threads add does not matter.
 struct Sums {
   explicit Sums(size_t elements) : sum(elements), image(elements) {}
   std::vector<uint64_t> sum;
   std::vector<float> image;
   int64_t count = 0;
-  std::optional<Error> fault;  // a fault of the disk; broken images are left out
+  std::optional<Error> fault;  // set after a fault of the disk; broken images are only left out
 };
 
 images::AugmentOptions not_normalised(const Shape& image, const images::Distortion& distortion) {
@@ -79,7 +79,7 @@ Result<std::vector<float>> compute_mean(const Dataset& images, int threads, cons
 
 Result<> make_mean_image(const std::string& path, const images::AugmentOptions& cut,
                          std::shared_ptr<const ImageSource> source, int threads, const Log& log) {
-  // Finds out whether the file can be written before all images are read.
+  // Finds out whether the file can be written, before all images are read.
   if (const Result<AtomicFile> trial = AtomicFile::create(path); !trial) return tl::unexpected(trial.error());
   log.info("Cannot find {}: create mean image, this will take some time...", path);
   DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), cut), threads, log));

@@ -17,7 +17,7 @@
 namespace dtrain::data {
 namespace {
 
-// What opening a set needs in addition to its files.
+// The options for opening a set, in addition to its files.
 struct OpenOptions {
   const Shape& image;
   size_t label_width;
@@ -163,8 +163,9 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
   return values;
 }
 
-// A single value applies to all channels if it has no effect, and the value for alpha may be left out. In all other
-// cases a missing value would normalize some channels differently from the rest.
+// Checks the number of values of a flag. A single value applies to all channels if it is `neutral`, which has no
+// effect, and the value for alpha may be left out. In all other cases a missing value would normalize some channels
+// differently from the rest.
 Result<> check_channels(const char* flag, const std::vector<float>& values, int64_t channels, float neutral) {
   if (values.size() > 4) return fail(Code::kUsage, "{}: there are more than 4 values; give one for each channel", flag);
   const int64_t needed = std::min<int64_t>(channels, 3);
@@ -231,7 +232,7 @@ std::string mean_image_path(const DataOptions& options) {
   return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
 }
 
-// The names of the classes, if the training set is one of class directories. The validation set must have the same
+// The names of the classes, if the training set consists of class directories. The validation set must have the same
 // classes.
 Result<std::vector<std::string>> common_classes(const Located& located) {
   const std::vector<std::string>& classes = located.train.classes;
@@ -254,14 +255,14 @@ Result<std::vector<std::string>> common_classes(const Located& located) {
   return classes;
 }
 
-// The labels of the training set, if a list gives them.
+// The list of labels of the training set; null if no list is given.
 Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& options, const SetFiles& files) {
   if (options.label_list.empty()) return nullptr;
   DT_TRY_VOID(check_label_list_fits(options.label_list, files));
   return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
 }
 
-// The type that the flags name, or that of the files in --data-dir. nullopt: the flags name files.
+// The type that the flags name, or the type of the files in --data-dir. nullopt: the flags name files.
 Result<std::optional<DataType>> type_of(const DataOptions& options) {
   if (!options.data_type.empty()) {
     std::optional<DataType> type = find_data_type(options.data_type);

@@ -18,12 +18,13 @@ namespace dtrain::data {
 struct DataOptions : DataFiles {
   Shape image_shape;        // [c, h, w]
   int64_t label_width = 1;  // number of labels of every image
-  std::string label_list;   // the list that labels the training records (label_list.h); empty: they label themselves
+  // the list that gives the labels of the training records (label_list.h); empty: the records' own labels are used
+  std::string label_list;
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1
   std::string mean_img;         // mean image file; a name without a directory is in data_dir
   std::optional<float> scale;   // default 1; mnist: 1/255
-  bool mirror = false;          // for training and validation
+  bool mirror = false;          // whether images are mirrored, in training and validation
   images::Distortion training;  // for the training set; validation uses only its interpolation
   int val_resize = 0;           // for validation images; see images::Distortion::resize
   int threads = 1;              // threads that compute the mean image
@@ -40,7 +41,7 @@ struct DataSets {
   std::vector<std::string> warnings = {};  // about how the files were understood
 };
 
-// The record files of both sets, those of the training set first, each file once. Empty if the sets are idx files.
+// The record files of both sets, first those of the training set, each file once. Empty if the sets are idx files.
 // Fails in the same cases as open_dataset.
 Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 
@@ -48,8 +49,8 @@ Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 // get them; kUsage: the flags contradict each other or the data, or the directory holds several data sets.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
 
-// The images that `names` mean (named_images.h), read like a validation set of these options. The files of the options
-// are ignored; the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
+// The images that `names` refer to (named_images.h), read like a validation set with these options. The files in the
+// options are ignored; the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
 Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
                                                       const Log& log);
 

@@ -58,7 +58,7 @@ Result<> RowReader::note_broken(int64_t record, const Error& error) {
   int64_t count = 0;
   {
     const MutexLock lock(mutex_);
-    if (!broken_.insert(record).second) return {};  // another thread found it at the same time
+    if (!broken_.insert(record).second) return {};  // another thread found the broken record at the same time
     count = static_cast<int64_t>(broken_.size());
     any_broken_ = true;
   }

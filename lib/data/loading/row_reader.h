@@ -20,15 +20,15 @@ class RowReader {
  public:
   struct Options {
     std::vector<BatchLabel> labels;
-    bool pixels = false;  // images are written as pixels; otherwise as floats
+    bool pixels = false;  // whether images are written as pixels; otherwise as floats
     uint64_t seed = 0;
     int64_t max_bad_records = 0;
   };
   RowReader(std::shared_ptr<const Dataset> dataset, Options options, Log log);
 
-  // Writes the image, labels and key of a record into a row, with the random numbers of (seed, epoch, record). False if
-  // the record is broken, found now or earlier: it is counted and logged once. Code::kData: there are more broken
-  // records than max_bad_records, or a label is not a class.
+  // Writes the image, labels and key of a record into a row, with the random numbers of (seed, epoch, record). Returns
+  // false if the record is broken, whether this is found now or was found earlier; the record is counted and logged
+  // once. Code::kData: there are more broken records than max_bad_records, or a label is not a class.
   Result<bool> read(BatchRows& rows, int64_t row, int64_t epoch, int64_t record);
   [[nodiscard]] int64_t bad_records() const DT_EXCLUDES(mutex_);
 

@@ -33,7 +33,7 @@ Result<size_t> GzipFile::read(std::span<uint8_t> out) {
   return have;
 }
 
-// At the end of a compressed file, gzerror() is the only way to learn from zlib that a part is missing.
+// Checks that a compressed file is complete. Only gzerror() at the end of the file reveals that a part is missing.
 Result<> GzipFile::check_end() {
   int status = Z_OK;
   gzerror(file_.get(), &status);

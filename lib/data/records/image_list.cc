@@ -64,8 +64,8 @@ std::optional<float> parse_label(std::string_view text) {
   return is_number && std::isfinite(label) ? std::optional(label) : std::nullopt;
 }
 
-// The fields of a line. In a line split at TABs, all fields between the first and the last are labels; in one split at
-// blanks, `label_width` fields are.
+// The fields of a line. If the line is split at TABs, all fields between the first and the last are labels; if it is
+// split at blanks, `label_width` fields are.
 struct ListLine {
   std::string_view id, path;
   std::vector<std::string_view> labels;
@@ -104,7 +104,7 @@ std::optional<ListEntry> make_entry(const ListLine& line) {
   return entry;
 }
 
-// `label_width` 0: a line with TABs may have any number of labels, and a line with blanks has one.
+// Parses a list. If `label_width` is 0, a line with TABs may have any number of labels, and a line with blanks has one.
 Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::string& name, size_t label_width,
                                            const Log& log) {
   std::vector<ListEntry> entries;
@@ -194,8 +194,8 @@ class DirectoryWalk {
     }
   }
 
-  // A link back to a directory that is being walked would cause an endless loop, and one to a directory above the root
-  // would list the files around it.
+  // Enters a directory. Links to a directory that is being walked are not followed, because they would cause an endless
+  // loop; nor are links to a directory above the root, because the files around the root would be listed.
   Result<> enter(const fs::path& path) {
     std::error_code error;
     const fs::path real = fs::canonical(path, error);

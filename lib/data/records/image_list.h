@@ -23,8 +23,8 @@ struct ListEntry {
   bool operator==(const ListEntry&) const = default;
 };
 
-// The id at the beginning of a line. An id written by pandas may end in ".0". A negative id becomes 2^64 more, as in
-// MXNet's im2rec, which reads it as an unsigned number. Nullopt: not an integer.
+// Parses the id at the beginning of a line. An id written by pandas may end in ".0". 2^64 is added to a negative id, as
+// in MXNet's im2rec, which reads it as an unsigned number. Nullopt: not an integer.
 std::optional<uint64_t> parse_list_id(std::string_view text);
 
 // The text of a list. Labels are printed with %f.
@@ -39,10 +39,9 @@ Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const 
                                                    const Log& log);
 
 struct ImageDirectory {
-  std::vector<ListEntry> entries;                   // ids count up in this order
-  std::vector<std::pair<std::string, int>> labels;  // if recursive: pairs of a directory relative to the root and its
-                                                    // label
-  std::vector<std::string> left_out;                // images whose names a list cannot hold, with their directories
+  std::vector<ListEntry> entries;                   // ids are consecutive numbers in this order
+  std::vector<std::pair<std::string, int>> labels;  // if recursive: each directory relative to the root, with its label
+  std::vector<std::string> left_out;                // images whose paths cannot be written into a list
 };
 // Lists the images of a directory, by name. Not recursive: all have label 0. Recursive: the images of a directory come
 // before those of its subdirectories, and links are followed; directories get the labels 0, 1, ... in the order in
@@ -52,7 +51,7 @@ Result<ImageDirectory> list_directory(
     const std::string& root, bool recursive, const std::vector<std::string>& extensions,
     const std::function<void(const std::filesystem::directory_entry&)>& pass_over = {});
 
-// Alternative to a list of extensions: decides which directories are entered, and which other entries (files, broken
+// Used instead of a list of extensions: decides which directories are entered, and which other entries (files, broken
 // links) are images.
 struct DirectoryFilter {
   std::function<bool(const std::filesystem::directory_entry&)> enters, takes;

@@ -15,7 +15,7 @@ namespace dtrain::data {
 struct ImageRecord {
   static constexpr int64_t kHeaderBytes = 24;
   uint32_t flag = 0;
-  float label = 0;  // the one in the header
+  float label = 0;  // the label in the header
   uint64_t id = 0;
   Bytes labels;  // 4 * flag bytes
   Bytes image;

@@ -29,16 +29,16 @@ class LabelList {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] size_t size() const { return places_.size(); }
   [[nodiscard]] size_t label_width() const { return label_width_; }
-  // k if the first labels of all lines are integers, and exactly the values 0 to k-1 occur.
+  // The number of classes k, if the first labels of all lines are integers and exactly the values 0 to k-1 occur.
   [[nodiscard]] std::optional<int64_t> classes() const;
-  // Two lists with the same labels for the same ids have the same hash. The order of their lines and their paths do not
-  // matter.
+  // Two lists with the same labels for the same ids have the same hash. The order of the lines does not matter, and
+  // neither do the paths in them.
   [[nodiscard]] uint64_t hash() const;
 
  private:
   struct Place {
     uint64_t id;
-    size_t line;  // from 0; the labels begin at line * label_width_
+    size_t line;  // number of the line, from 0; its labels begin at line * label_width_
   };
   LabelList(std::string name, size_t label_width) : name_(std::move(name)), label_width_(label_width) {}
   Result<> sort(const std::vector<int64_t>& line_numbers);

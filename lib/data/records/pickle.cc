@@ -5,7 +5,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr size_t kInstructionsMax = size_t{1} << 22;  // limit per file; CIFAR's have some 50,000
+constexpr size_t kInstructionsMax = size_t{1} << 22;  // limit per file; CIFAR's files have some 50,000
 
 // Opcodes from Lib/pickle.py.
 enum : uint8_t {

@@ -15,7 +15,8 @@ class Pickle {
  public:
   using Id = uint32_t;
   struct Value {
-    // An object is the result of a call; its items are the function, the arguments and, if it has one, the state.
+    // An object is the result of a call. Its items are the function, the arguments and, if the object has one, the
+    // state.
     enum class Kind : uint8_t { kNone, kInteger, kBytes, kList, kDictionary, kName, kObject };
     Kind kind = Kind::kNone;
     int64_t integer = 0;          // also the value of a boolean
@@ -43,7 +44,7 @@ struct PickledBytes {
   int64_t rows = 0, columns = 0;
   std::string_view bytes;  // rows * columns, row by row
 };
-// Code::kData: the value is something else.
+// Reads such an array. Code::kData: the value is something else.
 Result<PickledBytes> byte_array(const Pickle& pickle, const Pickle::Value& value);
 
 }  // namespace dtrain::data

@@ -39,7 +39,7 @@ struct RecordFile::Reading {
 };
 
 Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>& buffer) const {
-  // An index may leave records out. `end` is then far away, and only the record itself should be read.
+  // An index may leave records out. Then `end` is far away, and only the record itself should be read.
   constexpr int64_t kReadAheadMax = 1 << 20;
   Reading reading{*this, offset, buffer};
   DT_TRY_VOID(reading.need(std::clamp(std::min(end, size()) - offset, PartHeader::kBytes, kReadAheadMax)));
@@ -47,7 +47,7 @@ Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>
   if (!part.begins_record()) return reading.broken("no record begins here");
   DT_TRY_VOID(reading.need(PartHeader::kBytes + part.length));
   int64_t begin = 0;                                  // where the part begins in the buffer
-  int64_t filled = PartHeader::kBytes + part.length;  // where the payload joined so far ends
+  int64_t filled = PartHeader::kBytes + part.length;  // where the payload that has been joined so far ends
   while (part.flag == 1 || part.flag == 2) {
     begin += part.padded_bytes();
     DT_TRY_VOID(reading.need(begin + PartHeader::kBytes));
@@ -106,9 +106,9 @@ class Walker {
     return file_.read_at(begin_, window_);
   }
 
-  // After a broken place the walk resumes just after the start of the broken record. A malicious file can make each
-  // start lead through the same parts again. A file that was written properly and then damaged needs far less than this
-  // budget.
+  // Deducts examined bytes from the budget. After a broken place, the walk resumes just after the start of the broken
+  // record, so a malicious file could make each start lead through the same parts again. A file that was written
+  // properly and then damaged needs far less than this budget.
   Result<> spend(int64_t bytes, int64_t at) {
     budget_ -= bytes;
     if (budget_ >= 0) return {};
@@ -126,8 +126,8 @@ class Walker {
 };
 
 struct Step {
-  int64_t end = 0;               // if the record is sound: where the next one should begin
-  const char* reason = nullptr;  // if it is broken: why
+  int64_t end = 0;               // where the next record should begin, if this one is sound
+  const char* reason = nullptr;  // why the record is broken; null if it is sound
 };
 
 Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {

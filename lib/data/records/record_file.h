@@ -22,7 +22,7 @@ namespace dtrain::data {
 // code other than kData (retrying_file.h).
 class RecordFile {
  public:
-  // `log` receives the faults that a retry overcame.
+  // `log` receives faults after which a retry succeeded.
   static Result<RecordFile> open(std::string path, const Log& log = Log::silent(),
                                  FileCalls calls = FileCalls::of_system());
 
@@ -43,8 +43,8 @@ class RecordFile {
   std::unique_ptr<RetryingFile> file_;
 };
 
-// Code::kData if the file is clearly something else: a text, an image, empty. A file that does not begin with a record
-// may still be a damaged record file.
+// Code::kData if the file is clearly not a record file: a text, an image, empty. A file that does not begin with a
+// record may still be a damaged record file.
 Result<> check_is_record_file(const RecordFile& file);
 
 // The result of a scan over all parts of a file.
@@ -55,9 +55,9 @@ struct RecordScan {
   };
   std::vector<int64_t> offsets;  // offsets of the sound records, ascending
   std::vector<Broken>
-      broken;  // places where a record should begin or end but does not; the scan continues at the next start
+      broken;  // places where a record should begin or end but does not; the scan continues at the next record start
 };
-// Called repeatedly during a scan, with the offset that it has reached. An error from it ends the scan.
+// Called repeatedly during a scan, with the offset that the scan has reached. An error that it returns ends the scan.
 using ScanProgress = std::function<Result<>(int64_t offset)>;
 // Finds all records of the file, in time proportional to its size. Code::kData: the file is too damaged for that.
 Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& progress = nullptr);

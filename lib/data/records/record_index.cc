@@ -81,7 +81,8 @@ std::string index_path(const std::string& record_path) {
 
 namespace {
 
-// The path in `directory`. Files of the same name in several directories are distinguished by their paths.
+// The path of kept offsets in `directory`. It depends on the full path of the record file, so that files of the same
+// name in several directories are distinguished.
 std::string kept_path(const RecordFile& file, const std::string& directory) {
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(file.path(), ignored).string();
@@ -89,14 +90,15 @@ std::string kept_path(const RecordFile& file, const std::string& directory) {
                      crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
 }
 
-// The path next to the file, for a file with broken places.
+// The path of kept offsets next to the record file, for a file with broken places.
 std::string kept_path(const RecordFile& file) {
   const std::string index = index_path(file.path());
   return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);
 }
 
-// ---- Kept offsets: the packed offsets. If the file has broken places, a line "broken TIME N records, ..." precedes
-// them. TIME is the file's modification time: the size alone would not show that an intact copy has replaced the file.
+// ---- Kept offsets. The file has the packed offsets. If the record file has broken places, a line "broken TIME N
+// records, ..." precedes them. TIME is the record file's modification time, because its size alone would not show that
+// an intact copy has replaced it.
 constexpr std::string_view kBroken = "broken ";
 
 std::string change_time(const RecordFile& file) {
@@ -158,8 +160,9 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
            is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
 }
 
-// No index is written: with the broken places in it, other readers could not use it; without them, the next run would
-// not count them. `offsets` includes both kinds.
+// Keeps the offsets of a file with broken places. They are not written as an index: if the index listed the broken
+// places, other readers could not use it; if it did not, the next run would not count them. `offsets` includes sound
+// and broken places.
 void keep_broken(const RecordFile& file, const std::string& line, const std::vector<int64_t>& offsets, const Log& log,
                  const std::string& directory) {
   std::vector<std::string> paths = {kept_path(file)};
@@ -218,8 +221,8 @@ Result<bool> record_begins_at(const RecordFile& file, int64_t offset) {
   return parse_part_header(header).begins_record();
 }
 
-// Refuses an index of another file, or of an earlier version of this one. Checks a sample of the places that it lists:
-// a few of them may be broken records, but not half of them.
+// Refuses an index that belongs to another file or to an earlier version of this file. Checks a sample of the places
+// that it lists: a few of them may be broken records, but not half of them.
 Result<> check_places(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets) {
   constexpr int64_t kPlacesMax = 16;
   const int64_t places = std::min(std::ssize(offsets), kPlacesMax);
@@ -250,7 +253,8 @@ Result<int64_t> end_of_record(const RecordFile& file, int64_t offset) {
   return is_last ? std::min(offset, file.size()) : file.size();
 }
 
-// An index may leave records out, as 'dtrain data index' leaves out broken ones, but it may also have been truncated.
+// Warns of records that the index does not list. An index may leave records out on purpose, as 'dtrain data index'
+// leaves out broken ones, but it may also have been truncated.
 Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
                           const Log& log) {
   DT_TRY(const int64_t end, end_of_record(file, offsets.back()));
@@ -263,7 +267,7 @@ Result<> warn_of_unlisted(const RecordFile& file, const std::string& index, cons
   return {};
 }
 
-// A disk fault here is ignored: the reader of the record reports it later, with the record's number.
+// Checks an index. A disk fault is ignored here: the reader of the record reports it later, with the record's number.
 Result<> check_index(const RecordFile& file, const std::string& index, const std::vector<int64_t>& offsets,
                      const Log& log) {
   Result<> checked = check_places(file, index, offsets);
@@ -287,8 +291,8 @@ Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::s
 }
 
 // ---- Packed offsets: the file's size and the headers of its first and last record (8 bytes each), then the distances
-// between offsets, in units of 4 bytes, as base-128 numbers: 7 bits per byte, the lowest first, with the highest bit
-// set in all bytes but the last.
+// between offsets, in units of 4 bytes, as base-128 numbers: 7 bits per byte, the lowest bits first, with the highest
+// bit set in all bytes but the last.
 namespace {
 
 constexpr size_t kFileMarkBytes = 24;

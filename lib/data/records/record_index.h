@@ -20,14 +20,14 @@ struct IndexEntry {
   int64_t offset = 0;
 };
 std::string index_text(const std::vector<IndexEntry>& entries);
-// Returns the offsets, ascending. `file_bytes` is the size of the record file. Code::kNotFound; kData if a line is not
-// an entry, or no record can begin at its offset.
+// Returns the offsets, ascending. `file_bytes` is the size of the record file. Code::kNotFound: there is no index;
+// kData: a line is not an entry, or no record can begin at its offset.
 Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes);
 
 // "train.idx" for "train.rec".
 std::string index_path(const std::string& record_path);
 
-// A record file, and the index that the user names for it; empty: the index next to it.
+// A record file, and the index that the user names for it. If no index is named, it is the one next to the file.
 struct IndexedFile {
   std::string path;
   std::string index;
@@ -36,10 +36,10 @@ struct IndexedFile {
 bool lacks_index(const IndexedFile& file);
 
 // Scans the file and logs its progress every ten seconds. If nothing is broken, writes the offsets to the index next to
-// the file or, if that is not possible, keeps them in `directory`, if one is given. If something is broken, the offsets
-// include the broken places, so that readers count them; such offsets are kept in a separate file next to the record
-// file, or in `directory`. The next call uses the kept offsets if the file has not changed, and logs again how much of
-// it is broken.
+// the file or, if that is not possible, keeps them in `directory`, if that is given. If something is broken, the
+// offsets include the broken places, so that readers count them; such offsets are kept in a separate file next to the
+// record file, or in `directory`. The next call uses the kept offsets if the file has not changed, and logs again how
+// much of the file is broken.
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
                                         const std::string& directory = {});
 // The suffix of the files in which make_index keeps offsets.
@@ -54,8 +54,8 @@ using KnownOffsets = std::map<std::string, std::vector<int64_t>>;
 // Packs the offsets for another process, which may have a copy of the file: about three bytes per record. They include
 // a fingerprint of the file from which they were made.
 Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets);
-// Unpacks the offsets. Code::kData: `file` is a different one, judged by its size and the headers of its first and last
-// record; or the bytes are damaged.
+// Unpacks the offsets. Code::kData: `file` is a different file, judged by its size and the headers of its first and
+// last record; or the bytes are damaged.
 Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_view packed);
 
 }  // namespace dtrain::data

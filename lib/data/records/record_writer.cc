@@ -27,8 +27,8 @@ Result<> RecordWriter::flush() {
 
 Result<> RecordWriter::commit() {
   DT_TRY_VOID(flush());
-  // Removes the old index first, so that the new record file is never seen together with it. A file without an index is
-  // indexed by a scan.
+  // Removes the old index first, so that it is never seen together with the new record file. If there is no index, a
+  // scan creates one.
   std::error_code absent;
   std::filesystem::remove(index_path(path_), absent);
   DT_TRY_VOID(file_.commit());

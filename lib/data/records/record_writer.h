@@ -12,7 +12,7 @@ namespace dtrain::data {
 
 class RecordWriter {
  public:
-  // The files appear at commit(). Until then the old ones remain.
+  // The record file and its index appear at commit(). Until then, earlier files of these names remain.
   static Result<RecordWriter> create(std::string path);
 
   Result<> append(uint64_t key, Bytes payload);

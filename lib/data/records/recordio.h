@@ -28,7 +28,7 @@ struct PartHeader {
   [[nodiscard]] bool continues_record() const { return magic == kRecordMagic && flag >= 2 && flag <= 3; }
   [[nodiscard]] int64_t padded_bytes() const { return kBytes + (length + 3) / 4 * 4; }
 };
-PartHeader parse_part_header(Bytes word_pair);  // at least 8 bytes
+PartHeader parse_part_header(Bytes word_pair);  // `word_pair` must have at least 8 bytes
 
 // Appends a record with this payload. Code::kData if the payload is too long for a part (2^29 bytes).
 Result<> append_record(std::vector<uint8_t>& out, Bytes payload);

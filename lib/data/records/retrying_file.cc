@@ -21,9 +21,10 @@ constexpr std::array<std::chrono::milliseconds, RetryingFile::kTriesMax - 1> kPa
     std::chrono::milliseconds(100), std::chrono::milliseconds(300), std::chrono::milliseconds(1'000),
     std::chrono::milliseconds(3'000), std::chrono::milliseconds(10'000)};
 
-constexpr int kEndsEarly = 0;  // used in place of an errno
+constexpr int kEndsEarly = 0;  // means that the file ends early; used in place of an errno
 
-// Errors by which disks and file servers report faults of their own or of the network. FUSE reports ENOTCONN.
+// Whether an error may be temporary: disks and file servers report faults of their own or of the network by these
+// errors. FUSE reports ENOTCONN.
 bool may_pass(int error) {
   constexpr std::array kPassing = {kEndsEarly, EIO,       ESTALE,   ETIMEDOUT,    EAGAIN,      EINTR,   EREMOTEIO,
                                    ENOTCONN,   EHOSTDOWN, ENETDOWN, EHOSTUNREACH, ENETUNREACH, ENOLINK, ECONNRESET};
@@ -37,14 +38,14 @@ std::string text_of(int error) {
 }  // namespace
 
 FileCalls FileCalls::of_system() {
-  return {
-      .open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); },  // a pipe must not hang
-      .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
-        return ::pread(fd, out, bytes, offset);
-      },
-      .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
-      .will_read = [](int fd, int64_t offset,
-                      int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
+  return {// O_NONBLOCK, so that a pipe does not hang
+          .open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); },
+          .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
+            return ::pread(fd, out, bytes, offset);
+          },
+          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+          .will_read = [](int fd, int64_t offset,
+                          int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
 }
 
 // The tries of one read, or of opening the file.
@@ -67,7 +68,7 @@ class RetryingFile::Tries {
     return {};
   }
 
-  // Logs only the first few faults, because all of them would fill the log.
+  // Logs a fault after which a retry succeeded. Only the first few are logged, because all of them would fill the log.
   void succeeded() const {
     constexpr uint64_t kLoggedMax = 8;
     if (tries_ == 1) return;
@@ -121,14 +122,14 @@ int RetryingFile::open_once(UniqueFd& fd, Mark& mark) const {
 Result<> RetryingFile::open_again() const {
   UniqueFd opened;
   Mark mark;
-  if (open_once(opened, mark) != 0) return {};  // the next read fails and is a try of its own
+  if (open_once(opened, mark) != 0) return {};  // the next read fails too, and counts as a try of its own
   if (mark != mark_) {
     return fail(Code::kUsage,
                 "{}: the file was replaced during the run (its size was {} bytes and is now {}, or its beginning "
                 "differs); do not replace files that a run reads, and start again",
                 path_, size_, mark.size);
   }
-  // Other threads may be reading, so the descriptor's number must not change.
+  // Keeps the descriptor's number, because other threads may be reading from it.
   ::dup3(opened.get(), fd_.get(), O_CLOEXEC);
   return {};
 }
@@ -153,7 +154,8 @@ Result<> RetryingFile::read_at(int64_t offset, std::span<uint8_t> out) const {
 }
 
 void RetryingFile::will_read(int64_t offset, int64_t bytes) const {
-  // For one call, Linux reads at most the device's read-ahead, which is 128 KiB by default, and ignores the rest.
+  // Announces the bytes in pieces: for each call, Linux reads at most the device's read-ahead, which is 128 KiB by
+  // default, and ignores the rest.
   constexpr int64_t kPieceBytes = 128 << 10;
   for (int64_t at = 0; at < bytes; at += kPieceBytes) {
     calls_.will_read(fd_.get(), offset + at, std::min(kPieceBytes, bytes - at));

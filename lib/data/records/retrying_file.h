@@ -27,11 +27,11 @@ struct FileCalls {
 
 // An open file. Threads may share it.
 //
-// A read that fails for a temporary cause (EIO, ESTALE, ETIMEDOUT and the like, or an end of the file before the size
+// A read that fails for a temporary cause (EIO, ESTALE, ETIMEDOUT and the like, or a file that ends before the size
 // that it had when it was opened) is retried: up to kTriesMax tries with growing pauses, about 14 seconds altogether.
 // After ESTALE the file is opened again, if its size and its first bytes show that it is still the same. A success
-// after failures is logged. If all tries fail, the result is Code::kDevice: the contents of the file are not known to
-// be bad.
+// after failures is logged. If all tries fail, the result is Code::kDevice, because the contents of the file are not
+// known to be bad.
 class RetryingFile {
  public:
   static constexpr int kTriesMax = 6;
@@ -50,7 +50,7 @@ class RetryingFile {
   [[nodiscard]] int64_t size() const { return size_; }
 
  private:
-  // What identifies a file when it is opened again.
+  // The properties by which a file is recognized when it is opened again.
   struct Mark {
     int64_t size = 0;
     std::array<uint8_t, 8> begin = {};

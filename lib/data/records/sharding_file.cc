@@ -14,8 +14,8 @@ namespace dtrain::data {
 
 namespace {
 
-// Fractions at most this far apart are the same border. Slightly more than 1e-6, because 1 - 0.999999 exceeds 1e-6 in
-// binary.
+// Fractions that are at most this far apart are the same border. The value is slightly more than 1e-6, because 1 -
+// 0.999999 exceeds 1e-6 in binary.
 constexpr double kSameBorder = 1.000001e-6;
 constexpr size_t kDigitsMax = 64;
 
@@ -115,7 +115,7 @@ Result<Decimal> Decimal::parse(std::string_view text) {
   return number;
 }
 
-// Long multiplication, from the last digit to the first; the carry stays below n.
+// Multiplies by long multiplication, from the last digit to the first. The carry stays below n.
 int64_t Decimal::times(int64_t n) const {
   int64_t carry = 0, first_digit = 0;
   for (auto digit = fraction_.rbegin(); digit != fraction_.rend(); ++digit) {
@@ -169,7 +169,7 @@ std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t rec
 }
 
 std::string format_sharding_file(const std::vector<Share>& shares, int64_t records) {
-  // 15 digits: for fewer than 1e14 records a border is off by less than half a record.
+  // With 15 digits, a border is off by less than half a record if there are fewer than 1e14 records.
   const auto fraction = [&](int64_t border) {
     return decimal_text(static_cast<double>(border) / static_cast<double>(records), 15);
   };

@@ -11,7 +11,8 @@
 
 namespace dtrain::data {
 
-// A nonnegative decimal number as it was written, such as 0.15 or 5e-2, so that a product with it is rounded only once.
+// A nonnegative decimal number exactly as it was written, such as 0.15 or 5e-2, so that a product with it is rounded
+// only once.
 class Decimal {
  public:
   Decimal() = default;
@@ -38,12 +39,12 @@ struct ShardingOptions {
 
 // Returns the fractions, indexed by rank; their intervals may lie in any order in the data. Code::kUsage with name and
 // line: the number of lines is not the number of workers, a word is not a number, a share ends before it begins, shares
-// overlap, or there are gaps that are not allowed. A border closer than 1e-6 to the previous one in the data, to 0 at
-// the beginning or to 1 at the end, is replaced by that border, so that 1/3 written with six decimals leaves no record
-// out.
+// overlap, or there are gaps that are not allowed. A border that is closer than 1e-6 to the previous border in the data
+// (or to 0 at the beginning, or to 1 at the end) is replaced by it, so that 1/3 written with six decimals leaves no
+// record out.
 Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const ShardingOptions& options);
 
-// The shares of `records` records, with borders round(N * fraction).
+// The shares of `records` records. The borders are round(records * fraction).
 std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t records);
 
 // The text of a file for shares that cover all records. Reading it with the same number of records gives the same

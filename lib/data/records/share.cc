@@ -29,7 +29,8 @@ std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& s
     DT_CHECK(speed > 0 && std::isfinite(all),
              "the speed {} must be above 0, and the sum of the speeds, {}, must be finite", speed, all);
     sum += speed;
-    // All sums are added in the same order, so the last one equals `all`, and the last border is the number of records.
+    // Sums are added in the same order as in `all`, so the last sum equals `all`, and the last border is the number of
+    // records.
     const int64_t end = std::llround(static_cast<double>(records) * sum / all);
     shares.push_back({begin, end});
     begin = end;

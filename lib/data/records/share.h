@@ -1,6 +1,6 @@
-// Which worker trains on which records: the same rule for every store, scheme and reader. A share is an interval of
-// record numbers. The shares of a job do not overlap and cover all records, and their borders are rounded half away
-// from 0.
+// The rule by which records are divided among workers. It is the same for every store, scheme and reader. A share is an
+// interval of record numbers. The shares of a job do not overlap and cover all records, and their borders are rounded
+// half away from 0.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ std::vector<Share> equal_shares(int64_t records, int64_t workers);  // indexed b
 std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& speeds);
 
 // Shares that cover all records, after `turn` rotations: they are laid end to end in order of rank as before, but
-// beginning with rank `turn` modulo W. Each rank keeps the size of its share, and so the number of its batches and the
-// time that they take. If all sizes are equal, rank r gets the share that rank r - turn had.
+// beginning with rank `turn` modulo W. Each rank keeps the size of its share, and therefore its number of batches and
+// their duration. If all sizes are equal, rank r gets the share that rank r - turn had.
 std::vector<Share> rotated(const std::vector<Share>& shares, int64_t turn);
 
-// ceil(largest_share / batch_size), which is the same number for all workers that wait for each other.
+// ceil(largest_share / batch_size): the number of batches of all workers that wait for each other.
 int64_t batches_per_epoch(int64_t largest_share, int64_t batch_size);
 
 }  // namespace dtrain::data

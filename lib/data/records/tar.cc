@@ -42,7 +42,7 @@ std::string text_in(std::span<const uint8_t> field) {
   return {field.begin(), std::ranges::find(field, uint8_t{0})};
 }
 
-// The sum of the header's bytes, with blanks in place of the checksum itself.
+// Compares the checksum with the sum of the header's bytes, in which blanks replace the checksum itself.
 bool has_right_checksum(const Block& block) {
   constexpr size_t kSumBegin = 148, kSumEnd = 156;
   int64_t sum = 0;
@@ -60,7 +60,7 @@ struct Header {
   [[nodiscard]] bool is_pax() const { return type == 'x'; }
 };
 
-// Nullopt: not a tar header.
+// Parses a tar header. Nullopt: this is not a tar header.
 std::optional<Header> parse_header(const Block& block) {
   if (!has_right_checksum(block)) return std::nullopt;
   const std::span<const uint8_t> bytes(block);

@@ -23,9 +23,9 @@ struct TarMember {
 // Reads `out.size()` bytes at an offset of the archive. Code::kData if the archive ends earlier.
 using ReadTar = std::function<Result<>(int64_t offset, std::span<uint8_t> out)>;
 
-// The regular files of an archive, in order. The archive occupies the bytes [begin, end) of what `read` reads; offsets
-// also count from the start of what `read` reads. `name` is for messages. Code::kData, with the offset: it is not a tar
-// archive, it ends within a member, or it has more than kTarMembersMax members.
+// The regular files of an archive, in order. The archive consists of the bytes [begin, end) of the data that `read`
+// reads; offsets count from the start of that data. `name` is for messages. Code::kData, with the offset: it is not a
+// tar archive, it ends within a member, or it has more than kTarMembersMax members.
 Result<std::vector<TarMember>> list_tar(const ReadTar& read, int64_t begin, int64_t end, const std::string& name);
 constexpr size_t kTarMembersMax = size_t{1} << 24;
 

@@ -31,19 +31,19 @@ constexpr size_t cifar_labels(Cifar kind) {
   return kind == Cifar::k10 ? 1 : 2;
 }
 
-// The files of the data set in one of its published forms. They are in the data directory, or in the directory that the
-// form's archive contains.
+// The files of the data set in one of its published forms. They are either in the data directory itself or in the
+// directory that this form's archive creates.
 struct CifarForm {
   std::string directory;
   std::vector<std::string> train;
   std::string test;
 };
-// The binary form first, then the form for Python.
+// The forms of a data set: the binary form first, then the form for Python.
 const std::vector<CifarForm>& cifar_forms(Cifar kind);
 
-// Opens the files. Their images are numbered consecutively in this order. label_width 1: only the last label, which is
-// the fine one. Code::kNotFound; kData: a file has no images or a wrong size, or a label is out of range, as in another
-// kind of file.
+// Opens the files. Their images are numbered consecutively in this order. label_width 1: only the last label is read,
+// which is the fine one. Code::kNotFound; kData: a file has no images or a wrong size, or a label is out of range, as
+// in a file of another kind.
 Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
                                                       size_t label_width = 1, const Log& log = Log::silent());
 

@@ -17,7 +17,8 @@
 namespace dtrain::data {
 namespace {
 
-// The role that a directory's name indicates. The validation set is the first of the roles after kTraining that exists.
+// The role that a directory's name indicates. Of the roles after kTraining, the first one that exists is the validation
+// set.
 enum class Part { kTraining, kValidation, kDevelopment, kEvaluation, kTest };
 
 // The words of a name, in lower case: "seg_Train", "TrainImages2017" -> {"seg", "train"}, {"train", "images"}.
@@ -77,8 +78,8 @@ std::string in(const std::string& directory, const std::string& name) {
 
 // A directory with images, and the class directories that it may contain.
 struct Candidate {
-  std::string name;         // relative to the inspected directory
-  std::string path;         // path of the directory, or of its only subdirectory if that contains the class directories
+  std::string name;  // relative to the inspected directory
+  std::string path;  // path of the directory, or of its only subdirectory if the class directories are in that one
   bool has_images = false;  // it contains images directly
   std::vector<std::string> classes, without_images;
   std::optional<Part> part;
@@ -102,8 +103,8 @@ Result<Candidate> candidate_of(const std::string& directory, const std::string& 
   }
 }
 
-// A single subdirectory of the same name in each, such as "images" in every class, does not count: it may be a naming
-// habit.
+// Whether both directories have the same classes. A single subdirectory with the same name in each, such as "images" in
+// every class, does not count, because it may be a naming habit.
 bool are_equal(const Candidate& a, const Candidate& b) {
   return &a != &b && a.may_be_part() && b.may_be_part() && a.classes.size() > 1 && a.classes == b.classes;
 }

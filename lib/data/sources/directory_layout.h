@@ -9,10 +9,10 @@
 namespace dtrain::data {
 
 struct DirectoryLayout {
-  std::string training, validation = {};   // directories that contain class directories; `validation` is empty if there
-                                           // is none
+  // Directories that contain class directories; `validation` is empty if there is none.
+  std::string training, validation = {};
   std::vector<std::string> classes = {};   // the class directories in `training`
-  std::vector<std::string> left_out = {};  // names of sibling directories that are not used
+  std::vector<std::string> left_out = {};  // names of directories next to these that are not used
   std::vector<std::string> warnings = {};
 };
 // Subdirectories of `directory` are parts of a data set rather than classes in two cases: if they have no images of

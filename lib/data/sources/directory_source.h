@@ -20,9 +20,9 @@ struct DirectorySource {
   std::vector<int64_t> by_class;  // number of images of each class; may be 0
   OtherFiles others;
 };
-// The images in the subdirectories `classes` of `root`, at any depth: those of the first have the label 0, and so on.
-// Within a directory they are in the order of list_images. A class may have no directory. Code::kNotFound: `root` does
-// not exist; kData: there are no images at all, or too many.
+// The images in the subdirectories `classes` of `root`, at any depth. The images of the first class have the label 0,
+// and so on. Within a directory they are in the order of list_images. A class may have no directory. Code::kNotFound:
+// `root` does not exist; kData: there are no images at all, or too many.
 Result<DirectorySource> open_directory(const std::string& root, const std::vector<std::string>& classes, int channels);
 
 }  // namespace dtrain::data

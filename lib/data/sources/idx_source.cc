@@ -69,7 +69,7 @@ Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
     return fail(Code::kData, "{}: the file is not an idx file of images (magic 0x00000803)", path);
   }
   const uint64_t rows = big_u32(header, 8), columns = big_u32(header, 12);
-  const uint64_t pixels = rows * columns;  // 64 bits hold the product of two 32 bit numbers
+  const uint64_t pixels = rows * columns;  // 64 bits hold the product of two 32-bit numbers
   if (pixels == 0 || pixels > (uint64_t{1} << 24))
     return fail(Code::kData, "{}: the header announces images of {} x {} pixels; they must have from 1 to 2^24 pixels",
                 path, rows, columns);

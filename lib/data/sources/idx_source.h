@@ -17,7 +17,7 @@ constexpr uint64_t kIdxBytesMax = uint64_t{1} << 30;
 // True if the name is a usual one for a file of images: it contains "images-idx3-ubyte" or "images.idx3-ubyte".
 bool is_idx_images(std::string_view name);
 
-// Facts from the headers and the labels.
+// Facts about a set, from the headers and the labels.
 struct IdxFacts {
   int64_t images = 0, rows = 0, columns = 0;
   std::vector<uint8_t> labels;
@@ -26,9 +26,9 @@ struct IdxFacts {
 // but reads no pixels.
 Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels);
 
-// Reads both files into memory, and uses no more memory than their headers announce. Without a file of labels (""), all
+// Reads both files into memory, using no more memory than their headers announce. Without a file of labels (""), all
 // labels are 0. Code::kNotFound; kData if a magic number or a size is wrong, a header announces more than kIdxBytesMax,
-// or the counts differ.
+// or the numbers of images and labels differ.
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
 
 }  // namespace dtrain::data

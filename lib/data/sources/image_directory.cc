@@ -81,7 +81,7 @@ bool leads_above(const fs::directory_entry& entry) {
   return is_in(from, target);
 }
 
-// Links to directories are followed up to this depth, because one may lead back.
+// Links to directories are followed only up to this depth, because a link may lead back.
 constexpr int kDepthMax = 32;
 
 bool has_image(const std::string& directory, int depth) {

@@ -27,8 +27,8 @@ Result<ListedImages> list_images(const std::string& directory);
 // Counts an entry that a listing by extensions skips (list_directory). An image is counted as ".jpe (an image)".
 void count_unlisted(const std::filesystem::directory_entry& entry, OtherFiles& others);
 
-// has_own_image: true if there is an image in the directory itself; has_image: at any depth. False if the directory
-// cannot be read.
+// has_own_image: whether there is an image in the directory itself; has_image: whether there is one at any depth. False
+// if the directory cannot be read.
 bool has_own_image(const std::string& directory);
 bool has_image(const std::string& directory);
 
@@ -36,11 +36,12 @@ bool has_image(const std::string& directory);
 // included. Code::kNotFound.
 Result<std::vector<std::string>> directories_in(const std::string& root);
 
-// Directories that are classes, because they have images, and those that have none.
+// Directories that have images, so that they are classes, and directories that have none.
 struct ClassDirectories {
   std::vector<std::string> classes, without_images;
 };
-// Code::kNotFound: there is no such directory; kData: the name of a class contains a line break.
+// Finds the class directories in `root`. Code::kNotFound: there is no such directory; kData: the name of a class
+// contains a line break.
 Result<ClassDirectories> class_directories(const std::string& root);
 
 // The files in `root` that are not part of class directories: files in `root` itself, and files in directories without
@@ -51,7 +52,7 @@ Result<OtherFiles> files_beside_classes(const std::string& root, const std::vect
 Error no_images(const std::string& root, const OtherFiles& others);
 
 void add(const OtherFiles& more, OtherFiles& others);
-// "4 .webp, 1 broken links"; "" without any.
+// "4 .webp, 1 broken links"; "" if there are no other files.
 std::string to_text(const OtherFiles& others);
 
 }  // namespace dtrain::data

@@ -14,7 +14,8 @@
 
 namespace dtrain::data {
 
-// The memory that one thread needs to read images, and the image that it read last; reused for one image after another.
+// The memory that one thread needs to read images, and the last image that it has read. It is reused for one image
+// after another.
 class ReadScratch : public images::OpenImage {
  public:
   std::vector<uint8_t> record;       // memory for a source
@@ -22,10 +23,10 @@ class ReadScratch : public images::OpenImage {
   std::vector<float> labels;         // used by a source that reads from another source
   images::Stages* stages = nullptr;  // if not null, the times of `header` and `decode` are added there
 
-  // A source calls either open() or open_pixels() for each image. open() reads the header of an image file, whose bytes
-  // must stay unchanged until the next image. Code::kData in the same cases as images::ImageDecoder::open.
+  // For each image, a source calls either open() or open_pixels(). open() reads the header of an encoded image, whose
+  // bytes must stay unchanged until the next image. Code::kData in the same cases as images::ImageDecoder::open.
   Result<> open(Bytes encoded, int channels);
-  // Returns an image that the source fills.
+  // Returns an image of this size for the source to fill.
   images::Image& open_pixels(int height, int width, int channels);
 
   [[nodiscard]] images::ImageSize size() const override { return size_; }

@@ -37,14 +37,14 @@ std::string join(const std::string& directory, const std::string& name) {
   return directory.empty() ? name : (fs::path(directory) / name).string();
 }
 
-// The paths of a list "a.rec;b.rec" of names in the directory.
+// The paths of the files in `directory` that a list of names such as "a.rec;b.rec" refers to.
 std::vector<std::string> in_directory(const std::string& directory, const std::string& names) {
   std::vector<std::string> paths = split_paths(names, directory);
   for (std::string& path : paths) path = join(directory, path);
   return paths;
 }
 
-// The file, plain or .gz; empty if neither is there.
+// The path itself or the path with ".gz", whichever file exists; empty if neither does.
 std::string plain_or_gz(const std::string& path) {
   if (is_file(path)) return path;
   return is_file(path + ".gz") ? path + ".gz" : std::string();
@@ -58,8 +58,8 @@ tl::unexpected<Error> missing(const std::string& directory, const std::vector<st
               directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, kWaysToGetData);
 }
 
-// The prefixes of idx sets in the directory: "" for MNIST's own train-images-idx3-ubyte, "emnist-letters-" for one of
-// EMNIST's.
+// The prefixes of the idx sets in the directory: "" for MNIST's own train-images-idx3-ubyte, "emnist-letters-" for a
+// set of EMNIST.
 std::vector<std::string> idx_sets(const std::string& directory) {
   std::set<std::string> sets;
   std::error_code ignored;
@@ -71,7 +71,7 @@ std::vector<std::string> idx_sets(const std::string& directory) {
   return {sets.begin(), sets.end()};
 }
 
-// The file of images of this set; empty if none of the parts exists.
+// The file of images for one of `parts` of this set; empty if none exists.
 std::string find_idx_images(const std::string& directory, const std::string& set,
                             std::initializer_list<const char*> parts) {
   for (const std::string part : parts) {
@@ -83,7 +83,7 @@ std::string find_idx_images(const std::string& directory, const std::string& set
   return {};
 }
 
-// The file of labels that belongs to a file of images; their names may differ in the separator and in .gz.
+// The file of labels that belongs to a file of images. The two names may differ in the separator and in .gz.
 std::string labels_beside(const std::string& images) {
   const size_t at = images.rfind("images");
   const std::string begin = images.substr(0, at);
@@ -247,7 +247,7 @@ bool is_cifar_file(const std::string& path) {
   return file_kind({begin.data(), begin.size()}) == "a pickled Python object";
 }
 
-// The form that the names given for a set appear to have.
+// The form that the files named for a set appear to have.
 Form form_of(const std::vector<std::string>& paths) {
   const bool is_one = paths.size() == 1;
   if (is_one && is_idx_images(fs::path(paths[0]).filename().string())) return Form::kIdx;

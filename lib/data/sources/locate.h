@@ -12,20 +12,21 @@ namespace dtrain::data {
 // The flags that name the data. A flag that was not given is empty.
 struct DataFiles {
   std::string data_dir;
-  std::string data_type;             // a name of find_data_type; empty: recognized from the files
-  bool type_given = false;           // the user chose data_type: named files of a different form are refused
-  std::string data_train, data_val;  // record files, separated by ';', a directory of record files or class
-                                     // directories, an idx file or CIFAR's own files; relative to data_dir
+  std::string data_type;    // a name of find_data_type; empty: recognized from the files
+  bool type_given = false;  // the user chose data_type: named files of a different form are refused
+  // record files, separated by ';', a directory of record files or class directories, an idx file or CIFAR's own files;
+  // relative to data_dir
+  std::string data_train, data_val;
   std::string data_train_idx, data_val_idx;
 };
 
 // The files of a training or validation set: one of these forms.
 struct SetFiles {
-  std::string records, index;             // as list_record_files accepts them; `index` is for a single file
+  std::string records, index;             // as accepted by list_record_files; `index` is for a single file
   std::string images, labels;             // idx files
   std::vector<std::string> cifar;         // CIFAR's binary files or pickled batches
-  std::string directory;                  // a directory with one subdirectory of images per class,
-  std::vector<std::string> classes = {};  // and these directories
+  std::string directory;                  // directory that contains one subdirectory of images per class
+  std::vector<std::string> classes = {};  // names of these subdirectories
 
   [[nodiscard]] bool given() const {
     return !records.empty() || !images.empty() || !cifar.empty() || !directory.empty();
@@ -42,8 +43,8 @@ struct Located {
 // does not suit the given data type.
 Result<Located> locate(const DataFiles& files);
 
-// Code::kUsage if --path-imglist LABEL_LIST is given and the training data are not record files: the list finds labels
-// by record id. Any files are accepted without a list.
+// Code::kUsage if --path-imglist LABEL_LIST is given and the training data are not record files, because the list finds
+// labels by record id. If there is no list, any files are accepted.
 Result<> check_label_list_fits(const std::string& label_list, const SetFiles& training);
 
 // The record files of a set; empty if it consists of other files. Code::kUsage: an index for several files.

@@ -84,7 +84,7 @@ Result<std::vector<std::string>> images_in(const std::string& directory, const L
   return paths;
 }
 
-// The source of a file of several images; null for an image file.
+// The source for a file that holds several images; null for an image file.
 Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name, int channels, const Log& log) {
   if (!is_set_file(name)) return nullptr;
   if (name.ends_with(".rec"))
@@ -100,7 +100,7 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
   return open_cifar(kind, {name}, 1, log);
 }
 
-// A file that is missing or too large counts as a broken image; a disk fault does not.
+// Reads an image file. A file that is missing or too large counts as a broken image; a disk fault does not.
 Result<> read_image_file(const std::string& path, std::string& bytes) {
   const auto file = RetryingFile::open(path, Log::silent());
   if (!file) {

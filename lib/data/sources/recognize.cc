@@ -60,7 +60,7 @@ Result<Recognized> recognize_records(const Located& located) {
   const bool small = survey.image == Shape{3, 32, 32};
   if (small && survey.classes() == 10) return named("cifar10", where, survey);
   if (small && survey.classes() == 100) return named("cifar100", where, survey);
-  // The labels of ImageNet's train.rec are not all read, because it has 140 GB.
+  // Only a sample of the labels of ImageNet's train.rec is read, because the file has 140 GB.
   const bool val = std::filesystem::path(located.validation.records).filename() == "val.rec";
   const bool up_to_thousand =
       !survey.complete && survey.are_classes && survey.labels.size() > 500 && *survey.labels.rbegin() < 1000;

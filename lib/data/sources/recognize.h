@@ -13,7 +13,7 @@
 
 namespace dtrain::data {
 
-// What is known from the name of a data set alone.
+// The facts that follow from the name of a data set.
 struct DataType {
   std::string name;
   int64_t classes;  // 0: decided by the data set
@@ -28,7 +28,7 @@ std::string data_type_names();
 struct Recognized {
   DataType type;
   std::string seen;      // a description for messages: "data/train.rec has 10 labels from 0 to 9 and images of 48 x 48"
-  int64_t channels = 0;  // of a set without a known name: 1 if all images are gray, 3 if some are not; 0: unknown
+  int64_t channels = 0;  // for a set without a known name: 1 if all images are gray, 3 if some are not; 0: unknown
 };
 // Examines the files that `files` names. An idx set is mnist if it has 60000 and 10000 images of 28 x 28. Records are
 // cifar10 or cifar100 if their images have 32 x 32 pixels and all 10 or 100 labels occur, and imagenet if they are in

@@ -88,7 +88,7 @@ class RecordSource : public ImageSource {
     return scratch.open(record.image, channels_);
   }
 
-  // If the list lacks a record, the list is wrong; the record does not count as broken.
+  // Takes the labels from the list. If the list lacks a record, the list is wrong; the record does not count as broken.
   [[nodiscard]] Result<> take_from_list(uint64_t id, std::span<float> labels) const {
     const std::span<const float> found = list_->find(id);
     if (found.empty()) {
@@ -129,8 +129,8 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
 
 namespace {
 
-// True for directories, pipes and the like. False for a dangling link: opening it must be an error, because its records
-// would be missing.
+// True for directories, pipes and the like. False for a dangling link, because its records would be missing: opening it
+// must fail.
 bool is_other_than_file(const std::filesystem::directory_entry& entry) {
   std::error_code unknown;
   const std::filesystem::file_status status = entry.status(unknown);

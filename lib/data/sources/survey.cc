@@ -18,9 +18,10 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
-constexpr int64_t kPlaces = 1024;                     // places that are read in a larger file
-constexpr int64_t kImagesPerFile = 64;                // images that are decoded to get their size
-constexpr int64_t kClasses = 8, kImagesPerClass = 8;  // the same for class directories
+constexpr int64_t kPlaces = 1024;       // places that are read in a larger file
+constexpr int64_t kImagesPerFile = 64;  // images that are decoded to get their size
+// the same for class directories: numbers of classes and of images per class
+constexpr int64_t kClasses = 8, kImagesPerClass = 8;
 
 // `count` numbers spread evenly over [0, n).
 std::vector<int64_t> spread(int64_t n, int64_t count) {
@@ -32,8 +33,8 @@ std::vector<int64_t> spread(int64_t n, int64_t count) {
 // Collects the sizes of images.
 class Sizes {
  public:
-  // Images that do not decode are left out; training reports them.
-  // Fails for an image that cannot be read, which does not count.
+  // Adds the size of an image. Fails if the image does not decode; it is then not counted. Callers leave such images
+  // out, because training reports them.
   Result<> look_at(Bytes file) {
     DT_TRY_VOID(decoder_.decode_as_stored(file, image_));
     const images::ImageSize upright = images::read_orientation(file).turned(image_.size());
@@ -88,7 +89,8 @@ Result<int64_t> record_at_or_after(const RecordFile& file, int64_t from) {
   return file.size();
 }
 
-// Reads the label of the record at `offset`. Returns where the next part begins; nullopt if no record begins here.
+// Reads the label of the record at `offset`. Returns where the next part begins; nullopt if no record begins at
+// `offset`.
 Result<std::optional<int64_t>> read_label(const RecordFile& file, int64_t offset, Survey& survey) {
   std::array<uint8_t, PartHeader::kBytes + ImageRecord::kHeaderBytes + 4> bytes{};
   const auto size = static_cast<size_t>(std::min<int64_t>(bytes.size(), file.size() - offset));

@@ -13,18 +13,18 @@
 namespace dtrain::data {
 
 struct Survey {
-  bool complete = true;      // every label was read; otherwise a sample spread over the file
+  bool complete = true;      // whether every label was read; otherwise a sample spread over the file was read
   bool are_classes = true;   // the labels that were read are integers from 0 to kLabelMax
   std::set<int64_t> labels;  // the distinct labels
-  // [c, h, w] of the images that were examined; nullopt if their sizes differ, or there are none. c is 3 if some are in
-  // color.
+  // [c, h, w] of the images that were examined; nullopt if their sizes differ, or if no image was examined. c is 3 if
+  // some are in color.
   std::optional<Shape> image;
-  std::string unreadable = {};  // for class directories: the first image that cannot be read, and why
-  std::string sizes;            // sizes of these images, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
-  bool gray = false;            // some of them are gray
-  bool color = false;           // some of them are in color
-  // The number of channels for a network that takes all of them, because gray images can be expanded to color. 0: there
-  // are no images.
+  std::string unreadable = {};  // for class directories: the first image that cannot be read, and the reason
+  std::string sizes;            // sizes of the examined images, for messages: "32 x 32", "from 120 x 80 to 640 x 480"
+  bool gray = false;            // whether some of the examined images are gray
+  bool color = false;           // whether some of the examined images are in color
+  // The number of channels of a network that takes all of these images. It is 3 if some are in color, because gray
+  // images can be expanded to color. 0: there are no images.
   [[nodiscard]] int64_t channels() const { return color ? 3 : gray ? 1 : 0; }
 
   // The number of classes k if all labels were read and exactly the values 0 .. k-1 occur.
@@ -35,10 +35,11 @@ struct Survey {
 };
 constexpr int64_t kLabelMax = (int64_t{1} << 20) - 1;
 
-// Reads all labels of record files of up to 1 GiB in total; of larger ones, those in 1024 places each. Code::kNotFound;
-// kData: not record files.
+// Reads all labels if the record files have up to 1 GiB in total; otherwise those at 1024 places in each file.
+// Code::kNotFound; kData: these are not record files.
 Result<Survey> survey_records(const std::vector<std::string>& paths);
-// The labels are the numbers of the directories `classes` in `root`. Images of up to eight classes are examined.
+// The same for class directories: the labels are the numbers of the directories `classes` in `root`. Images of up to
+// eight classes are examined.
 Result<Survey> survey_directory(const std::string& root, const std::vector<std::string>& classes);
 
 }  // namespace dtrain::data
