@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
-// jpeglib.h needs stdio.h before it.
+// jpeglib.h requires that stdio.h is included before it.
 #include <jpeglib.h>
 
 namespace dtrain::images {

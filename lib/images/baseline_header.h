@@ -24,12 +24,11 @@ struct BaselineHeader {
   int restart_interval = 0;                // in MCUs; 0: none
   std::vector<Component> components = {};  // Y, or Y, Cb and Cr
   std::array<HuffmanCode, kTables> dc = {}, ac = {};
-  Bytes data = {};  // data of the scan, to the end of the file
+  Bytes data = {};  // data of the scan and everything after it, to the end of the file
 };
 
 // Called between jpeg_read_header and jpeg_start_decompress. Nullopt unless the file is a baseline JPEG, gray or YCbCr,
-// that has all components in one scan and is to be decoded at its own size. `file` is the buffer that libjpeg-turbo
-// reads.
+// that has all components in one scan and is decoded at its own size. `file` is the buffer that libjpeg-turbo reads.
 std::optional<BaselineHeader> baseline_header(const jpeg_decompress_struct& info, Bytes file);
 
 }  // namespace dtrain::images

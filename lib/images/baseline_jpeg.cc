@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBlock = 8;  // rows and columns of a block
 
-// Number of MCUs whose coefficients are in memory at a time: few enough for the L1 cache, together with the Huffman
+// Number of MCUs whose coefficients are in memory at a time: few enough to fit the L1 cache together with the Huffman
 // tables.
 constexpr int kMcus = 8;
 
@@ -27,7 +27,7 @@ bool is_one_to(const BaselineHeader::Component& component, int h, int v) {
 }  // namespace
 
 bool BaselineJpeg::handles(const BaselineHeader& header) {
-  constexpr int kWidthMin = 16;  // libjpeg-turbo does not interpolate the colors of rows of one or two samples
+  constexpr int kWidthMin = 16;  // for rows of one or two samples, libjpeg-turbo does not interpolate the colors
   if (!has_jpeg_pixels() || header.width < kWidthMin) return false;
   const auto& components = header.components;
   if (components.size() == 1) return true;
@@ -37,10 +37,10 @@ bool BaselineJpeg::handles(const BaselineHeader& header) {
 
 // Chooses the MCUs, and prepares the tables and the memory for them.
 bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
-  const bool is_gray = header.components.size() == 1;  // then an MCU is one block, whatever the factors are
+  const bool is_gray = header.components.size() == 1;  // if so, an MCU is one block, whatever the sampling factors are
   h_ = is_gray ? 1 : header.components[0].h;
   v_ = is_gray ? 1 : header.components[0].v;
-  // Color samples just outside of the part are needed to interpolate those in it.
+  // Color samples just outside of the part are needed to interpolate the colors in it.
   const int margin_x = h_ > 1 ? 2 * h_ : 0, margin_y = v_ > 1 ? 2 * v_ : 0;
   columns_ = {.begin = std::max(wanted.x - margin_x, 0) / (kBlock * h_),
               .end = divide_up(std::min(wanted.x + wanted.width + margin_x, header.width), kBlock * h_)};
@@ -56,7 +56,7 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
     Plane& plane = planes_[i];
     plane.blocks.resize(kMcus * h, v);
     plane.stride = static_cast<size_t>((columns_.end - columns_.begin) * h * kBlock) + kPixelSlack;
-    plane.rows = (v_ > 1 ? 2 : 1) * v * kBlock;  // interpolating rows needs the rows of the MCUs above
+    plane.rows = (v_ > 1 ? 2 : 1) * v * kBlock;  // interpolating rows also needs the rows of the MCUs above
     plane.samples.resize(plane.stride * static_cast<size_t>(plane.rows) + kPixelSlack);
     components.push_back({.h = h, .v = v, .dc = &dc_[component.dc], .ac = &ac_[component.ac], .blocks = &plane.blocks});
   }
@@ -66,12 +66,12 @@ bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
   return true;
 }
 
-// Skips the rows of MCUs above the part, up to the last restart marker at the beginning of a row. Returns the row
-// there, or 0 if there is no such marker. Nullopt: the file is left to libjpeg-turbo.
+// Skips the rows of MCUs above the part, up to the last restart marker at the beginning of a row. Returns that row,
+// or 0 if there is no such marker. Nullopt: the file is left to libjpeg-turbo.
 std::optional<int> BaselineJpeg::skip_rows() {
   const int interval = header_->restart_interval;
   if (interval == 0) return 0;
-  // One marker in `per_row` is at the beginning of a row. There is at least one MCU in a row.
+  // Of `per_row` markers, one is at the beginning of a row. There is at least one MCU in a row.
   const int per_row = std::max(1, mcus_per_row_ / std::gcd(mcus_per_row_, interval));
   int markers = static_cast<int>(int64_t{rows_.begin} * mcus_per_row_ / interval);
   markers -= markers % per_row;
@@ -89,7 +89,7 @@ bool BaselineJpeg::read_mcus(int mcu_row) {
   return true;
 }
 
-// `first_mcu` is the first MCU in memory.
+// Transforms blocks to samples. `first_mcu` is the first MCU in memory.
 void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
   for (size_t i = 0; i < used_; i++) {
     Plane& plane = planes_[i];
@@ -114,7 +114,7 @@ void BaselineJpeg::transform(int mcu_row, const Range& mcus, int first_mcu) {
 // The color samples for row y of the image, one for each pixel of the decoded columns.
 const uint8_t* BaselineJpeg::color_row(Plane& plane, int y, std::vector<uint8_t>& memory) {
   if (h_ == 1) return plane.row(y);
-  // Past the image's border, blocks have samples that do not belong to it.
+  // Beyond the image's border, blocks have samples that do not belong to the image.
   const int count = std::min(columns_.end * kBlock, divide_up(header_->width, 2)) - columns_.begin * kBlock;
   if (v_ == 1) {
     upsample_row(plane.row(y), static_cast<size_t>(count), sums_.data(), memory.data());
@@ -154,7 +154,7 @@ bool BaselineJpeg::read(const BaselineHeader& header, const Window& wanted, int 
   for (int row = *first; row < rows_.end; row++) {
     if (!read_mcus(row)) return false;
     if (row < rows_.begin) continue;
-    // Interpolating the last row of an MCU needs the first one of the next.
+    // The last row of an MCU can be interpolated only with the first row of the next MCU.
     const int complete = row + 1 == mcu_rows ? header.height : (row + 1) * kBlock * v_ - (v_ > 1 ? 1 : 0);
     for (; y < std::min(complete, end); y++) emit_row(y, wanted, out);
   }

@@ -2,8 +2,8 @@
 // full or half resolution. The pixels equal those of libjpeg-turbo, bit for bit. Damaged and unusual files are left to
 // libjpeg-turbo. docs/reference/speed.md has measurements.
 //
-// To decode a part of an image, the codes of the rows above it must be read as well, but only from the last restart
-// marker at the beginning of a row of MCUs.
+// To decode a part of an image, the codes of the rows above the part must be read too, but only from the last restart
+// marker above it that is at the beginning of a row of MCUs.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ class BaselineJpeg {
   // True if read() can decode images of this kind, and the processor has the instructions for it.
   static bool handles(const BaselineHeader& header);
 
-  // Decodes the part `wanted` to gray (`channels` 1) or color (3). False if libjpeg-turbo should decode the file,
-  // because the part or the end of the file is damaged, or contains something that encoders do not write. `out` is then
-  // undefined.
+  // Decodes the part `wanted` to gray (`channels` 1) or color (3). Returns false if libjpeg-turbo should decode the
+  // file instead, because the part or the end of the file is damaged, or contains something that encoders do not write.
+  // `out` is then undefined.
   bool read(const BaselineHeader& header, const Window& wanted, int channels, Image& out);
 
  private:
@@ -52,13 +52,13 @@ class BaselineJpeg {
   JpegScan scan_;
   std::array<HuffmanTable, BaselineHeader::kTables> dc_, ac_;
   std::array<Plane, 3> planes_;
-  std::array<std::vector<uint8_t>, 2> upsampled_;  // one row of Cb and one of Cr, as wide as a row of Y
+  std::array<std::vector<uint8_t>, 2> upsampled_;  // one row of Cb and one row of Cr, as wide as a row of Y
   std::vector<int16_t> sums_;
   // The image that is being read.
   const BaselineHeader* header_ = nullptr;
   int h_ = 1, v_ = 1;  // samples of Y for each sample of Cb
   int mcus_per_row_ = 0;
-  Range columns_, rows_;  // the MCUs that are transformed
+  Range columns_, rows_;  // the MCUs that are transformed to samples
   size_t used_ = 0;       // number of components that are transformed: 1 for gray
 };
 

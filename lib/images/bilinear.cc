@@ -13,8 +13,8 @@ constexpr int kWeightBits = 11, kOne = 1 << kWeightBits;
 // Vector code may read and write this many elements beyond the last one.
 constexpr size_t kSlack = 16;
 
-// The position in the source that corresponds to the center of pixel `i` along an edge. Uses float and double like
-// OpenCV.
+// The position in the source that corresponds to the center of pixel `i` along an edge. Uses float and double in the
+// same places as OpenCV.
 float source_of(int i, double scale) {
   return static_cast<float>((i + 0.5) * scale - 0.5);
 }
@@ -28,8 +28,8 @@ int16_t weight_of(float fraction) {
   return static_cast<int16_t>(std::lrintf(fraction * kOne));
 }
 
-// At columns past the border, only the border's pixel is used. Rows past the border use the border's row twice, with
-// the usual weights.
+// How pixels beyond the border are interpolated. Columns: only the border's pixel is used. Rows: the border's row is
+// used twice, with the usual weights.
 enum class AtBorder { kOneTap, kSameTwice };
 
 void make_taps(int64_t from, int64_t to, int begin, int count, AtBorder at_border, LinearTaps& taps) {
@@ -55,8 +55,8 @@ void make_taps(int64_t from, int64_t to, int begin, int count, AtBorder at_borde
   }
 }
 
-// Resizes one row of 3-byte pixels. The sums have 19 bits; OpenCV's second pass uses the upper 15. Reads 8 bytes at
-// each first pixel; the second pixel is its neighbor, or has the weight 0.
+// Resizes one row of 3-byte pixels. The sums have 19 bits, of which OpenCV's second pass uses the upper 15. Reads 8
+// bytes at each first pixel. The second pixel is its neighbor, or has the weight 0.
 void widen3(const uint8_t* row, const LinearTaps& columns, int left, size_t begin, int16_t* out) {
   const __m128i zero = _mm_setzero_si128();
   for (size_t x = begin; x < columns.first.size(); x++, out += 3) {
@@ -70,7 +70,7 @@ void widen3(const uint8_t* row, const LinearTaps& columns, int left, size_t begi
   }
 }
 
-// The same for four pixels at a time; each half of a register holds two. Reads 16 bytes at each first pixel.
+// The same for four pixels at a time, two in each half of a register. Reads 16 bytes at each first pixel.
 __attribute__((target("avx2"))) size_t widen3_by_four(const uint8_t* row, const LinearTaps& columns, int left,
                                                       int16_t* out) {
   const __m256i pairs =
@@ -148,8 +148,8 @@ BilinearRows::BilinearRows(const ImageView& from, const ImageSize& to, const Win
   memory.row.resize(elements);
 }
 
-// A source row, resized to the width of the result. Two rows are kept, because each is used for several rows of the
-// result or, if the image is made smaller, each row of the result needs two new ones.
+// A source row, resized to the width of the result. Two rows are kept: each may be used for several rows of the result;
+// if the image is made smaller, each row of the result needs two new ones.
 const int16_t* BilinearRows::widened(int y) {
   const size_t at = static_cast<size_t>(y) % 2;
   int16_t* const wide = memory_.wide[at].data();
@@ -158,7 +158,7 @@ const int16_t* BilinearRows::widened(int y) {
   const Image& image = *from_.image;
   const uint8_t* const row = image.at(y - from_.top, 0);
   const auto bytes_left = image.pixels.data() + image.pixels.size() - row;
-  // The fast code reads 5 bytes past the last pixel of the row, or 13 if it reads four pixels at a time.
+  // The fast code reads 5 bytes beyond the last pixel of the row, or 13 if it reads four pixels at a time.
   const auto bytes_behind = bytes_left - ptrdiff_t{3} * image.width;
   if (image.channels == 3 && bytes_behind >= 5) {
     const bool by_four = bytes_behind >= 13 && __builtin_cpu_supports("avx2") != 0;

@@ -14,7 +14,8 @@ struct SheetImage {
   std::string text;  // truncated to the width of the image; characters that are not ASCII become '?'
 };
 
-// All images must have the same size. Code::kData if the sheet would have more than kImagePixelsMax pixels.
+// Makes the sheet. All images must have the same size. Code::kData if the sheet would have more than kImagePixelsMax
+// pixels.
 Result<Image> contact_sheet(const std::vector<SheetImage>& images);
 
 }  // namespace dtrain::images

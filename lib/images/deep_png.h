@@ -1,4 +1,4 @@
-// PNGs of 16 bits per channel, which Image cannot hold: cut and resized at full precision.
+// Cuts and resizes PNGs of 16 bits per channel, which Image cannot hold, at full precision.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct PngChange {
   ImageSize size = {};  // size of the result; if it equals that of `cut`, nothing is resized
   Interpolation method = Interpolation::kBilinear;
 };
-// Applies a change to a PNG and keeps the channels and bits of the file. `change` is called with the size of the image
-// in the file. level: as in encode_png(). Code::kData for a file that cannot be read.
+// Applies a change to a PNG and keeps the channels and the bit depth of the file. `change` is called with the size of
+// the image in the file. level: as in encode_png(). Code::kData for a file that cannot be read.
 Result<std::vector<uint8_t>> change_png(Bytes file, const std::function<Result<PngChange>(ImageSize)>& change,
                                         int level);
 

@@ -29,7 +29,7 @@ struct ImageDecoder::State {
   Bytes file;
   int channels = 0;
   Orientation orientation;
-  ImageSize size = {};  // after turning it upright
+  ImageSize size = {};  // size of the upright image
   Image stored;         // memory for pixels before they are turned
 };
 
@@ -71,7 +71,7 @@ Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   return orientation.turned_part(part, state_->size);
 }
 
-// `wanted` is in the coordinates of the stored image, before it is turned.
+// Reads a part of the stored image. `wanted` is in its coordinates, before it is turned.
 Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
   const Bytes file = state_->file;
   const int channels = state_->channels;
@@ -140,13 +140,13 @@ ImageSize size_of_shorter_edge(ImageSize size, int64_t edge) {
 
 namespace {
 
-// The edge length before cropping: 256 for a crop of 224.
+// The edge length from which a crop is cut: 256 for a crop of 224.
 int64_t edge_before_crop(int64_t crop) {
   return (2 * crop * 256 + 224) / (2 * 224);
 }
 
 ImageSize size_to_fit(const ImageSize& from, const ImageSize& crop) {
-  // The edge that counts is the one from which the crop cuts less.
+  // The relevant edge is the one of which the crop cuts off less.
   const bool by_height = crop.height * from.width >= crop.width * from.height;
   const int64_t edge = by_height ? from.height : from.width, cut = by_height ? crop.height : crop.width;
   const int64_t to = std::clamp(edge, cut, edge_before_crop(cut));

@@ -20,7 +20,7 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-// A reused image keeps its memory.
+// An image object that is reused keeps its memory.
 struct Image {
   int height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels;
@@ -59,7 +59,7 @@ class ImageDecoder {
 
   // `channels` 1: decode to gray; 3: to color; 4: as stored, which must be 4 channels. Gray and color images are turned
   // upright according to EXIF's orientation tag (orientation.h). Code::kData with the reason. A file whose data end
-  // early or do not decode is an error; garbage between the segments of a JPEG is not.
+  // early or do not decode is an error. Garbage between the segments of a JPEG is no error.
   Result<> decode(Bytes file, int channels, Image& out);
   // Decodes with the file's own channels: 1, 3 or 4, and does not turn the image. Also fails with Code::kData if a
   // channel has more than 8 bits.
@@ -67,8 +67,8 @@ class ImageDecoder {
 
   // decode() in two steps, between which the size of the image is known. open() reads the header; `file` must not move
   // until read(), which may be called once. read() decodes at least the part `wanted` and returns the part that it has
-  // written to `out`: for a JPEG and a raw image only the rows and columns that are needed, with the pixels that
-  // decode() gives. It does not notice damage outside of the part, except if the file ends early.
+  // written to `out`. For a JPEG or a raw image it decodes only the rows and columns that are needed, with the pixels
+  // that decode() gives. It does not detect damage outside of the part, except if the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);
 
@@ -79,7 +79,8 @@ class ImageDecoder {
   std::unique_ptr<State> state_;
 };
 
-// How resizing interpolates: OpenCV's methods with OpenCV's numbers, and two values that select one of them.
+// The interpolation methods for resizing: OpenCV's methods with OpenCV's numbers, and two values that select one of
+// them.
 enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
 // The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, otherwise bilinear.
 // kRandom: one of OpenCV's five, drawn at random.
@@ -91,7 +92,8 @@ Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out
                       Interpolation method = Interpolation::kBilinear);
 // The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
 ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
-// The resize that precedes all other steps: the length of the shorter edge, or one of these constants.
+// Values of `resize`, the resize that precedes all other steps: either the length of the shorter edge, or one of these
+// constants.
 constexpr int kKeepSize = 0;
 // Fits the image to the crop so that the crop shows nearly all of it. If both edges are longer than the crop's edges
 // times 256 / 224 (rounded), the image is reduced until one of them is not. If the crop does not fit into the image, it
@@ -99,15 +101,15 @@ constexpr int kKeepSize = 0;
 constexpr int kFitCrop = -1;
 struct FirstResize {
   ImageSize size;
-  Interpolation method;  // for choose()
+  Interpolation method;  // passed to choose()
 };
 // How `resize` changes an image of size `from`; the result has the same size if nothing changes. With kFitCrop, a
-// reduction averages areas if `method` is bilinear, because it often reduces a lot.
+// reduction averages areas if `method` is bilinear, because its factor is often large.
 FirstResize first_resize(int resize, Interpolation method, const ImageSize& from, const ImageSize& crop);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
 Window central_square(const ImageSize& size);
 Image central_square(const Image& image);
-// Copies the pixels of `wanted`, which must lie in the part of an image that `image` holds.
+// Copies the pixels of `wanted`. `image` holds the part `part` of a larger image, in which `wanted` must lie.
 void cut(const Image& image, const Window& part, const Window& wanted, Image& out);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);

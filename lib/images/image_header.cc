@@ -40,7 +40,7 @@ class Fields {
   bool cut_ = false;
 };
 
-// W3C PNG, section 11.2.2: IHDR comes first.
+// Reads the header of a PNG. IHDR comes first: W3C PNG, section 11.2.2.
 ImageHeader png_header(Fields& fields) {
   return {"PNG", fields.big_u32(20), fields.big_u32(16), static_cast<int>(fields.u8(24))};
 }

@@ -10,7 +10,7 @@
 
 namespace dtrain::images {
 
-// Larger images are refused before they are decoded: 8192 x 8192.
+// The limit on the pixels of an image: 8192 x 8192. Larger images are refused before they are decoded.
 constexpr int64_t kImagePixelsMax = int64_t{1} << 26;
 // The limit on memory for the pixels of one image and for its decoder's other data.
 constexpr int64_t kDecodingBytesMax = int64_t{224} << 20;
@@ -27,7 +27,8 @@ struct ImageHeader {
 // file.
 Result<ImageHeader> read_image_header(Bytes file);
 
-// The name of an image format that is recognized by its first bytes but not supported; empty if it is none of these.
+// The name of an image format that is recognized by its first bytes but not supported; empty if the file has no such
+// format.
 std::string_view unread_format(Bytes file);
 
 // True if the file is a PNG with a chunk that is longer than the rest of the file. libpng allocates memory for a chunk

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <string_view>
-// jpeglib.h needs stdio.h before it, and jerror.h needs the configuration from jpeglib.h.
+// jpeglib.h requires that stdio.h is included before it, and jerror.h needs the configuration from jpeglib.h.
 #include <jpeglib.h>
 
 #include <jerror.h>
@@ -15,8 +15,8 @@
 
 namespace dtrain::images {
 
-// The library reports an error by calling a function that must not return; longjmp leaves it. No object with a
-// destructor may live between setjmp and the library's calls.
+// The library reports an error by calling a function that must not return; here the function leaves by longjmp. So no
+// object with a destructor may live between setjmp and the library's calls.
 struct JpegDecoder::State {
   jpeg_decompress_struct decompress{};
   jpeg_error_mgr errors{};
@@ -77,8 +77,8 @@ JpegDecoder::~JpegDecoder() {
 
 namespace {
 
-// Converts a CMYK pixel to blue, green, red. The inks are stored inverted, as Adobe does. Same as OpenCV's
-// icvCvt_CMYK2BGR_8u_C4C3R.
+// Converts a CMYK pixel to blue, green, red. The inks are stored inverted, as Adobe stores them. Computes the same as
+// OpenCV's icvCvt_CMYK2BGR_8u_C4C3R.
 struct Bgr {
   int blue, green, red;
 };
@@ -88,7 +88,7 @@ Bgr bgr_of(const uint8_t* cmyk) {
   return {with_black(cmyk[2]), with_black(cmyk[1]), with_black(cmyk[0])};
 }
 
-// Same as OpenCV's icvCvt_CMYK2Gray_8u_C4C1R: weights of 14 bits.
+// Computes the same as OpenCV's icvCvt_CMYK2Gray_8u_C4C1R, with weights of 14 bits.
 uint8_t gray_of(const Bgr& pixel) {
   constexpr int kBits = 14, kRed = 4899, kGreen = 9617, kBlue = (1 << kBits) - kRed - kGreen;
   return static_cast<uint8_t>((pixel.blue * kBlue + pixel.green * kGreen + pixel.red * kRed + (1 << (kBits - 1))) >>
@@ -118,8 +118,8 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
-  // The library keeps the tables of an image for the next one. A damaged file without tables would be decoded with
-  // those of the previous image.
+  // Starts anew for each image, because the library keeps the tables of an image for the next one: a damaged file
+  // without tables would be decoded with those of the previous image.
   jpeg_destroy_decompress(info);
   state.create();
   state.file = file;
@@ -132,12 +132,12 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
 
 namespace {
 
-// Called after the decompression has started.
+// The whole image as a window. Called after the decompression has started.
 Window whole_of(jpeg_decompress_struct* info) {
   return {.height = static_cast<int>(info->output_height), .width = static_cast<int>(info->output_width)};
 }
 
-// True if a progressive file lacks scans, so that the library estimates its coefficients from those of the neighboring
+// True if a progressive file lacks scans, so that the library estimates coefficients from those of the neighboring
 // blocks. At the border of a part, these estimates would differ from those for the whole image.
 bool lacks_coefficients(jpeg_decompress_struct* info) {
   if (info->coef_bits == nullptr) return false;
@@ -148,7 +148,8 @@ bool lacks_coefficients(jpeg_decompress_struct* info) {
   return false;
 }
 
-// The size of the part's pixels, and of the coefficients of the whole image if they are spread over several scans.
+// The bytes for the part's pixels and, if the coefficients are spread over several scans, for the coefficients of the
+// whole image.
 int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
   int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
   if (jpeg_has_multiple_scans(info) == 0) return bytes;
@@ -183,7 +184,7 @@ Window JpegDecoder::start(Window wanted, Image& out) {
   const auto left = static_cast<JDIMENSION>(wanted.x), right = left + static_cast<JDIMENSION>(wanted.width);
   JDIMENSION first = left > margin ? left - margin : 0;
   JDIMENSION columns = std::min(right + margin, info->output_width) - first;
-  // Decodes whole blocks, so the part begins at a block's border.
+  // The library decodes whole blocks, so the part begins at a block's border.
   if (columns < info->output_width) jpeg_crop_scanline(info, &first, &columns);
   out.resize(wanted.height, static_cast<int>(info->output_width), state.channels);
   if (state.is_cmyk) state.row.resize(size_t{4} * info->output_width);
@@ -202,9 +203,9 @@ void JpegDecoder::read_rows(const Window& part, Image& out) {
   }
 }
 
-// Ends the decoding after the rows that are needed. A file that was truncated in the rows after them has no end marker.
-// Searching for the marker is faster than decoding these rows; if it is missing they are decoded, to get the error with
-// the cause.
+// Ends the decoding after the rows that are needed. If the file was truncated in the rows after them, it has no end
+// marker. Searching for the marker is faster than decoding these rows; if it is missing, they are decoded, to get the
+// error with the cause.
 void JpegDecoder::finish() {
   State& state = *state_;
   jpeg_decompress_struct* info = &state.decompress;

@@ -11,7 +11,8 @@ namespace dtrain::images {
 // Used by one thread at a time. The result for an image does not depend on earlier images.
 class JpegDecoder {
  public:
-  // A file with more scans is refused, because each scan covers all pixels. Encoders write about ten.
+  // The limit on the number of scans. Encoders write about ten; a file with more scans than this is refused, because
+  // each scan covers all pixels.
   static constexpr int kScansMax = 100;
 
   JpegDecoder();

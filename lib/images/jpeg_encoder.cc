@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-// jpeglib.h needs stdio.h before it, and jerror.h needs the configuration from jpeglib.h.
+// jpeglib.h requires that stdio.h is included before it, and jerror.h needs the configuration from jpeglib.h.
 #include <jpeglib.h>
 
 #include <jerror.h>
@@ -15,8 +15,8 @@
 
 namespace dtrain::images {
 
-// The library reports an error by calling a function that must not return; longjmp leaves it. No object with a
-// destructor may live between setjmp and the library's calls.
+// The library reports an error by calling a function that must not return; here the function leaves by longjmp. So no
+// object with a destructor may live between setjmp and the library's calls.
 struct JpegEncoder::State {
   jpeg_compress_struct compress{};
   jpeg_decompress_struct source{};  // the file that add_restarts() rewrites
@@ -34,11 +34,11 @@ struct JpegEncoder::State {
     (*info->err->format_message)(info, state.message);
     std::longjmp(state.escape, 1);
   }
-  // Makes the library write after the first `used` bytes of the output.
+  // Makes the output larger, and lets the library write after its first `used` bytes.
   void grow(size_t used) {
     try {
       out->resize(used + std::max(used, size_t{1} << 16));
-    } catch (const std::bad_alloc&) {  // an exception must not pass through the library
+    } catch (const std::bad_alloc&) {  // because an exception must not pass through the library
       std::snprintf(message, sizeof message, "not enough memory for the encoded image");
       std::longjmp(escape, 1);
     }
@@ -60,7 +60,7 @@ struct JpegEncoder::State {
 
 namespace {
 
-// Warnings of the library that mean that pixels are lost.
+// Whether a warning of the library means that pixels are lost.
 bool loses_pixels(int warning) {
   constexpr int kLosses[] = {JWRN_HIT_MARKER,     JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF,
                              JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC,   JWRN_BOGUS_PROGRESSION};

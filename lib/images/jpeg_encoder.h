@@ -29,9 +29,9 @@ class JpegEncoder {
   // cannot represent the image (an edge of more than 65,500 pixels).
   Result<> encode(const Image& image, const Options& options, std::vector<uint8_t>& out);
 
-  // Appends `file`, a JPEG, with restart markers: the same coefficients, and so the same pixels, in one scan for all
-  // components and with optimal Huffman tables. All APPn and COM segments (EXIF, ICC profile) are kept. Code::kData as
-  // for decoding (jpeg.h).
+  // Appends `file`, a JPEG, to `out` with restart markers. The coefficients, and therefore the pixels, are the same,
+  // but in one scan for all components and with optimal Huffman tables. All APPn and COM segments (EXIF, ICC profile)
+  // are kept. Code::kData as for decoding (jpeg.h).
   Result<> add_restarts(Bytes file, int restart_interval, std::vector<uint8_t>& out);
 
  private:

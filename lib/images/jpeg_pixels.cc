@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-// Set on functions, not on the file, because the program must run on processors without these instructions.
+// Applied to functions, not to the whole file, because the program must run on processors without these instructions.
 #define DT_AVX2 __attribute__((target("avx2")))
 
 namespace dtrain::images {
@@ -35,7 +35,7 @@ DT_AVX2 inline Wide add(const Wide& a, const Wide& b) {
 DT_AVX2 inline Wide subtract(const Wide& a, const Wide& b) {
   return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
-// x * 2^13.
+// The numbers as 32-bit numbers, multiplied by 2^13.
 DT_AVX2 inline Wide widen(__m256i x) {
   const __m256i zero = _mm256_setzero_si256();
   return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, x), 3), _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, x), 3)};
@@ -91,10 +91,10 @@ DT_AVX2 inline __m256i load_two(const void* low, const void* high) {
                                  _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
 }
 
-// The first direction. `others` is not 0 at columns in which a row other than the first has a coefficient. If a block
-// has none, libjpeg-turbo copies the first row. The transform gives the same numbers, except if they are too large for
-// 16 bits, which happens only in damaged files. In such files, a step of 0 or a large step may also turn a coefficient
-// that is not 0 into 0.
+// The transform in the first direction. `others` is not 0 in the columns in which a row other than the first has a
+// coefficient. If a block has no such column, libjpeg-turbo copies the first row. The transform gives the same numbers,
+// unless they are too large for 16 bits, which happens only in damaged files. In such files, a step that is 0 or large
+// may also turn a nonzero coefficient into 0.
 DT_AVX2 inline void transform_columns(Rows& r, __m256i others) {
   const auto is_flat = [](__m128i half) DT_AVX2 { return _mm_testz_si128(half, half) != 0; };
   const bool first = is_flat(_mm256_castsi256_si128(others)), second = is_flat(_mm256_extracti128_si256(others, 1));
@@ -122,7 +122,7 @@ DT_AVX2 inline void store_rows(const Rows& r, uint8_t* first, uint8_t* second, s
   }
 }
 
-// A block with a single coefficient: all of its samples are equal.
+// Fills a block that has a single coefficient: all of its samples are equal.
 DT_AVX2 void fill_block(int16_t value, uint16_t step, uint8_t* out, size_t stride) {
   const auto scaled = static_cast<int16_t>(static_cast<uint32_t>(value * step) << 2);
   const int sample = std::min(127, std::max(-128, (scaled + 16) >> 5)) + 128;
@@ -159,8 +159,8 @@ DT_AVX2 void transform_blocks(const int16_t* first, const int16_t* second, const
 
 namespace {
 
-// `sums` has one number before and one after the row. Each number gives two samples: (3 s + neighbor + rounding) /
-// 2^shift.
+// Doubles the width of a row. `sums` has one number before and one after the row. Each number gives two samples: (3 s +
+// neighbor + rounding) / 2^shift.
 template <int shift>
 DT_AVX2 void widen_row(const int16_t* sums, size_t count, uint8_t* out) {
   const __m256i three = _mm256_set1_epi16(3);
@@ -206,7 +206,7 @@ DT_AVX2 void upsample_rows(const uint8_t* near, const uint8_t* far, size_t count
 
 namespace {
 
-// Moves 16 bytes of each color to the order in which they are stored, as three vectors of 16 bytes.
+// How 16 bytes of each color are moved to the order in which they are stored, as three vectors of 16 bytes.
 struct Interleaving {
   std::array<std::array<int8_t, 16>, 9> from;  // [color][vector]: the pixel whose color belongs there; -1: another
                                                // color

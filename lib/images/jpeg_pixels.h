@@ -11,7 +11,7 @@ namespace dtrain::images {
 // True if this processor has the instructions that the functions below need.
 bool has_jpeg_pixels();
 
-// Arrays may be read and written this many bytes beyond their ends.
+// The arrays below must have this many additional bytes after their ends, which may be read and written.
 inline constexpr size_t kPixelSlack = 64;
 
 // Multiplies two blocks of one component by the quantization steps ([64], row by row) and transforms them to 8 rows of
@@ -25,7 +25,7 @@ void upsample_row(const uint8_t* in, size_t count, int16_t* sums, uint8_t* out);
 // The same, after interpolating between two rows: 3/4 of the row `near`, 1/4 of `far`.
 void upsample_rows(const uint8_t* near, const uint8_t* far, size_t count, int16_t* sums, uint8_t* out);
 
-// Converts `count` pixels of brightness and two color differences to blue, green, red. Writes nothing past the last
+// Converts `count` pixels of brightness and two color differences to blue, green, red. Writes nothing after the last
 // pixel.
 void to_bgr(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, size_t count, uint8_t* out);
 

@@ -4,24 +4,25 @@
 #include <cstring>
 #include <utility>
 
-// With BMI2, a shift by a variable number of bits takes one instruction, without it three. Set on functions, not on the
-// file, because the program must run on processors without BMI2.
+// With BMI2, a shift by a variable number of bits takes one instruction instead of three. The attribute is applied to
+// functions, not to the whole file, because the program must run on processors without BMI2.
 #define DT_BMI2 __attribute__((target("bmi2")))
 
 namespace dtrain::images {
 namespace {
 
-// Maps the order in the file to the order of rows.
+// Maps a position in the order of the file to the position in row order.
 constexpr std::array<uint8_t, JpegBlocks::kSize> kZigzag = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-// A block takes at most 64 times 31 bits. Decoding never begins a block after the end of the data, so a block ends
-// within these zeros.
+// The number of zeros after the data. A block takes at most 64 times 31 bits, and decoding never begins a block after
+// the end of the data, so each block ends within these zeros.
 constexpr size_t kPadding = 64 * 4 + 32;
 
-// The number that `size` bits encode: the upper half of the range are positive numbers, the lower half negative ones.
+// The number that `size` bits encode. The upper half of their range is for positive numbers, the lower half for
+// negative ones.
 int extend(uint32_t bits, int size) {
   const int value = static_cast<int>(bits);
   return size > 0 && value < (1 << (size - 1)) ? value - (1 << size) + 1 : value;
@@ -42,7 +43,8 @@ bool HuffmanTable::make(const HuffmanCode& code, bool is_dc) {
   return is_valid_;
 }
 
-// Codes of one length are consecutive; the first code of the next length is twice the code that would come next.
+// Assigns the codes. Codes of one length are consecutive; the first code of the next length is twice the code that
+// would follow.
 bool HuffmanTable::assign_codes() {
   uint32_t code = 0;
   size_t symbol = 0;
@@ -57,7 +59,7 @@ bool HuffmanTable::assign_codes() {
       std::fill_n(short_codes_.begin() + begin, copies, static_cast<uint16_t>(length << 8 | symbols_[symbol]));
     }
     const bool any = counts_[static_cast<size_t>(length)] > 0;
-    if (any && code >= (1U << length)) return false;  // a code of only ones is not allowed
+    if (any && code >= (1U << length)) return false;  // a code that consists only of ones is not allowed
     end_[static_cast<size_t>(length)] = code << (16 - length);
   }
   end_[17] = UINT32_MAX;
@@ -79,7 +81,8 @@ void HuffmanTable::fill_entries() {
 }
 
 // Adds the second coefficients. The bits after those of the first coefficient, padded with zeros, are the index of
-// another entry. Its first coefficient is the second one here if all of its bits are known, that is, none is padding.
+// another entry. The first coefficient of that entry becomes the second one here if all of its bits are known, that is,
+// if none of them is padding.
 void HuffmanTable::pair_entries() {
   for (uint32_t peek = 0; peek < entries_.size(); peek++) {
     Entry& entry = entries_[peek];
@@ -111,7 +114,7 @@ void JpegScan::start(Bytes bytes, std::vector<Component> components, int restart
   segment_end_ = nullptr;
 }
 
-// Copies the data up to the next marker. False for data that no encoder writes.
+// Copies the data up to the next marker. Returns false for data that no encoder writes.
 bool JpegScan::next_segment() {
   uint8_t* out = segment_.data();
   marker_ = 0;
@@ -140,7 +143,8 @@ bool JpegScan::next_segment() {
   return true;
 }
 
-// If markers are in another order or there are other markers, the file is left to libjpeg-turbo, which handles them.
+// Skips to a restart marker. If markers are in another order, or there are other markers, the file is left to
+// libjpeg-turbo, which handles them.
 bool JpegScan::skip_restarts(int count) {
   while (restarts_ < count) {
     const void* const found = rest_.empty() ? nullptr : std::memchr(rest_.data(), 0xff, rest_.size());
@@ -149,7 +153,7 @@ bool JpegScan::skip_restarts(int count) {
     if (at + 2 > rest_.size()) return false;
     const int after = rest_[at + 1];
     rest_ = rest_.subspan(at + 2);
-    if (after == 0) continue;  // a data byte
+    if (after == 0) continue;  // part of the data, not a marker
     if (after != kRestart + restarts_++ % 8) return false;
   }
   return true;
@@ -164,7 +168,7 @@ bool JpegScan::restart() {
 
 namespace {
 
-// The next bits of a segment: `count` of them are in the upper end of `buffer`; the following ones begin at `at`.
+// The next bits of a segment: `count` of them are at the upper end of `buffer`; the bits after them begin at `at`.
 struct BitReader {
   const uint8_t* at;
   uint64_t buffer;
@@ -183,7 +187,7 @@ struct BitReader {
     buffer <<= bits;
     count -= bits;
   }
-  // Reads a code that the table of short codes does not contain. False: there is no such code.
+  // Reads a code that the table of short codes does not contain. Returns false if there is no such code.
   bool read_long(const HuffmanTable& table, int& symbol, int& value) {
     const int found = table.length_and_symbol(peek(16));
     if (found == 0) return false;
@@ -217,7 +221,7 @@ int end_block(BitReader& bits, const HuffmanTable::Entry& entry, int end, int16_
   end += entry.skip;
   if (end > 64) return 0;
   block[kZigzag[static_cast<size_t>(end) - 1]] = entry.value;
-  if (end == 64) return end;  // a second coefficient would belong to the next block
+  if (end == 64) return end;  // then a second coefficient would belong to the next block
   bits.drop(entry.bits - entry.bits_1);
   if (entry.skip_2 == kEndOfBlock) return end;
   end += entry.skip_2;
@@ -226,7 +230,7 @@ int end_block(BitReader& bits, const HuffmanTable::Entry& entry, int end, int16_
   return end;
 }
 
-// Adds the coefficients to a block of zeros. Returns where they end, in zigzag order, or 0 if they do not decode.
+// Adds the AC coefficients to a block of zeros. Returns their end in zigzag order, or 0 if they do not decode.
 //
 // Filling the reader takes twice as long as a look-up, because the address of the next bits depends on the lengths of
 // the codes before them. The bits of one filling are enough for five look-ups.
@@ -273,7 +277,7 @@ DT_BMI2 bool JpegScan::read(int mcus) {
         if (!read_dc(bits, *component.dc, component.last_dc)) return false;
         values[0] = static_cast<int16_t>(component.last_dc);
         const int end = read_ac(bits, *component.ac, values);
-        // After the end of the data there are zeros, which may look like codes.
+        // After the end of the data there are zeros, which may decode like codes.
         if (end == 0 || (bits.at - segment_end_) * 8 > bits.count) return false;
         component.blocks->ends[static_cast<size_t>(number)] = static_cast<uint8_t>(end);
       }

@@ -1,7 +1,7 @@
 // Reads the coefficients of a baseline JPEG: decodes Huffman codes into blocks of 8 x 8 numbers.
 //
 // libjpeg-turbo looks up a code of up to 8 bits and reads the coefficient's bits in a second step. Here a single
-// look-up of kPeekBits bits gives both, and in photographs of good quality more than half of the look-ups give two
+// look-up of kPeekBits bits yields both, and in photographs of good quality more than half of the look-ups yield two
 // coefficients.
 #pragma once
 
@@ -23,17 +23,17 @@ struct HuffmanCode {
 class HuffmanTable {
  public:
   static constexpr int kPeekBits = 10;
-  // The meaning of the next kPeekBits bits: one coefficient, or two in tables for AC. If `bits` is 0, use
+  // What the next kPeekBits bits mean: one coefficient, or two in tables for AC. If `bits` is 0, use
   // length_and_symbol().
   struct Entry {
     int16_t value, value_2;  // values of the coefficients; equal if there is only one
-    uint8_t skip, skip_2;    // distance of each from the coefficient before it; kEndOfBlock: the block ends instead
+    uint8_t skip, skip_2;    // distance of each from the coefficient before it; kEndOfBlock: instead, the block ends
     uint8_t bits_1;          // length of the first code and its value
     uint8_t bits;            // length of all codes and values
   };
   static constexpr int kEndOfBlock = 128;
 
-  // False if the codes are not valid. Does nothing if they equal those of the last call.
+  // Makes the table for a code. False if the codes are not valid. Does nothing if they equal those of the last call.
   bool make(const HuffmanCode& code, bool is_dc);
 
   [[nodiscard]] const Entry& entry(uint32_t peek) const { return entries_[peek]; }
@@ -52,7 +52,7 @@ class HuffmanTable {
   std::array<Entry, 1 << kPeekBits> entries_ = {};
   std::array<uint16_t, 1 << kPeekBits> short_codes_ = {};  // length_and_symbol() of the codes of up to kPeekBits bits
   std::array<uint32_t, 18> end_ = {};      // the end of the codes of each length, left-aligned in 16 bits
-  std::array<int, 17> first_symbol_ = {};  // symbols_[first_symbol_[n] + code of n bits] is its symbol
+  std::array<int, 17> first_symbol_ = {};  // symbols_[first_symbol_[n] + code] is the symbol of a code of n bits
 };
 
 // The blocks of one component in a few MCUs of a row.
@@ -60,7 +60,7 @@ struct JpegBlocks {
   static constexpr size_t kSize = 64;
   int per_row = 0;                   // number of blocks
   std::vector<int16_t> values = {};  // [rows of blocks][per_row][kSize], each block row by row
-  std::vector<uint8_t> ends = {};    // one per block: its values from this position on, in zigzag order, are 0
+  std::vector<uint8_t> ends = {};    // one per block: the values from this position on, in zigzag order, are 0
   void resize(int blocks_per_row, int rows) {
     per_row = blocks_per_row;
     const auto count = static_cast<size_t>(blocks_per_row) * static_cast<size_t>(rows);
@@ -99,10 +99,10 @@ class JpegScan {
   int restart_interval_ = 0;
   int until_restart_ = 0, restarts_ = 0;
   Bytes rest_;                    // rest of the file after the segment
-  int marker_ = 0;                // the marker after the segment; 0: the file ends
+  int marker_ = 0;                // the marker after the segment; 0: the file ends there
   std::vector<uint8_t> segment_;  // the data up to the next marker, without stuffed zeros, followed by kPadding zeros
   const uint8_t* segment_end_ = nullptr;
-  // The next bits: `count_` of them are in the upper end of `buffer_`; the following ones begin at `at_`.
+  // The next bits: `count_` of them are at the upper end of `buffer_`; the bits after them begin at `at_`.
   const uint8_t* at_ = nullptr;
   uint64_t buffer_ = 0;
   int count_ = 0;

@@ -7,7 +7,7 @@
 
 namespace dtrain::images {
 
-// Borrows the pixels, for reading or writing.
+// A cv::Mat that borrows the pixels, for reading or writing.
 inline cv::Mat view(const Image& image) {
   return {image.height, image.width, CV_8UC(image.channels), const_cast<uint8_t*>(image.pixels.data())};
 }

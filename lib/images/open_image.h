@@ -17,12 +17,12 @@ class OpenImage {
   virtual ~OpenImage() = default;
   [[nodiscard]] virtual ImageSize size() const = 0;
   [[nodiscard]] virtual int channels() const = 0;
-  // Returns at least the part `wanted`, which lies in the image. It stays valid as long as the image. May be called
-  // once. Code::kData: the file is damaged.
+  // Returns at least the part `wanted`, which must lie in the image. The result is valid as long as the image. May be
+  // called once. Code::kData: the file is damaged.
   virtual Result<ImagePart> pixels(const Window& wanted) = 0;
 };
 
-// An image that is completely in memory. Refers to it.
+// An image that is completely in memory. Borrows it.
 class WholeImage : public OpenImage {
  public:
   explicit WholeImage(const Image& image) : image_(image) {}

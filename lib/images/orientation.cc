@@ -19,7 +19,7 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::ranges::equal(bytes.first(text.size()), as_bytes(text));
 }
 
-// Reads numbers at any position; past the end they are 0.
+// Reads numbers at any position. Beyond the end of the data they are 0.
 class Numbers {
  public:
   Numbers(Bytes bytes, bool little) : bytes_(bytes), little_(little) {}
@@ -62,7 +62,7 @@ Bytes exif_of_jpeg(Bytes file) {
   return {};
 }
 
-// The EXIF block of a PNG. If there are two, the first is used; one with a wrong checksum is ignored, as in libpng.
+// The EXIF block of a PNG. If there are two, the first is used. A block with a wrong checksum is ignored, as in libpng.
 Bytes exif_of_png(Bytes file) {
   const Numbers numbers(file, false);
   constexpr size_t kFrameBytes = 12;  // length, type and checksum of a chunk

@@ -1,5 +1,5 @@
-// How a camera held an image: the orientation tag of EXIF, in a JPEG or a PNG. An image is turned as OpenCV's
-// imdecode turns it.
+// The orientation in which a camera held an image: EXIF's orientation tag in a JPEG or a PNG. Images are turned in the
+// same way as by OpenCV's imdecode.
 #pragma once
 
 #include "base/bytes.h"
@@ -7,7 +7,7 @@
 
 namespace dtrain::images {
 
-// The operations that turn a stored image, in this order. Each is optional.
+// The operations that turn a stored image, in the order in which they are applied. Each is optional.
 struct Orientation {
   bool transposed = false;
   bool mirrored = false;     // the columns in reverse order
@@ -17,7 +17,7 @@ struct Orientation {
   [[nodiscard]] ImageSize turned(const ImageSize& stored) const {
     return transposed ? ImageSize{stored.width, stored.height} : stored;
   }
-  // Converts a part between the coordinates of the stored and of the turned image. `size` is that of the turned image.
+  // Convert a part between the coordinates of the stored and the turned image. `size` is the size of the turned image.
   [[nodiscard]] Window stored_part(const Window& turned, const ImageSize& size) const;
   [[nodiscard]] Window turned_part(const Window& stored, const ImageSize& size) const;
   // Turns the pixels.
@@ -29,12 +29,12 @@ struct Orientation {
 // The orientation for the value of the tag, 1 to 8. Any other value turns nothing.
 Orientation orientation_of_tag(int value);
 
-// The tag in the first directory of an EXIF block, which begins with the byte order: 1 (upright) to 8. It is 1 if the
-// block is damaged before or at the tag, or has none.
+// Reads the tag in the first directory of an EXIF block, which begins with the byte order: 1 (upright) to 8. The result
+// is 1 if the block is damaged before or at the tag, or has no tag.
 int exif_orientation_tag(Bytes exif);
 
-// The tag of the EXIF block in the segments of a JPEG before its pixels, or in the chunks of a PNG. It is 1 if there is
-// none, or if the file has another format.
+// Reads the tag of the EXIF block in the segments of a JPEG before its pixels, or in the chunks of a PNG. The result is
+// 1 if there is no tag, or if the file has another format.
 int read_orientation_tag(Bytes file);
 inline Orientation read_orientation(Bytes file) {
   return orientation_of_tag(read_orientation_tag(file));

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-// The library's png.h, not the one in this directory.
+// This is the library's png.h, not the one in this directory.
 #include <png.h>
 
 #include "images/image_header.h"
@@ -12,8 +12,8 @@
 namespace dtrain::images {
 namespace {
 
-// libpng reports an error by calling a function that must not return; longjmp leaves it. No object with a destructor
-// may live between setjmp and the library's calls.
+// libpng reports an error by calling a function that must not return; here the function leaves by longjmp. So no object
+// with a destructor may live between setjmp and the library's calls.
 struct PngMessage {
   char text[128] = "";
 
@@ -21,7 +21,7 @@ struct PngMessage {
     std::snprintf(static_cast<PngMessage*>(png_get_error_ptr(png))->text, sizeof PngMessage::text, "%s", text);
     png_longjmp(png, 1);
   }
-  // Warnings concern parts of the file that no pixel depends on.
+  // Warnings are ignored: they concern parts of the file on which no pixel depends.
   static void ignore(png_structp /*png*/, png_const_charp /*text*/) {}
 };
 
@@ -32,7 +32,8 @@ class PngReader {
         png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &message_, PngMessage::take, PngMessage::ignore)) {
     DT_CHECK(png_ != nullptr, "libpng cannot be used");
     info_ = png_create_info_struct(png_);
-    // A color space must not change the pixels: libpng would convert colors to other gray values if it knew one.
+    // Color spaces are ignored, because they must not change the pixels: if libpng knew one, it would convert colors to
+    // other gray values.
     static constexpr png_byte kColorSpaces[] = "gAMA\0sRGB\0cHRM\0iCCP\0cICP";
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kColorSpaces, 5);
     png_set_read_fn(png_, this, copy_bytes);
@@ -76,7 +77,7 @@ Result<PngLayout> PngReader::read_header(PngColors colors) {
   return layout;
 }
 
-// Follows OpenCV's grfmt_png.cpp, including its weights for gray.
+// Sets the conversions that OpenCV's grfmt_png.cpp uses, including its weights for gray.
 void PngReader::set_transformations(const PngLayout& layout) {
   const int type = png_get_color_type(png_, info_), bits = png_get_bit_depth(png_, info_);
   const bool is_color = (type & PNG_COLOR_MASK_COLOR) != 0;
@@ -131,7 +132,7 @@ class PngWriter {
     try {
       writer.file_.insert(writer.file_.end(), bytes, bytes + count);
       return;
-    } catch (const std::bad_alloc&) {  // an exception must not pass through the library
+    } catch (const std::bad_alloc&) {  // because an exception must not pass through the library
     }
     png_error(png, "not enough memory for the encoded image");
   }

@@ -27,13 +27,13 @@ enum class PngColors {
   kAsStored,  // 1, 3 or 4 channels of the file's 8 or 16 bits; palettes become colors, transparent ones color and alpha
 };
 
-// `memory` is called once, with the layout, and returns the address of the first row. Does not turn the image.
-// Code::kData, with libpng's reason, if the file is damaged. The size of the image is not limited here, but in
-// image_header.h.
+// Decodes a PNG. `memory` is called once, with the layout, and must return the address of the first row. The image is
+// not turned. Code::kData, with libpng's reason, if the file is damaged. The size of the image is not limited here, but
+// in image_header.h.
 Result<> decode_png(Bytes file, PngColors colors, const std::function<uint8_t*(const PngLayout&)>& memory);
 
-// `level`: compression level, 0 to 9; above 9 means 3, as for MXNet's im2rec. Code::kData if PNG cannot represent the
-// image.
+// Encodes a PNG. `level`: compression level, 0 to 9; above 9 means 3, as for MXNet's im2rec. Code::kData if PNG cannot
+// represent the image.
 Result<std::vector<uint8_t>> encode_png(const uint8_t* pixels, const PngLayout& layout, int level);
 
 }  // namespace dtrain::images

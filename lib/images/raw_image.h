@@ -25,7 +25,8 @@ struct RawImage {
 };
 
 bool is_raw_image(Bytes file);  // checks the first four bytes
-// Code::kData if the header is truncated or invalid, or if the number of bytes after it is not what it says.
+// Code::kData if the header is truncated or invalid, or if the number of bytes after it differs from the number that it
+// implies.
 Result<RawImage> parse_raw_image(Bytes file);
 // Code::kData if an edge is longer than kEdgeMax.
 Result<std::vector<uint8_t>> make_raw_image(const Image& image);

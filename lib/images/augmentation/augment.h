@@ -1,7 +1,7 @@
 // Turns an image into the floats that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
-// this order. Alternatively stops at the pixels, which become the same floats elsewhere (tensor/pixels.h). All random
-// numbers are drawn first (augmentation.h), from the image's size, so that only the part of it that the crop needs is
-// decoded.
+// this order. Alternatively stops at the pixels, which are turned into the same floats elsewhere (tensor/pixels.h). All
+// random numbers are drawn first (augmentation.h), from the image's size, so that only the part of the image that the
+// crop needs is decoded.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct AugmentOptions {
   std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
   std::vector<float> std = {};   // c divisors
   float scale = 1;
-  // [c, h, w], channels in the same order; replaces `mean` if not null. Indexed by positions before mirroring.
+  // [c, h, w], with the channels in the same order; replaces `mean` if not null. Indexed by positions before mirroring.
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;
 };
 
@@ -54,7 +54,8 @@ class Augmenter {
   Result<bool> crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
-  // What apply() does with the crop's pixels; nullptr if that differs from image to image (Distortion::changes_floats).
+  // The normalization that apply() applies to the crop's pixels; nullptr if it differs from image to image
+  // (Distortion::changes_floats).
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const {
     return options_.distortion.changes_floats() ? nullptr : normalisation_;
   }

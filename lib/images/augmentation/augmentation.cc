@@ -30,7 +30,7 @@ AffineDraw draw_affine(const Distortion& distortion, RandomStream& random) {
   return draw;
 }
 
-// A window of `size`: at a random position in an image of size `from`, or at its center.
+// The position of a window of `size` in an image of size `from`: random if `anywhere`, else at the center.
 Window place(const ImageSize& from, const ImageSize& size, bool anywhere, RandomStream& random) {
   const int64_t spare_y = from.height - size.height, spare_x = from.width - size.width;
   Window window{.y = static_cast<int>(spare_y / 2),
@@ -131,7 +131,7 @@ Result<> GeometryDraw::cut_square() {
   return {};
 }
 
-// The length of the other edge when one edge is scaled from `from` to `to`. Computed in float to round like MXNet.
+// The length of the other edge after one edge is scaled from `from` to `to`. Computed in float to round like MXNet.
 int64_t scaled_edge(int64_t from, int64_t to, int64_t other) {
   return static_cast<int64_t>(static_cast<float>(to) / static_cast<float>(from) * static_cast<float>(other));
 }
@@ -206,7 +206,7 @@ AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& d
   };
   const float new_rows = bounded(draw.scale * rows), new_columns = bounded(draw.scale * columns);
   AffineMap map{{{hs * a - s * b * ws, hs * b + s * a * ws, 0}, {-b * ws, a * ws, 0}}, 0, 0};
-  // The center stays in place.
+  // These offsets keep the center in place.
   map.m[0][2] = (new_columns - (map.m[0][0] * columns + map.m[0][1] * rows)) / 2;
   map.m[1][2] = (new_rows - (map.m[1][0] * columns + map.m[1][1] * rows)) / 2;
   // Far above the accepted limit, but small enough that the square can be represented.

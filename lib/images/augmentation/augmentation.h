@@ -1,5 +1,5 @@
-// The augmentation of one image: drawn from the image's size, before any pixel is decoded, so that only the part that
-// the crop needs has to be decoded. geometry.h and color.h carry it out.
+// The augmentation of one image. It is drawn from the image's size before any pixel is decoded, so that only the part
+// that the crop needs has to be decoded. geometry.h and color.h carry it out.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Resize {
   ImageSize size = {};
   Interpolation method = Interpolation::kBilinear;  // one of OpenCV's five
 };
-// Maps source (x, y) to destination, row by row, and has the size of the destination.
+// Maps source positions (x, y) to destination positions. m has two rows; height and width are those of the destination.
 struct AffineMap {
   float m[2][3];
   int64_t height, width;
@@ -48,12 +48,12 @@ struct ColorJitter {
 struct HslShift {
   int h = 0, s = 0, l = 0;
 };
-// What happens to the colors, in this order.
+// The changes of the colors, in the order in which they are applied.
 struct ColorChange {
   std::optional<ColorJitter> jitter = {};
   std::optional<HslShift> hsl = {};
-  std::optional<std::array<double, 3>> pca = {};  // weight with which each principal component of ImageNet's colors is
-                                                  // added
+  // weights with which the three principal components of ImageNet's colors are added
+  std::optional<std::array<double, 3>> pca = {};
 
   [[nodiscard]] bool empty() const { return !jitter && !hsl && !pca; }
 };
@@ -62,8 +62,9 @@ struct Augmentation {
   std::vector<GeometryStep> geometry = {};  // the last step produces an image of the crop's size
   ColorChange color = {};
   bool mirrored = false;
-  float contrast = 1, light = 0;  // change of the normalized floats: they are multiplied by `contrast`; then `light`,
-                                  // times the scale of the channel, is added
+  // change of the normalized floats: they are multiplied by `contrast`, then `light` times the scale of the channel is
+  // added
+  float contrast = 1, light = 0;
 };
 
 // Draws the augmentation of an image of size `from`, whose result has the size `to`. Random numbers are drawn in the
@@ -81,8 +82,8 @@ struct AffineDraw {
   int angle = 0;  // degrees
   float scale = 1, ratio = 1;
 };
-// The destination has the scaled size, within the bounds of `distortion`, and at least one pixel; the aspect ratio
-// stretches the image inside it. Computed in float, like MXNet.
+// The affine map of an image of size `from`. The destination has the scaled size, within the bounds of `distortion`,
+// and at least one pixel; the aspect ratio stretches the image inside it. Computed in float, like MXNet.
 AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& distortion);
 
 }  // namespace dtrain::images

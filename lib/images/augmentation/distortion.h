@@ -34,7 +34,7 @@ struct Distortion {
   std::vector<int> rotate_list = {};  // if not empty: an angle drawn from this list instead
   double shear_max = 0;               // drawn from -shear_max to shear_max
   Range scale = {};
-  Range aspect = {};                             // width / height; with random_resized_crop the range for its crops
+  Range aspect = {};  // width / height; with random_resized_crop it is the range for the crops
   double img_size_min = 0, img_size_max = 1e10;  // bounds of both edges of the result
 
   int pad = 0;           // border on all four sides, before the crop
@@ -48,8 +48,8 @@ struct Distortion {
 
   ColorDistortion color = {};
   bool random_mirror = false;  // left-right with probability 0.5
-  // Changes of the normalized floats: they are multiplied by 1 +- random_contrast, then +- random_illumination (in
-  // units of a pixel) is added.
+  // Changes of the normalized floats: they are multiplied by a factor of at most 1 +- random_contrast, then a number of
+  // at most +- random_illumination (in units of a pixel value) is added.
   double random_contrast = 0, random_illumination = 0;
 
   [[nodiscard]] bool is_affine() const {

@@ -8,14 +8,14 @@
 namespace dtrain::images {
 namespace {
 
-// True if BilinearRows gives the same result. OpenCV averages areas instead if both edges are halved.
+// True if BilinearRows gives the same result as OpenCV. If both edges are halved, OpenCV averages areas instead.
 bool is_plain_bilinear(const ImageSize& from, const Resize& resize) {
   const bool halves = from.height == 2 * resize.size.height && from.width == 2 * resize.size.width;
   return resize.method == Interpolation::kBilinear && !halves;
 }
 
-// The resize at the beginning of the steps, if BilinearRows can do it, and the part of its result that is used: the
-// part that the following cut keeps, or all of it.
+// The resize at the beginning of the steps, if BilinearRows can compute it, and the part of its result that is used:
+// the part that a cut after it keeps, or all of it.
 struct PartialResize {
   Resize resize;
   Window wanted;
@@ -102,7 +102,7 @@ Result<> Geometry::carry_out(const Warp& warp) {
   try {
     cv::warpAffine(input(), target, cv::Mat(2, 3, CV_32F, map.m), target.size(), static_cast<int>(warp.method),
                    cv::BORDER_CONSTANT, cv::Scalar::all(warp.fill));
-  } catch (const cv::Exception& e) {  // an edge beyond 32766 pixels
+  } catch (const cv::Exception& e) {  // thrown for an edge beyond 32766 pixels
     return fail(Code::kData, "an image of {} x {} cannot be transformed: {}", image_.height, image_.width, e.err);
   }
   take_output();
@@ -121,7 +121,7 @@ Result<> Geometry::carry_out(const Border& border) {
   return {};
 }
 
-// Changes only the view of the pixels.
+// Cuts by changing only the view of the pixels.
 Result<> Geometry::carry_out(const Cut& cut) {
   image_.height = cut.part.height;
   image_.width = cut.part.width;

@@ -20,8 +20,8 @@ struct ImageMemory {
   BilinearMemory bilinear;
 };
 
-// Provides the rows of a crop in order, each once. They are rows of an image in memory, or are resized on demand, so
-// that the resized image is never stored.
+// Provides the rows of a crop in order, each once. The rows either belong to an image in memory or are resized on
+// demand, so that the resized image is never stored.
 class CropRows {
  public:
   explicit CropRows(const ImageView& image) : image_(image) {}
@@ -38,8 +38,8 @@ class CropRows {
 // The part of an image of size `from` that the steps need.
 Window needed_part(std::span<const GeometryStep> steps, const ImageSize& from);
 
-// Decodes this part and carries out the steps. The result borrows the image and the memory. Code::kData: the file is
-// damaged, or OpenCV cannot carry out a step.
+// Decodes the needed part and carries out the steps. The result borrows the image and the memory. Code::kData: the file
+// is damaged, or OpenCV cannot carry out a step.
 Result<CropRows> make_crop(std::span<const GeometryStep> steps, OpenImage& image, ImageMemory& memory);
 
 }  // namespace dtrain::images

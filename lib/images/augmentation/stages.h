@@ -10,7 +10,7 @@ struct Stages {
   int64_t images = 0;  // number of images that were timed
   // Total seconds for these images.
   double read = 0;    // reading the record or the file
-  double header = 0;  // parsing the image's header, which has its size
+  double header = 0;  // parsing the image's header, which contains its size
   double decode = 0;
   double color = 0;
   double rows = 0;  // affine map, border, resize, normalization, and the copy into the batch
@@ -27,7 +27,7 @@ struct Stages {
   [[nodiscard]] double all() const { return read + header + decode + color + rows; }
 };
 
-// Adds the duration of its lifetime to `seconds`. Null: does not read the clock.
+// Adds the time for which it exists to `seconds`. If `seconds` is null, it does not read the clock.
 class StageTimer {
  public:
   explicit StageTimer(double* seconds) : seconds_(seconds), begin_(seconds == nullptr ? Time() : Clock::now()) {}
