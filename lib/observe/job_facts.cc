@@ -23,10 +23,11 @@ using telemetry::Metric;
 
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
-constexpr double kGrowthSecondsMin = 3;  // growth over a shorter time is not shown: heartbeats come every 2 s
+// the increase over a shorter time is not shown, because heartbeats come only every 2 s
+constexpr double kGrowthSecondsMin = 3;
 constexpr std::string_view kHttps = "https://";
-// The metrics of a process that the page shows. All metrics would be too many: with a hundred workers, some have a
-// value for each peer.
+// The metrics of a process that the page shows. All metrics would be too many: with a hundred workers, some metrics
+// have a value for each peer.
 constexpr std::array kShown = {Metric::kStep,
                                Metric::kSamplesPerS,
                                Metric::kGpuBusyShare,
@@ -35,14 +36,14 @@ constexpr std::array kShown = {Metric::kStep,
                                Metric::kUpdates,
                                Metric::kParkedPulls,
                                Metric::kStaleness};
-// The metrics whose growth the page shows.
+// The metrics of which the page shows the increase.
 constexpr std::array kCounters = {Metric::kPhaseSeconds, Metric::kServerBusySeconds};
 
 double value_or_nan(const telemetry::Snapshot& snapshot, Metric metric) {
   return telemetry::value_of(snapshot, metric).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-// JSON has no NaN.
+// The number, or null if it is not finite, because JSON has no NaN.
 json finite_or_null(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
@@ -80,7 +81,7 @@ json busy_threads(const Source& now, const Source* before, double seconds) {
                         seconds);
 }
 
-// `before`, `seconds`: see JobFacts::earlier.
+// For `before` and `seconds` see JobFacts::earlier.
 json to_json(const ProcessState& process, const Source* before, double seconds) {
   const telemetry::Snapshot& snapshot = process.source.snapshot;
   json object = {{"role", process.source.role},
@@ -199,7 +200,7 @@ std::string with_epoch_from_1(const std::string& text, int64_t epochs) {
                      rest.substr(kEnd.size()));
 }
 
-// Removes this beginning from the text. False if the text begins differently.
+// Removes `beginning` from the text. Returns false if the text begins differently.
 bool take_beginning(std::string& text, std::string_view beginning) {
   if (!text.starts_with(beginning)) return false;
   text.erase(0, beginning.size());
@@ -269,7 +270,8 @@ std::pair<const Source*, double> JobFacts::earlier(const Source& source) const {
   return {nullptr, 0};
 }
 
-// When there are too many points, every second one is dropped, and from then on points are added half as often.
+// Adds a point. When there are too many points, every second one is dropped, and from then on points are added half as
+// often.
 void JobFacts::add_point(const JobState& state) {
   points_.push_back(point_of(state));
   added_.points++;
@@ -332,7 +334,7 @@ std::string JobFacts::targets() const {
       std::string_view address = sample.label;
       if (address.starts_with(kHttps)) {
         address.remove_prefix(kHttps.size());
-        labels["__scheme__"] = "https";  // Prometheus takes the scheme from here
+        labels["__scheme__"] = "https";  // Prometheus reads the scheme from this label
       }
       all.push_back({{"targets", {address}}, {"labels", labels}});
     }

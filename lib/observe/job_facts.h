@@ -31,9 +31,9 @@ struct JobIdentity {
 struct ProcessState {
   Source source;
   std::string wait = {};               // the oldest open wait, empty if there is none
-  double wait_s = 0;                   // its age
+  double wait_s = 0;                   // how long that wait has been open
   double heard_s = 0;                  // time since the last message from the process
-  bool is_lost = false;                // it ended without notice
+  bool is_lost = false;                // the process ended without a goodbye
   std::optional<uint64_t> steps = {};  // for a worker: its own steps since the run began
 };
 
@@ -42,7 +42,7 @@ struct JobState {
   int64_t step = 0, steps = 0;
   int64_t epoch = 0, epochs = 0;  // the current epoch, counted from 1, and their total; 0: not known
   double samples_per_s = 0;
-  double eta_s = -1;                         // negative: not known
+  double eta_s = -1;                         // time left; negative: not known
   std::vector<ProcessState> processes = {};  // workers by rank, then servers by rank, then the scheduler
 };
 
@@ -54,8 +54,8 @@ struct CurvePoint {
   std::vector<double> by_worker = {};  // samples per second of the first kCurveWorkersMax workers
 };
 inline constexpr size_t kCurvePointsMax = 600;
-// The page shows how the workers spent about the last kRecentSeconds. A phase with a smaller share than kShareMin is
-// counted as "other", so that the drawing and the text agree.
+// The page shows how the workers spent about the last kRecentSeconds. A phase whose share is below kShareMin is counted
+// as "other", so that the drawing and the text agree.
 inline constexpr double kRecentSeconds = 15, kShareMin = 0.01;
 inline constexpr size_t kCurveWorkersMax = 8;
 
@@ -74,37 +74,39 @@ class JobFacts {
 
   // Called about once a second.
   void update(JobState state);
-  // Lines that report an event (docs/formats.md, "Log lines") become a JobEvent.
+  // Adds log lines. Lines that report an event (docs/formats.md, "Log lines") become a JobEvent.
   void add_log(const std::vector<LogLine>& lines);
-  // Lines from before the job began, of the run that it resumes: they are shown, but their events are not new.
+  // Adds log lines that were written before the job began, by the run that it resumes. They are shown, but their events
+  // are not new.
   void add_earlier_log(const std::vector<LogLine>& lines);
   // Called when the job is over.
   void end(bool is_success, const std::string& how);
 
   // The newest metrics of all processes.
   [[nodiscard]] std::vector<Source> sources() const;
-  // Where processes serve their own metrics, in the form that Prometheus's HTTP service discovery reads.
-  // Source: https://prometheus.io/docs/prometheus/latest/http_sd/
+  // The addresses at which processes serve their own metrics, in the form that Prometheus's HTTP service discovery
+  // reads. Source: https://prometheus.io/docs/prometheus/latest/http_sd/
   [[nodiscard]] std::string targets() const;
   [[nodiscard]] const std::string& name() const { return identity_.name; }
 
-  // For one client of the page: sends first all that is kept, as the event "history", then what is new, as "update".
-  // The data are an object, which page/page.html reads. "state" is the latest one, with the metrics that the page
-  // shows, the shares of each worker's phases and how busy each server is (both null if not known), and with the latest
-  // values as "now", because "points" may omit the newest point. "points" has the members of CurvePoint in their order,
-  // "events" those of JobEvent, "log" those of LogLine. Only a history has "job", the identity. The facts must outlive
+  // A stream of events for one client of the page. It first sends everything that is kept, as the event "history", and
+  // then what is new, as events "update". Their data are an object, which page/page.html reads. "state" is the latest
+  // state, with the metrics that the page shows, the shares of each worker's phases and how busy each server is (both
+  // null if not known), and with the latest values as "now", because "points" may omit the newest point. "points" has
+  // the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine. Only a history has
+  // "job", the identity. The facts must outlive the stream.
   // the stream.
   [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
-  // For tests: the same text as the first event's data.
+  // For tests: the data of the first event.
   [[nodiscard]] std::string history() const;
 
  private:
   class Follower;
-  // What a client has seen: how many items of each kind had been added.
+  // What a client has received: for each kind of item, how many had been added.
   struct Seen {
     uint64_t states = 0, points = 0, events = 0, lines = 0;
   };
-  // The counters of one state whose growth the page shows.
+  // Counters of which the page shows the increase, as they were at one state.
   struct Counters {
     double seconds = 0;
     std::vector<Source> sources;
@@ -131,7 +133,8 @@ class JobFacts {
 };
 
 // The kind of event that a log line reports ("checkpoint"), and its text without the time, the node and the words that
-// the kind repeats; an empty kind if it reports none. Each line that begins with "warning: " reports one.
+// the kind repeats. The kind is empty if the line reports no event. Each line that begins with "warning: " reports an
+// event.
 JobEvent event_of(const std::string& log_line);
 
 }  // namespace dtrain::observe

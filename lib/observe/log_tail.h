@@ -20,8 +20,8 @@ inline constexpr size_t kLogLineBytesMax = 400;
 class LogTail {
  public:
   explicit LogTail(std::string directory) : directory_(std::move(directory)) {}
-  // The complete lines added since the last call, in order within each file, limited to those in the last 64 KiB of a
-  // file. A file that cannot be read has none.
+  // Returns the complete lines added since the last call, in order within each file, but only those in the last 64 KiB
+  // of a file. A file that cannot be read contributes no lines.
   std::vector<LogLine> take();
 
  private:

@@ -17,8 +17,8 @@ enum class MetricsForm {
 inline constexpr const char* kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 inline constexpr const char* kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
-// One family of samples for each metric that a source has, with the labels job, role, rank and host. Values that are
-// not finite are written as NaN, +Inf and -Inf. The OpenMetrics form ends with "# EOF".
+// Writes one family of samples for each metric that a source has, with the labels job, role, rank and host. Values that
+// are not finite are written as NaN, +Inf and -Inf. The OpenMetrics form ends with "# EOF".
 std::string open_metrics_text(const std::string& job, std::span<const Source> sources,
                               MetricsForm form = MetricsForm::kOpenMetrics);
 

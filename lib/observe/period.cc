@@ -94,7 +94,7 @@ JobPeriod period_between(const std::vector<Source>& before, const std::vector<So
                              .updates = growth.of(Metric::kUpdates) / seconds});
     }
   }
-  // A worker's gradients are late at each server; the greatest lateness counts.
+  // A worker's gradients are late at every server, so only the greatest lateness counts.
   for (const Source& source : now) {
     if (source.role != "server") continue;
     const Growth growth(find(before, source), source);

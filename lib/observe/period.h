@@ -10,20 +10,22 @@
 
 namespace dtrain::observe {
 
-// Times are in seconds, averaged over the steps, unless noted otherwise.
+// Times are in seconds, averaged over the steps, unless the comment says otherwise.
 struct WorkerPeriod {
   uint32_t rank = 0;
   std::string host;
   double steps = 0;   // number of steps in the period
   double step_s = 0;  // from the beginning of a step to its end
   double data_wait_s = 0;
-  double compute_s = 0;  // forward, backward, update, and the time that belongs to no phase
+  double compute_s = 0;  // forward, backward, update, and time that belongs to no phase
   double pull_wait_s = 0;
   double push_s = 0;
-  double lateness_s = 0;  // how long after the first gradients of their rounds its own arrive, summed over all servers
+  // how long after the first gradients of their rounds its own gradients arrive, summed over all servers
+  double lateness_s = 0;
   double decode_threads = 0;
-  double read_ms = 0;           // time to read an image's bytes
-  double decode_ms = 0;         // time to turn these bytes into a row of a batch; 0: nothing is decoded, or not known
+  double read_ms = 0;  // time to read an image's bytes
+  // time to turn these bytes into a row of a batch; 0: nothing is decoded, or the time is not known
+  double decode_ms = 0;
   double cores_busy = 0;        // average number of busy cores of the process
   double cores_missing = 0;     // average number of threads that were ready to run but had no core
   double read_bytes_per_s = 0;  // read from disks
@@ -32,7 +34,7 @@ struct WorkerPeriod {
 
   // The time that a step would take if the worker waited for no other process.
   [[nodiscard]] double own_s() const { return data_wait_s + compute_s + push_s; }
-  // The sum of the times in which its threads had no core.
+  // The time that its threads were ready to run but had no core, summed over the threads.
   [[nodiscard]] double core_wait_s() const { return cores_missing * step_s; }
 };
 
@@ -49,8 +51,8 @@ struct JobPeriod {
   std::vector<ServerPeriod> servers;
 };
 
-// `before` and `now`: the processes of a job at two times, `seconds` apart. A process that is missing in `before`
-// started in between, with all values 0.
+// `before` and `now`: the processes of a job at two times, `seconds` apart. A process that is missing in `before` is
+// assumed to have started in between, with all values 0.
 JobPeriod period_between(const std::vector<Source>& before, const std::vector<Source>& now, double seconds);
 
 }  // namespace dtrain::observe

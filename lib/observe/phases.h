@@ -15,7 +15,7 @@ struct PhaseWords {
 
 inline constexpr std::string_view kOtherPhase = "other";
 
-// In the order in which a step goes through them.
+// Sorted in the order in which a step goes through the phases.
 inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for data", true},
                                            PhaseWords{"forward", "forward"},
                                            PhaseWords{"backward", "backward"},
@@ -26,7 +26,7 @@ inline constexpr std::array kPhaseWords = {PhaseWords{"data_wait", "waiting for 
                                            PhaseWords{"checkpoint", "checkpoint"},
                                            PhaseWords{kOtherPhase, "other"}};
 
-// Returns the name itself if it is not listed, as in a run of another version.
+// The description of a phase; the name itself if it is not listed, as in a run of another version.
 inline std::string phase_words(const std::string& name) {
   for (const PhaseWords& phase : kPhaseWords) {
     if (name == phase.name) return std::string(phase.words);

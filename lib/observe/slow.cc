@@ -14,17 +14,16 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr double kRatio = 1.25;     // ratio to the others' median
-constexpr double kSeconds = 0.005;  // time of a step above the others' median
-constexpr double kStepShare = 0.1;  // the same, as a share of the step: a smaller share does not matter to the job
-constexpr double kBusyRatio = 1.5;  // ratio of a server to the others
-constexpr double kBusy = 0.7;       // average number of busy threads of a server
-constexpr double kData = 0.1, kWait = 0.2;  // shares of the time that deserve advice
-constexpr double kUneven = 1.25;            // ratio of the slowest worker to the fastest
-constexpr double kCoresMissing = 0.3;  // average number of threads without a core above which more threads would not
-                                       // help
-constexpr double kImageMs = 0.01;  // minimum time to read and decode an image; images in memory take less, and no flag
-                                   // helps
+constexpr double kRatio = 1.25;     // minimum ratio to the others' median
+constexpr double kSeconds = 0.005;  // minimum excess of the step time over the others' median
+constexpr double kStepShare = 0.1;  // minimum excess as a share of the step; a smaller share does not matter to the job
+constexpr double kBusyRatio = 1.5;  // minimum ratio of a server to the others
+constexpr double kBusy = 0.7;       // minimum average number of busy threads of a server
+constexpr double kData = 0.1, kWait = 0.2;  // minimum shares of the time that deserve advice
+constexpr double kUneven = 1.25;            // minimum ratio of the slowest worker to the fastest
+constexpr double kCoresMissing = 0.3;       // more threads do not help if this many threads, on average, have no core
+// minimum time to read and decode an image; images in memory take less, and no flag speeds them up
+constexpr double kImageMs = 0.01;
 
 std::string ms(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.0095 ? 1 : 0);
@@ -137,7 +136,7 @@ void blame_sending(const Comparison& compared, Slow& slow) {
                                ms(worker.push_s), bare_ms(others), sent_details(worker, worker.push_s));
 }
 
-// Finds a worker whose own part of a step, without waiting for the others, is longer than theirs.
+// Finds a worker whose own part of a step, without waits for others, takes longer than that of the others.
 std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, size_t i) {
   const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
@@ -162,7 +161,7 @@ std::optional<Slow> slow_by_itself(const std::vector<WorkerPeriod>& workers, siz
   return slow;
 }
 
-// Finds a worker whose gradients arrive later than its own work explains.
+// Finds a worker whose gradients arrive later than its own work can explain.
 std::optional<Slow> slow_on_the_way(const std::vector<WorkerPeriod>& workers, size_t i) {
   const Comparison compared(workers, i);
   const WorkerPeriod& worker = workers[i];
@@ -204,8 +203,8 @@ double slowest_to_fastest(const std::vector<WorkerPeriod>& workers) {
   return slowest->own_s() / std::max(fastest->own_s(), 1e-9);
 }
 
-// Advice for the worker that waits longest for its data. Empty if nothing is decoded, because the flags for decoding do
-// not help then.
+// Advice for the worker that waits longest for its data. Empty if nothing is decoded, because then the flags for
+// decoding do not help.
 std::string data_remedy(const std::vector<WorkerPeriod>& workers, const JobForm& form) {
   const WorkerPeriod& worker = *std::ranges::max_element(workers, {}, &WorkerPeriod::data_wait_s);
   if (worker.decode_ms <= 0 || worker.read_ms + worker.decode_ms < kImageMs) return "";

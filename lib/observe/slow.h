@@ -1,4 +1,4 @@
-// Finds the worker or server that slows the others down, and the cause, with numbers, for the log, the page and the
+// Finds the worker or server that slows the others down, and the cause, with numbers; for the log, the page and the
 // summary.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Slow {
   std::string who;        // "worker 3"
   std::string host = {};  // empty: not known
   Cause cause = Cause::kData;
-  // The numbers of the sentence, with their names in summary.json (docs/formats.md, "Run directory").
+  // The numbers in the sentence, with their names in summary.json (docs/formats.md, "Run directory").
   std::vector<std::pair<const char*, double>> figures = {};
   // For example: "worker 3 (node7) takes 310 ms a step, the others 100: its data wait is 190 ms (4 decode threads; disk
   // 12 MB/s)"
@@ -28,8 +28,8 @@ struct Slow {
 };
 
 // Compares the workers with each other, and the servers with each other. A single worker or server is not compared. A
-// worker is reported only if it is slower than the others by a quarter, by 5 ms a step, and by a tenth of the step
-// including its waits.
+// worker is reported only if its step is slower than that of the others by a quarter, by 5 ms, and by a tenth of the
+// step including its waits.
 std::vector<Slow> find_slow(const JobPeriod& period);
 
 // How the workers spend their time, as shares of the steps' time that add up to 1.
@@ -41,8 +41,9 @@ TimeShares time_shares(const JobPeriod& period);
 // weights 33 %"
 std::string time_shares_text(const TimeShares& shares);
 
-// What advice() has to know about a job: values of its flags, and its run directory. advice() returns the one change
-// that would help the job most, as a sentence; empty if nothing stands out, or if the period is shorter than 30 s.
+// What advice() needs to know about a job: values of its flags, and its run directory. advice() returns a sentence with
+// the one change that would help the job most. It is empty if nothing stands out, or if the period is shorter than 30
+// s.
 struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
@@ -59,7 +60,7 @@ struct Conclusion {
 };
 Conclusion conclude(const JobPeriod& run, const JobForm& form);
 
-// Both as JSON objects with keys of summary.json: {"slow": {"process": "worker 3", ...}} and
+// Convert to JSON objects with the keys of summary.json: {"slow": {"process": "worker 3", ...}} and
 // {"time_shares": {...}, "advice": "..."}.
 std::string to_json(const Slow& slow);
 std::string to_json(const Conclusion& conclusion);
@@ -68,7 +69,7 @@ std::string to_json(const Conclusion& conclusion);
 class SlowWatch {
  public:
   // Compares the sources with those of an update at least kPeriodSeconds ago, once every worker has made kStepsMin
-  // steps since then. Returns what has not been reported before.
+  // steps since then. Returns the slow processes that have not been reported before.
   std::vector<Slow> update(const std::vector<Source>& sources, double now_s);
 
   static constexpr double kPeriodSeconds = 10;

@@ -11,7 +11,7 @@ std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style
     do {
       cut.pop_back();
     } while (!cut.empty() && continues_character(cut.back()));
-    // The last byte may be the start of a character whose other bytes were cut off.
+    // The last byte may be the first byte of a character whose other bytes were cut off.
     if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xc0) cut.pop_back();
     if (canvas.text_width(cut + "...", style) <= width_max) return cut + "...";
   }

@@ -1,5 +1,5 @@
 // The surface on which charts are drawn. Lengths are in pixels, with the origin at the top left; a canvas may use
-// several physical pixels for each.
+// several physical pixels for each of these pixels.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +39,12 @@ class Canvas {
   // on the mark.
   virtual void mark(Point center, Ink ink, int shape, std::string_view hint) = 0;
   virtual void box(const Box& box, Ink ink, std::string_view hint) = 0;
-  // `at` lies on the baseline.
+  // Draws a text whose baseline begins at `at`.
   virtual void text(Point at, std::string_view text, const TextStyle& style) = 0;
   virtual double text_width(std::string_view text, const TextStyle& style) = 0;
 };
 
-// `text`, or a beginning of it followed by "..." if it is wider than allowed.
+// `text`, shortened and followed by "..." if it is wider than `width_max`.
 std::string fitted(Canvas& canvas, std::string_view text, const TextStyle& style, double width_max);
 
 }  // namespace dtrain::observe

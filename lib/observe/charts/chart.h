@@ -13,7 +13,7 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-// Larger numbers, NaN and infinity are gaps.
+// Values whose magnitude is larger, NaN and infinity are gaps in a line.
 inline constexpr double kChartNumberMax = 1e100;
 
 enum class Scale : uint8_t { kLinear, kLog };
@@ -25,14 +25,14 @@ struct Axis {
   bool from_zero = false;  // the axis begins at 0, even if all values are far from 0; ignored on a log scale
 };
 
-// A line through points in their order. A gap interrupts it; a point between two gaps is drawn as a dot. On a log
-// scale, a number that is 0 or negative is also a gap.
+// A line through points in their order. A gap interrupts the line; a point between two gaps is drawn as a dot. On a log
+// scale, a value that is 0 or negative is also a gap.
 struct Series {
   std::string name = {};  // name in the legend
   std::vector<Point> points = {};
-  bool has_markers = false;  // each point gets a mark, unless there are too many to distinguish
-  bool is_stair = false;     // each value holds until the next point: level, then up or down
-  // Number of its color, and of its dash pattern (0: a solid line). Series with equal numbers look alike.
+  bool has_markers = false;  // each point gets a marker, unless there are too many to distinguish
+  bool is_stair = false;     // each value holds until the next point, so the line consists of level parts and steps
+  // Numbers of the color and of the dash pattern (0: a solid line). Series with equal numbers look alike.
   int color = 0, dash = 0;
 };
 

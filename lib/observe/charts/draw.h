@@ -14,13 +14,13 @@ struct PanelSize {
   double plot_height = 200;  // height of the area between the axes, without the title, legend and labels
 };
 
-// Draws a chart with its top left corner at (0, `top`), and returns its height. With a null canvas nothing is drawn;
-// `ruler` measures texts in either case. An empty chart says that there are no data.
+// Draws a chart with its top left corner at (0, `top`), and returns its height. If `canvas` is null, nothing is drawn;
+// `ruler` measures texts in either case. If the chart is empty, the drawing says that there are no data.
 double draw(const Chart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
 // Each bar takes a row, so plot_height is not used.
 double draw(const BarChart& chart, const PanelSize& size, double top, Canvas* canvas, Canvas& ruler);
 
-// Complete drawings, of one chart or of several charts stacked vertically.
+// Returns a complete drawing, of one chart or of several charts stacked vertically.
 std::string svg_of(const Chart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(const BarChart& chart, const PanelSize& size, bool has_style);
 std::string svg_of(std::span<const Chart> charts, const PanelSize& size);

@@ -32,7 +32,7 @@ void draw_bar(const BarChart& chart, const BarChart::Bar& bar, const Box& place,
     const std::string hint =
         fmt::format("{}, {}: {} {}", bar.name, chart.parts[part], short_number(bar.values[part]), chart.unit);
     if (width > 0) canvas.box({x, place.y, width, place.height}, {Ink::Kind::kSeries, static_cast<int>(part)}, hint);
-    // A thin line in the color of the paper separates parts of similar colors.
+    // A thin line in the color of the paper separates parts that have similar colors.
     if (width > 2) canvas.box({x + width - 1, place.y, 1, place.height}, {Ink::Kind::kPaper}, {});
     x += width;
   }

@@ -16,8 +16,8 @@ namespace {
 
 using Anchor = TextStyle::Anchor;
 constexpr double kAxisTitle = 18;
-constexpr size_t kMarksMax = 80;        // more cannot be distinguished
-constexpr size_t kChartEventsMax = 12;  // more would hide the data
+constexpr size_t kMarksMax = 80;        // with more points, marks cannot be distinguished
+constexpr size_t kChartEventsMax = 12;  // more events would hide the data
 
 bool is_shown(double value, Scale scale) {
   return std::abs(value) <= kChartNumberMax && (scale == Scale::kLinear || value > 0);
@@ -42,7 +42,7 @@ std::string titled(const Axis& axis) {
   return text;
 }
 
-// The caption above the y axis; it does not repeat the chart's title.
+// The caption above the y axis, without the words that the chart's title already contains.
 std::string y_caption(const Chart& chart) {
   const Axis& axis = chart.y;
   if (axis.title != chart.title) return titled(axis);
@@ -84,7 +84,7 @@ class LineDrawing {
     }
     const double bottom = plot_.y + plot_.height;
     segment({plot_.x, bottom}, {plot_.x + plot_.width, bottom}, {{Ink::Kind::kMuted}, 1});
-    double free_from = 0;  // the next label may not begin before this position
+    double free_from = 0;  // position before which the next label may not begin
     for (const Tick& tick : x_.ticks) {
       const double at = frame_.x(tick.value), half = canvas_.text_width(tick.label, kPanelLabel) / 2;
       segment({at, bottom}, {at, bottom + 4}, {{Ink::Kind::kMuted}, 1});
@@ -181,8 +181,7 @@ Ranges ranges_of(const Chart& chart) {
 std::vector<LegendEntry> legend_of(const Chart& chart) {
   std::vector<LegendEntry> entries;
   if (chart.series.size() == 1 && chart.series[0].name == chart.title)
-    return entries;  // the name would repeat the
-                     // title
+    return entries;  // the name would only repeat the title
   for (const Series& series : chart.series) {
     entries.push_back({series.name, series.color, series.dash, false, series.has_markers});
   }

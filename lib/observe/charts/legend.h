@@ -14,7 +14,7 @@ struct LegendEntry {
   bool has_marker = false;
 };
 
-// Like draw(), returns the height, and draws nothing without a canvas.
+// Like draw(): returns the height, and draws nothing if `canvas` is null.
 double draw_legend(const std::vector<LegendEntry>& entries, const Box& place, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

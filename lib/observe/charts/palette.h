@@ -21,7 +21,7 @@ inline constexpr int kDashes = 4;
 inline constexpr std::array<std::array<double, 4>, kDashes> kDashPatterns = {
     {{0, 0, 0, 0}, {6, 3, 6, 3}, {2, 2.5, 2, 2.5}, {8, 3, 2, 3}}};
 
-// A color as 0xRRGGBB.
+// The color of the ink as 0xRRGGBB, for light or dark paper.
 uint32_t color_of(Ink ink, bool dark = false);
 // The style sheet for charts in a page: it follows the reader's preference for light or dark, and is light when
 // printed.

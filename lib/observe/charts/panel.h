@@ -7,10 +7,11 @@
 
 namespace dtrain::observe {
 
-inline constexpr double kPanelMargin = 10, kPanelBelow = 36;  // on the left, right and top; below the data
+// kPanelMargin: on the left, right and top; kPanelBelow: below the data
+inline constexpr double kPanelMargin = 10, kPanelBelow = 36;
 inline const TextStyle kPanelLabel{.size = 11, .ink = {Ink::Kind::kMuted}};
 
-// Like draw(), returns the height, and draws nothing without a canvas.
+// Like draw(): returns the height, and draws nothing if `canvas` is null.
 double draw_title(const std::string& title, double y, double width, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

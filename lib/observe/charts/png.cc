@@ -21,7 +21,7 @@ tl::unexpected<Error> cannot_draw(cairo_status_t status) {
   return fail(Code::kData, "the chart cannot be drawn: {}", cairo_status_to_string(status));
 }
 
-// Cairo accepts only UTF-8 without zero bytes.
+// The text as Cairo accepts it: only UTF-8, without zero bytes.
 std::string drawable(std::string_view text) {
   return printable(text, text.size() + 1);
 }

@@ -21,7 +21,7 @@ std::string class_of(char use, Ink ink) {
   return {};
 }
 
-// With at most one decimal, because a tenth of a pixel cannot be seen.
+// A length with at most one decimal, because a tenth of a pixel cannot be seen.
 std::string length(double value) {
   std::string text = fmt::format("{:.1f}", value);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
@@ -33,7 +33,7 @@ std::string closed(const std::string& element, const char* name, std::string_vie
   return fmt::format("{}><title>{}</title></{}>\n", element, markup_text(hint), name);
 }
 
-// In units of the font size.
+// The width of a character in units of the font size.
 double width_of(char letter) {
   constexpr std::string_view kNarrow = "iljI.,:;'|!()[]/ ft-r", kWide = "mwMW%@";
   if (continues_character(letter)) return 0;  // its first byte has been counted
@@ -45,7 +45,7 @@ double width_of(char letter) {
 }  // namespace
 
 std::string markup_text(std::string_view text) {
-  // JSON's writer replaces bytes that are not UTF-8. The text between its quotes has escapes that differ from those
+  // The JSON writer replaces bytes that are not UTF-8. Its text is parsed back, because its escapes differ from those
   // needed here.
   const std::string valid = nlohmann::json::parse(json_text(nlohmann::json(std::string(text)))).get<std::string>();
   std::string out;

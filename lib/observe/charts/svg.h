@@ -26,7 +26,7 @@ class SvgCanvas final : public Canvas {
     std::string title, description;  // for people who cannot see the chart
     bool has_style = true;           // true: a separate file; false: part of a page with page_style()
   };
-  // The whole drawing.
+  // Returns the whole drawing.
   [[nodiscard]] std::string finish(const Frame& frame) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace dtrain::observe {
 
-// For the successive points that fall into one column of the drawing, keeps the first, the lowest, the highest and the
-// last one, so the line covers the same pixels. Of successive gaps, one is kept. `column` maps x to a column.
+// Of the successive points that fall into one column of the drawing, keeps the first, the lowest, the highest and the
+// last, so that the line covers the same pixels. Of successive gaps, keeps one. `column` maps x to a column.
 std::vector<Point> thin(const std::vector<Point>& points, const std::function<int(double x)>& column);
 
 }  // namespace dtrain::observe

@@ -33,7 +33,7 @@ double round_step(double rough) {
   return 10 * power;
 }
 
-// A label precise enough to distinguish ticks that are `step` apart.
+// A label that is precise enough to distinguish ticks that are `step` apart.
 std::string label_of(double value, double step, double largest) {
   if (value == 0) return "0";
   if (largest < 1e-4 || largest >= 1e16) return fmt::format("{:.3g}", value);
@@ -62,7 +62,7 @@ Ticks linear(double low, double high, int count, bool widen) {
 
 Ticks logarithmic(double low, double high, int count, bool widen) {
   const double decades = std::log10(high) - std::log10(low);
-  if (decades < 1) {  // a few round numbers are more useful than a single power of ten
+  if (decades < 1) {  // for such a range, round numbers are more useful than a single power of ten
     Ticks few = linear(low, high, count, false);
     std::erase_if(few.ticks, [](const Tick& tick) { return tick.value <= 0; });
     return few;

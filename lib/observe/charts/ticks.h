@@ -19,8 +19,8 @@ struct Ticks {
 };
 
 // Ticks for values from `low` to `high`, about `count` of them: multiples of 1, 2 or 5 times a power of ten; on a log
-// scale, powers of ten, or parts of them if the range is small. With `widen` the ends of the axis are ticks too. If
-// `low` equals `high`, they are moved apart. Both must be finite, and above 0 on a log scale.
+// scale, powers of ten, or fractions of them if the range is small. With `widen`, the ends of the axis are ticks too.
+// If `low` equals `high`, they are moved apart. Both must be finite, and above 0 on a log scale.
 Ticks ticks_of(double low, double high, int count, Scale scale, bool widen);
 
 // A number for people: "1234", "12.3k", "0.00012", "1.5M".

@@ -107,7 +107,7 @@ std::set<int64_t> most_confused(const std::vector<Confusion>& confusions) {
   return classes;
 }
 
-// The larger a wrong cell's share of the label's images, the darker it is.
+// A cell of the matrix. The larger the share of the label's images in a wrong cell, the darker the cell.
 std::string matrix_cell(int64_t images, int64_t images_of_label, bool is_right) {
   if (images == 0) return "<td></td>";
   if (is_right) return fmt::format("<td class=\"right\">{}</td>", images);

@@ -1,5 +1,5 @@
-// The section of a report about classes: how well each one was classified in the latest validation, which ones were
-// confused, and the images with the highest loss.
+// The section of a report about classes: how well each class was classified in the latest validation, which classes
+// were confused, and the images with the highest loss.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace dtrain::observe {
 
-// Empty if no run has written such results.
+// Returns the section; empty if no run has written such results.
 std::string class_section(std::span<const Run> runs);
 
 }  // namespace dtrain::observe

@@ -15,10 +15,10 @@ inline constexpr const char* kNone = "&ndash;";
 // The text, escaped and shortened, or the dash if it is empty.
 std::string cell(std::string_view text);
 
-// Begins a part that scrolls horizontally if it is too wide, also with the keyboard. The part ends with "</div>".
+// Begins a part that scrolls horizontally, also with the keyboard, if it is too wide. The part ends with "</div>".
 std::string scrolled(std::string_view name);
 
-// A heading for each run, if there are several.
+// A heading for one run; empty if there is only one run.
 std::string heading(std::span<const Run> runs, const Run& run);
 
 }  // namespace dtrain::observe

@@ -5,7 +5,7 @@
 
 namespace dtrain::observe {
 
-// Light or dark as the reader's device asks for, readable on a phone, and suitable for printing.
+// Light or dark according to the reader's device, readable on a phone, and suitable for printing.
 std::string report_style();
 
 }  // namespace dtrain::observe

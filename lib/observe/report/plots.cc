@@ -53,8 +53,8 @@ std::string unit_of(const std::string& metric) {
   }
 }
 
-// True if one curve is enough for the job: all workers of a synchronous job have the same values, and those of other
-// jobs nearly the same.
+// True if a single curve represents the whole job: all workers of a synchronous job have the same values, and the
+// workers of other jobs have nearly the same.
 bool is_of_job(const std::string& metric) {
   return metric.starts_with("train_") || metric.starts_with("validation_") || metric == "lr";
 }
@@ -99,7 +99,7 @@ struct Chosen {
 };
 
 std::vector<Chosen> curves_of_job(const Run& run, const std::string& metric) {
-  // The values of windows show more detail than those of epochs, unless there is only one.
+  // Prefers the values of windows, which show more detail than those of epochs, unless there is only one window.
   for (const uint64_t least : {2, 1}) {
     for (const bool of_epochs : {false, true}) {
       const std::vector<int64_t> ranks = run.workers_with(metric, of_epochs);
@@ -122,7 +122,7 @@ std::vector<Chosen> three_of(std::vector<Chosen> all) {
   return {low, middle, high};
 }
 
-// "server 1", or "worker 0, device 1" if the curve has a label and the metric was asked for without one.
+// "server 1", or "worker 0, device 1" if the curve has a label and `metric` does not.
 std::string curve_name(const CurveKey& key, const std::string& metric) {
   std::string name = fmt::format("{} {}", key.role, key.rank);
   if (key.metric == metric) return name;
@@ -149,14 +149,14 @@ std::vector<Point> points_of(const Curve& curve, PlotOver over) {
   for (const Measured& measured : curve.points()) {
     const double x = place_of(measured.at, over);
     if (std::isnan(x)) continue;
-    if (x < before) points.push_back({x, kUnknown});  // resumed from an earlier point: a new line begins
+    if (x < before) points.push_back({x, kUnknown});  // the run was resumed from an earlier point, so a new line begins
     points.push_back({x, measured.value});
     before = x;
   }
   return points;
 }
 
-// Shows long times in minutes or hours.
+// Converts the chart's times to minutes or hours if they are long.
 void choose_time_unit(Chart& chart) {
   double longest = 0;
   for (const Series& series : chart.series) {

@@ -15,15 +15,15 @@ namespace dtrain::observe {
 enum class PlotOver : uint8_t { kStep, kSamples, kTime, kEpoch };
 
 struct PlotOptions {
-  std::vector<std::string> metrics;  // empty: loss and accuracies, as far as the runs have them
+  std::vector<std::string> metrics;  // empty: loss and accuracies, if the runs have them
   PlotOver over = PlotOver::kStep;
   Scale y_scale = Scale::kLinear;
 };
 
 // A chart of several metrics with one unit, such as the accuracies of training and validation. A metric that all
 // workers share, such as the loss, has one line per run, that of the first worker. Other metrics, such as throughput,
-// have one line per worker or, if there are many, lines for the lowest, the median and the highest. The chart is empty
-// if no run has values.
+// have one line per worker or, if there are many workers, lines for the lowest, the median and the highest. The chart
+// is empty if no run has values.
 Chart plot(std::span<const Run> runs, const std::vector<std::string>& metrics, PlotOver over, Scale y_scale);
 
 // The charts that the options ask for. Code::kUsage if no run has a metric (the message lists those that exist), or if

@@ -40,7 +40,7 @@ bool has_values(std::span<const Run> runs, const std::string& metric) {
   });
 }
 
-// The metrics of this figure that the runs have.
+// The metrics of this figure that at least one run has.
 std::vector<std::string> metrics_of(std::span<const Run> runs, const Figure& figure) {
   std::vector<std::string> metrics;
   for (const std::string& metric : figure.metrics) {
@@ -61,7 +61,7 @@ std::string figure_html(std::span<const Run> runs, const Figure& figure, std::sp
   return html + fmt::format("<figcaption>{}</figcaption></figure>\n", figure.caption);
 }
 
-// The axes over which a curve of these figures has values.
+// The axes over which at least one curve of these figures has values.
 std::vector<Over> overs_of(std::span<const Run> runs, const std::vector<Figure>& figures) {
   std::vector<Over> overs;
   for (const Over& over : kOvers) {
@@ -74,7 +74,7 @@ std::vector<Over> overs_of(std::span<const Run> runs, const std::vector<Figure>&
   return overs;
 }
 
-// Buttons that work without a script: the style sheet shows the figures of the selected one.
+// Buttons that work without a script: the style sheet shows the figures of the selected axis.
 std::string over_buttons(std::span<const Over> overs) {
   std::string html = "<legend>Curves over</legend>\n";
   for (const Over& over : overs) {
@@ -145,7 +145,7 @@ BarChart phase_chart(std::span<const Run> runs) {
   return chart;
 }
 
-// For runs whose files have no phases: the waits of all windows, and the remaining time.
+// The chart for runs whose files have no phases: the waits of all windows, and the remaining time.
 BarChart wait_chart(std::span<const Run> runs) {
   BarChart chart{.title = "Waiting and everything else",
                  .unit = "s",

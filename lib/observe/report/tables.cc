@@ -45,7 +45,7 @@ void add_row(std::vector<Row>& rows, std::span<const Run> runs, const std::strin
   rows.push_back(std::move(row));
 }
 
-// The value of `key` in summary.json or, if it has none, of `setting` in the JobSpec.
+// The value of `key` in summary.json or, if it is missing there, of `setting` in the JobSpec.
 TextOfRun fact(const char* key, const char* setting = "") {
   return [key, setting](const Run& run) -> std::string {
     if (run.summary.is_object()) {
@@ -58,7 +58,7 @@ TextOfRun fact(const char* key, const char* setting = "") {
   };
 }
 
-// summary.json describes only the process that ended the run. Returns the words to append to its figures.
+// The words to append to numbers from summary.json, because it describes only the process that ended the run.
 const char* since_when(const Run& run) {
   return run.resumptions.empty() ? "" : " since the run was resumed";
 }
@@ -141,7 +141,7 @@ std::optional<TimeShares> time_shares_of(const Run& run) {
   return TimeShares{data_wait.get<double>(), compute.get<double>(), push.get<double>(), pull_wait.get<double>()};
 }
 
-// The share of all workers, or otherwise the number that summary.json has for the first one.
+// The share over all workers or, if it is missing, the number that summary.json has for the first worker.
 TextOfRun waiting_share(double TimeShares::*of_all, const char* of_first) {
   return [of_all, of_first](const Run& run) -> std::string {
     std::optional<double> value = run.summary_number(of_first);
@@ -208,8 +208,8 @@ std::string difference_cell(const Run& run, const std::string& key) {
   return markup_text(printable(found->second, kCellBytesMax));
 }
 
-// The keys whose values differ between runs. A log contains only some of the settings, so if one of the runs is a log,
-// a missing setting does not count as a difference.
+// The keys whose values differ between runs. A log contains only some of the settings. So if one of the runs was read
+// from a log, a missing setting does not count as a difference.
 std::vector<std::string> different_keys(std::span<const Run> runs) {
   const bool all_known =
       std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.is_directory && !run.settings.empty(); });
@@ -240,7 +240,7 @@ void add_sentences(const json& value, std::vector<std::string>& sentences) {
   for (const json& part : value) add_sentences(part, sentences);
 }
 
-// Whose time the single number in summary.json measures: that of rank 0.
+// Whose time the single number in summary.json is: that of rank 0.
 const char* whose_time(const Run& run) {
   return run.summary_number("workers").value_or(1) > 1 ? "worker 0's" : "the";
 }
@@ -264,7 +264,7 @@ std::string data_sentence(const Run& run) {
   return text + ". More decode threads (--data-nthreads) or images that decode faster help.";
 }
 
-// The times of all workers, or otherwise how long the first one waited for others.
+// How all workers spent their time or, if that is not known, how long the first worker waited for others.
 std::string time_sentence(const Run& run) {
   if (const std::optional<TimeShares> shares = time_shares_of(run)) return time_shares_text(*shares);
   const std::optional<double> network = run.summary_number("wait_network_share");

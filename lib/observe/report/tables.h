@@ -17,7 +17,7 @@ std::string staleness_table(std::span<const Run> runs);
 // What slowed a run down, in sentences.
 std::string slow_section(std::span<const Run> runs);
 std::string environment_table(std::span<const Run> runs);
-// Warnings and errors from the logs, and what could not be read.
+// Warnings and errors from the logs, and problems in reading the runs.
 std::string message_section(std::span<const Run> runs);
 
 }  // namespace dtrain::observe

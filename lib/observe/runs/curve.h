@@ -1,4 +1,4 @@
-// A metric over a run, in bounded memory.
+// The values of a metric over a run, in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,24 @@ struct Measured {
   double value = kUnknown;
 };
 
-// Accepts any number of values. Keeps only the lowest and the highest of each few neighbors, so its size is bounded and
-// no peak is lost.
+// Accepts any number of values. For each group of neighboring values, keeps only the lowest and the highest, so that
+// its size is bounded and no peak is lost.
 class Curve {
  public:
   static constexpr size_t kBucketsMax = 1024;
 
   void add(const Measured& measured);
-  // The kept values in order of arrival: at most twice kBucketsMax, and the last one.
+  // The kept values in order of arrival: at most twice kBucketsMax, and the last value.
   [[nodiscard]] std::vector<Measured> points() const;
-  [[nodiscard]] const Measured& last() const { return last_; }  // kUnknown if there is none
+  [[nodiscard]] const Measured& last() const { return last_; }  // kUnknown if there is no value
   [[nodiscard]] uint64_t count() const { return count_; }
   [[nodiscard]] double mean() const;     // mean of the finite values; kUnknown if there are none
-  [[nodiscard]] double highest() const;  // as mean()
+  [[nodiscard]] double highest() const;  // the highest of the finite values; kUnknown if there are none
   [[nodiscard]] double sum() const { return sum_; }
   void change_moments(const std::function<void(Moment&)>& change);
 
  private:
-  // Neighboring values; if there is only one, `first` and `second` are equal.
+  // Neighboring values. If there is only one value, `first` and `second` are equal.
   struct Bucket {
     Measured first, second;  // the lowest and the highest value, in order of arrival
   };

@@ -26,7 +26,7 @@ std::optional<int64_t> take_integer(std::string_view& text) {
   return value;
 }
 
-// The number that the whole word is, including "nan" and "inf".
+// The number that the whole word represents, including "nan" and "inf".
 std::optional<double> number_in(std::string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -34,8 +34,8 @@ std::optional<double> number_in(std::string_view word) {
   return value;
 }
 
-// The last '=' of a line that is followed by a digit or point. It is the one that MXNet's expression matches, because
-// its second ".*" is greedy.
+// The last '=' of a line that is followed by a digit or a point. MXNet's expression matches this one, because its
+// second ".*" is greedy.
 struct LastValue {
   size_t at = 0;                // position of the '='
   std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
@@ -150,7 +150,8 @@ bool has_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-// Written by hand because std::regex recurses to a depth that depends on the length of the line, which is not trusted.
+// Matches the expression by hand: std::regex recurses to a depth that depends on the length of the line, which is not
+// trusted.
 std::optional<EpochValue> epoch_value(std::string_view line) {
   const std::optional<LastValue> last = last_value(line);
   if (!last || !last->value) return std::nullopt;

@@ -16,7 +16,7 @@
 namespace dtrain::observe {
 
 // What MXNet's tools/parse_log.py finds with the expression `.*Epoch\[(\d+)\] NAME.*=([.\d]+)`, where NAME begins with
-// Train, Valid or Time and ends before the first '=' or blank. Here the number may have an exponent.
+// Train, Valid or Time and ends before the first '=' or blank. Unlike there, the number may have an exponent.
 struct EpochValue {
   int64_t epoch = 0;
   std::string_view name = {};  // "Train-accuracy"
@@ -52,15 +52,15 @@ struct RateLine {
 std::optional<RateLine> read_rate_line(std::string_view text);
 
 // Converts "start with arguments Namespace(batch_size=128, network='lenet')" to {"batch-size", "128"}, {"network",
-// "lenet"}. Other scripts of MXNet write "Namespace(...)" alone. Empty if `text` is a line of another kind. At most
-// 1000.
+// "lenet"}. Other scripts of MXNet write "Namespace(...)" alone. Empty if `text` is a line of another kind. Reads at
+// most 1000 arguments.
 std::map<std::string, std::string> read_arguments(std::string_view text);
 
 // The number in "Resizing training data to 390 batches per machine".
 std::optional<int64_t> read_batches_per_machine(std::string_view text);
 
-// Whether a line reports a problem, judged by the words "warning: " and "error": lines of dtrain begin with them, and
-// lines of other programs contain them.
+// Whether a line reports a problem, judged by the words "warning: " and "error". Lines of dtrain begin with these
+// words; lines of other programs contain them anywhere.
 enum class Severity : uint8_t { kNone, kWarning, kError };
 Severity severity_of(std::string_view text);
 

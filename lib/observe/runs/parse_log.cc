@@ -22,8 +22,8 @@ struct Mean {
   }
 };
 
-// The position of each epoch in the order of first appearance. No map is needed while epochs count up, as they usually
-// do.
+// The position of each epoch in the order of first appearance. A map is needed only if the epochs do not count up, as
+// they usually do.
 class EpochPlaces {
  public:
   size_t place_of(int64_t epoch) {
@@ -52,7 +52,7 @@ class EpochPlaces {
   std::unordered_map<int64_t, size_t> place_of_;
 };
 
-// A column of the table: its title, and the name that lines give its values ("" if no line has any).
+// A column of the table: its title, and the name of its values in the log ("" if the log has no such values).
 struct TableColumn {
   std::string title;
   std::string name;
@@ -151,7 +151,7 @@ std::vector<TableColumn> columns_of(const std::vector<std::string>& metrics, con
   return columns;
 }
 
-// The columns of the programs before MXNet 1.2, for the metric that the log has instead of accuracy.
+// The columns of the programs before MXNet 1.2, for a log that has another metric instead of accuracy.
 Result<std::vector<TableColumn>> older_columns(const std::vector<std::string>& names) {
   std::vector<std::string> metrics;
   for (const std::string& name : names) {
@@ -178,7 +178,7 @@ LogTable::LogTable(ParseLogOptions options) : options_(std::move(options)), valu
 LogTable::~LogTable() = default;
 
 Result<> LogTable::add(std::string_view line) {
-  if (line.find("Epoch[") == std::string_view::npos) return {};  // skips most lines of a verbose program
+  if (line.find("Epoch[") == std::string_view::npos) return {};  // this skips most lines of a verbose program
   const std::optional<EpochValue> value = epoch_value(line);
   return value ? values_->add(*value) : Result<>{};
 }

@@ -14,15 +14,15 @@ namespace dtrain::observe {
 struct ParseLogOptions {
   enum class Format { kMarkdown, kNone };
   Format format = Format::kMarkdown;
-  std::vector<std::string> metric_names = {};  // empty: accuracy, or otherwise the only metric of the log, whatever its
-                                               // name
+  // empty: accuracy or, if the log lacks it, the only metric of the log, whatever its name
+  std::vector<std::string> metric_names = {};
 };
 
-// The table of one log, or of several. The content of lines is not trusted; memory depends only on the number of epochs
-// and of metrics: some 24 bytes for each pair of them.
+// The table of one log or of several logs. The content of lines is not trusted; memory depends only on the number of
+// epochs and of metrics: some 24 bytes for each pair of them.
 //
-// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines of this epoch
-// and this metric, including those of several nodes, and "nan" if there is none.
+// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all lines for this
+// epoch and this metric, including lines of several nodes, and "nan" if there is none.
 class LogTable {
  public:
   static constexpr size_t kEpochsMax = 1'000'000;
@@ -46,7 +46,7 @@ class LogTable {
 
 struct ParsedLogs {
   std::string table;
-  std::vector<std::string> notes;  // about lines that were too long
+  std::vector<std::string> notes;  // notes about lines that were too long
 };
 // Reads the files line by line.
 Result<ParsedLogs> parse_logs(const std::vector<std::string>& files, const ParseLogOptions& options);

@@ -15,7 +15,7 @@ constexpr size_t kLogCurvesMax = 4000, kEpochsMax = 100'000, kMessagesMax = 100;
 constexpr int64_t kLogRanksMax = 65536;
 constexpr size_t kMetricBytesMax = 100;
 
-// The name that metrics.jsonl has for a metric in the log: "cross-entropy" becomes train_cross_entropy.
+// The name in metrics.jsonl of a metric in the log: "cross-entropy" becomes train_cross_entropy.
 std::string metric_name(const char* set, std::string_view name) {
   std::string text = fmt::format("{}_{}", set, name);
   std::replace(text.begin(), text.end(), '-', '_');
@@ -33,7 +33,8 @@ std::string without_numbers(std::string_view text) {
   return out;
 }
 
-// Until all lines are read, the members `epoch` and `step` of a Moment hold the epoch and the batch from the log.
+// While lines are being read, the members `epoch` and `step` of a Moment hold the epoch and the batch number from the
+// log.
 class LogReader {
  public:
   explicit LogReader(Run& run) : run_(run), known_(run.metrics()), has_settings_(!run.settings.empty()) {}
@@ -97,7 +98,7 @@ class LogReader {
     return at;
   }
 
-  // Logs report only changes. The rate before the first change is in the arguments.
+  // Adds a learning rate. Logs report only changes; the rate before the first change is in the arguments.
   void add_rate(const RateLine& rate, const SplitLine& line) {
     const std::optional<double> at_start = run_.setting_number("lr");
     if (at_start && rate.update > 1 && !curves_.contains(key_of("lr", false, line))) {
@@ -131,7 +132,7 @@ class LogReader {
     for (const auto& [name, value] : training.values) add_value(metric_name(set, name), of_epochs, line, {at, value});
   }
 
-  // MXNet 0.7 to 0.9 print the speed of a window once per metric.
+  // Whether the line begins a new window: MXNet 0.7 to 0.9 print the speed of a window once per metric.
   bool is_new_window(const TrainingLine& training, const SplitLine& line) {
     if (ranks_.size() > kLogCurvesMax) return false;
     const std::pair window(training.epoch, *training.batch);
@@ -164,7 +165,7 @@ class LogReader {
     messages_[without_numbers(text)] = {text, printable(line.node), severity == Severity::kError, 1};
   }
 
-  // kUnknown if it cannot be determined.
+  // The number of batches in an epoch; kUnknown if it cannot be determined.
   double batches_per_epoch() const {
     if (const std::optional<double> batches = run_.setting_number("batches"); batches && *batches > 0) return *batches;
     if (batches_in_log_ > 0) return static_cast<double>(batches_in_log_);
@@ -186,7 +187,7 @@ class LogReader {
   }
 
   void place(Moment& at, double batches, double per_step, bool is_rate) const {
-    if (is_rate) {  // its step is known
+    if (is_rate) {  // the step of a rate is already known
       at.epoch = at.step / batches;
       if (std::isnan(at.seconds) && at.epoch >= 0) {
         const double begun = std::floor(std::min(at.epoch, static_cast<double>(kEpochsMax)));

@@ -13,11 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kCurvesMax = 4000;  // a limit, because a file is not trusted
+constexpr size_t kCurvesMax = 4000;  // limited, because a file is not trusted
 constexpr int64_t kRanksMax = 65536;
 constexpr size_t kNameBytesMax = 100;
 
-// Keys that are not metrics, but say where and when the line's values were measured.
+// Keys that are not metrics, but say which process made the measurement, and when.
 constexpr std::array kPlaces = {"time", "role", "rank", "epoch", "step", "seconds", "samples"};
 
 // Metrics that describe the moment at which the line was written, even if a window or an epoch ended then.
@@ -54,7 +54,7 @@ class MetricsReader {
  public:
   explicit MetricsReader(Run& run) : run_(run), batches_(batches_of(run)) {}
 
-  // False if it is not a line of metrics.
+  // Adds a line. Returns false if it is not a line of metrics.
   bool add(std::string_view text) {
     const json line = parse_json(text);
     if (!line.is_object()) return false;
@@ -79,7 +79,7 @@ class MetricsReader {
 
  private:
   struct Clock {
-    double last = 0, before = 0;  // seconds of this process; sum for the earlier processes
+    double last = 0, before = 0;  // `last`: seconds of this process; `before`: sum over the earlier processes
     double written = kUnknown;    // the time of the last line, in seconds since 1970
   };
 
@@ -105,8 +105,9 @@ class MetricsReader {
     return at;
   }
 
-  // The seconds of a process that continues a run begin at 0 again. Its first line may show more seconds than the last
-  // line of the earlier process, but it was started after that line was written. `time`: the line's time.
+  // Converts the seconds of a process to seconds since the run began. In a process that continues a run, they begin at
+  // 0 again. Its first line may show more seconds than the last line of the earlier process; but the process was
+  // started after that line was written. `time`: the line's time.
   double since_the_beginning(double seconds, double time, Moment at) {
     Clock& clock = clocks_[key_.rank];
     if (seconds < clock.last || time - seconds > clock.written) {

@@ -7,8 +7,8 @@
 
 namespace dtrain::observe {
 
-// `run.settings` must have been read, because it includes the number of steps in an epoch. Lines that are not JSON
-// objects are counted in `run.problems`. Code::kNotFound: there is no such file.
+// `run.settings` must have been read before, because it includes the number of steps in an epoch. Lines that are not
+// JSON objects are counted in `run.problems`. Code::kNotFound: there is no such file.
 Result<> read_metrics(const std::string& path, Run& run);
 
 }  // namespace dtrain::observe

@@ -29,7 +29,7 @@ std::map<std::string, std::string> parse_settings(std::string_view text) {
   return settings;
 }
 
-// Reads a file that may be missing: nullopt, with a problem noted.
+// Reads a file that may be missing. If it is, notes a problem and returns nullopt.
 std::optional<std::string> read_if_there(const std::string& path, const char* what, Run& run) {
   Result<std::string> text = read_file(path, kSummaryBytesMax);
   if (text) return std::move(*text);
@@ -81,8 +81,8 @@ std::vector<ClassResults> class_results_in(const std::string& directory, Run& ru
   return all;
 }
 
-// Reads the latest validation. Files about an older one are skipped: a worker that has left the run, or that the
-// resumed run no longer has, may have left one behind.
+// Reads the latest validation. Files about an older validation are skipped: a worker that has left the run, or that the
+// resumed run no longer has, may have left such a file behind.
 void read_validation(const std::string& directory, Run& run) {
   for (const ClassResults& part : class_results_in(directory, run)) {
     if (!run.validation) {

@@ -18,9 +18,10 @@
 namespace dtrain::observe {
 
 struct CurveKey {
-  std::string metric;      // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a predefined name
-  bool of_epochs = false;  // values of whole epochs and of validations; false: of windows within them or of moments
-  std::string role;        // "worker", "server"
+  std::string metric;  // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a predefined name
+  // true: values of whole epochs and of validations; false: values of windows within epochs, or of moments
+  bool of_epochs = false;
+  std::string role;  // "worker", "server"
   int64_t rank = 0;
   // "0" of "gpu_busy_share/0"; empty if the metric has no label.
   [[nodiscard]] std::string label() const {
@@ -39,8 +40,8 @@ inline bool is_curve_of(std::string_view curve, std::string_view metric) {
 
 // A warning or an error in a log. Messages whose texts differ only in numbers are counted together.
 struct LogMessage {
-  std::string text;  // text of the first one
-  std::string node;  // node that wrote it: "0", "server 1"
+  std::string text;  // text of the first of these messages
+  std::string node;  // node that wrote the first one: "0", "server 1"
   bool is_error = false;
   uint64_t count = 0;
 };
@@ -56,22 +57,22 @@ struct Run {
   std::map<std::string, std::string> settings;                      // from the JobSpec, or the arguments in the log
   nlohmann::json summary;                                           // summary.json; null if there is none
   std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // indexed by rank and phase
-  std::map<int64_t, double> wall_seconds;                           // indexed by rank: time until its last line
-  // The latest validation: what worker 0 has written, and what the other workers have written about the same one, as
-  // far as their files are here. nullopt: there is none.
+  std::map<int64_t, double> wall_seconds;  // indexed by rank: time until the worker's last line
+  // The results of the latest validation: those of worker 0, and those of the other workers for the same validation
+  // whose files are in this directory. nullopt: there are none.
   std::optional<telemetry::ClassResults> validation;
   std::vector<Resumption> resumptions;
   std::vector<LogMessage> messages;
   uint64_t messages_left_out = 0;
-  std::vector<std::string> problems;  // missing, truncated or broken files: what is wrong, and where
+  std::vector<std::string> problems;  // missing, truncated or broken files, each with what is wrong and where
 
   // The names of all metrics that have values, sorted.
   [[nodiscard]] std::set<std::string> metrics() const;
-  [[nodiscard]] const Curve* curve(const CurveKey& key) const;  // null: none
+  [[nodiscard]] const Curve* curve(const CurveKey& key) const;  // null if there is no such curve
   // The ranks whose workers have this metric, in order.
   [[nodiscard]] std::vector<int64_t> workers_with(const std::string& metric, bool of_epochs) const;
   [[nodiscard]] std::optional<double> setting_number(const std::string& key) const;
-  // A number in summary.json; nullopt if it is not there.
+  // A number in summary.json; nullopt if the file does not have it.
   [[nodiscard]] std::optional<double> summary_number(const char* key) const;
 };
 

@@ -48,7 +48,7 @@ Result<> EventFile::append(std::string_view event) {
   const std::string record = tfrecord(event);
   if (!write(record)) {
     auto failed = error();
-    std::ignore = ::ftruncate(fd_.get(), size_);  // readers would wait for the rest of an incomplete record
+    std::ignore = ::ftruncate(fd_.get(), size_);  // removes an incomplete record, for whose rest readers would wait
     return failed;
   }
   size_ += static_cast<int64_t>(record.size());

@@ -14,13 +14,13 @@ namespace dtrain::observe {
 class EventFile {
  public:
   // For tests: called before each system call that can fail ("mkdir", "open", "write"). If it returns an errno other
-  // than 0, the call fails with that error.
+  // than 0, the call fails with that errno.
   using Fault = std::function<int(const char* call)>;
 
   // Creates the file and its directory. Code::kData if that is not possible.
   static Result<EventFile> create(std::string path, Fault fault = nullptr);
 
-  // Appends one record. Code::kData if it cannot be written; the file then ends with the previous record.
+  // Appends one record. Code::kData if the record cannot be written; the file then ends with the previous record.
   Result<> append(std::string_view event);
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -37,7 +37,7 @@ class EventFile {
   int64_t size_ = 0;
 };
 
-// "events.out.tfevents.1764067200.node7.4711": a directory's files are read in the order of their names.
+// "events.out.tfevents.1764067200.node7.4711". TensorBoard reads the files of a directory in the order of their names.
 std::string event_file_name(int64_t seconds, const std::string& host, int64_t pid);
 
 }  // namespace dtrain::observe

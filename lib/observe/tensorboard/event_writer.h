@@ -1,5 +1,5 @@
-// Writes events to a file from a separate thread, so that a slow disk does not slow training down. No error of the file
-// ends a training: the first error becomes one warning, and no more events are written.
+// Writes events to a file from a separate thread, so that a slow disk does not slow training down. An error of the file
+// does not end the training: the first error becomes a warning, and no more events are written.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct EventWriterOptions {
 // Thread-safe.
 class EventWriter {
  public:
-  // The file is created for the first event. It then declares void all later steps in older files of the directory,
-  // because a resumed run makes these steps again.
+  // The file is created when the first event is added. It then declares that all later steps in older files of the
+  // directory are void, because a resumed run makes these steps again.
   explicit EventWriter(EventWriterOptions options);
   ~EventWriter();  // writes all events first
   EventWriter(const EventWriter&) = delete;

@@ -14,7 +14,7 @@ struct EventTime {
 
 // The first event of every file.
 std::string version_event(double wall_s);
-// Declares void what older files of the directory have from this step on.
+// Declares that events in older files of the directory are void from this step on.
 std::string start_event(const EventTime& time);
 
 struct Scalar {

@@ -14,8 +14,8 @@ using telemetry::Value;
 const char* heading_of(Metric metric) {
   switch (metric) {
     case Metric::kEpoch:
-    case Metric::kStep:            // each event has it
-    case Metric::kTimeToAccuracy:  // this and the next two are an event, not a curve
+    case Metric::kStep:            // a member of every event
+    case Metric::kTimeToAccuracy:  // this metric and the next two describe an event, not a curve
     case Metric::kAccuracy:
     case Metric::kValidation: return nullptr;
     case Metric::kSamples:
@@ -37,7 +37,7 @@ const char* heading_of(Metric metric) {
   return "run";
 }
 
-// The name without the beginning that repeats the heading.
+// The name without its beginning if that repeats the heading.
 std::string name_below(const std::string& heading, std::string_view name) {
   if (name.starts_with(heading + "_")) name.remove_prefix(heading.size() + 1);
   return std::string(name);
@@ -59,7 +59,7 @@ std::optional<std::string> scalar_tag(const Value& value) {
   }
 }
 
-// The value to draw. Times of phases are cumulative, so only the increase since the previous record is drawn.
+// The value to draw. Times of phases are cumulative, so their increase since the previous record is drawn.
 double ScalarSink::shown(const Value& value, const std::string& tag) {
   if (value.metric != Metric::kPhaseSeconds) return value.value;
   return value.value - std::exchange(totals_[tag], value.value);

@@ -20,14 +20,15 @@ class ScalarSink final : public telemetry::Sink {
  public:
   explicit ScalarSink(EventWriterOptions options) : writer_(std::move(options)) {}
 
-  // Never fails: the writer handles errors. The times of phases are those since the previous record.
+  // Never fails, because the writer handles errors. Times of phases are written as the increase since the previous
+  // record.
   Result<> write(const telemetry::Record& record) override;
 
  private:
   [[nodiscard]] double shown(const telemetry::Value& value, const std::string& tag);
 
   EventWriter writer_;
-  std::set<std::string> described_;       // tags whose first value, which has the description, has been written
+  std::set<std::string> described_;       // tags whose description has been written, with their first value
   std::map<std::string, double> totals_;  // running totals of phases, indexed by tag
 };
 
