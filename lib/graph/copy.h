@@ -17,8 +17,8 @@ class Copy {
   NodeId up_to(NodeId last);
   // Copies one node, whose inputs have already been copied.
   NodeId node(NodeId id);
-  // Copies the node with another operator, which may have more arguments; variables for these are made as for a new
-  // node.
+  // Copies the node with another operator, which may have more arguments. For the additional arguments, variables are
+  // made as for a new node.
   NodeId node_as(NodeId id, const Op& op);
   // From now on, copied nodes that read the output of `id` read the output of `copied` instead.
   void stands_for(NodeId id, NodeId copied);

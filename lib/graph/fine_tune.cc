@@ -27,7 +27,7 @@ std::optional<NodeId> find_node(const Graph& graph, std::string_view name) {
   return std::nullopt;
 }
 
-// The node that the last FullyConnected reads.
+// The node whose output the last FullyConnected reads.
 std::optional<NodeId> before_last_layer(const Graph& graph) {
   std::optional<NodeId> found;
   for (const NodeId id : graph.canonical_order()) {

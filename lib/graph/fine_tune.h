@@ -25,9 +25,9 @@ Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_
 std::vector<std::string> new_head_parameters();
 
 // Applies rules of the form PATTERN=X in their order: X, at least 0, multiplies the learning rate. If several rules
-// match a tensor, the last one counts. Tensors with the rate 0 are frozen. Patterns are names of nodes or of learned
-// tensors, in which * matches any text and ? any character. A node's name means all tensors that the node learns.
-// Code::kUsage if a rule is malformed or matches nothing, or if nothing is left to train.
+// match a tensor, the last one wins. Tensors with the rate 0 are frozen. Patterns are names of nodes or of learned
+// tensors, in which * matches any text and ? any character. The name of a node stands for all tensors that the node
+// learns. Code::kUsage if a rule is malformed or matches nothing, or if nothing is left to train.
 Result<> apply_rates(const std::vector<std::string>& rules, Graph& graph);
 
 // Whether the pattern matches the whole name.

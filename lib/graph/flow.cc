@@ -18,7 +18,7 @@ std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes) 
     if (graph.variables()[parameter.variable].is_frozen()) continue;
     for (const TensorUse& use : parameter.uses) depends[use.node] = 1;
   }
-  // A node's inputs precede it.
+  // A single pass is enough, because a node's inputs precede it.
   for (NodeId id = 0; id < depends.size(); id++) {
     for (const NodeId input : graph.node(id).data_inputs) depends[id] |= depends[input];
   }

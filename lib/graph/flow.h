@@ -1,4 +1,4 @@
-// How values and gradients flow through a graph, as far as all backends need it.
+// How values and gradients flow through a graph: the facts that all backends need.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,9 @@ std::vector<std::vector<NodeId>> readers(const Graph& graph);
 // 0 computes as in inference: nothing before it changes, so its moving statistics stay as they are.
 std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes);
 
-// For each node, 1 if the backward pass must compute the gradient with respect to its output, because it depends on
-// training and a loss depends on it. 0 for the images, and for the first nodes as long as they have only frozen
-// parameters or none.
+// For each node, 1 if the backward pass must compute the gradient with respect to its output, because the output
+// depends on training and a loss depends on the output. 0 for the images, and for the first nodes up to the first
+// parameter that is not frozen.
 std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

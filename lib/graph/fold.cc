@@ -10,7 +10,7 @@
 namespace dtrain::graph {
 namespace {
 
-// The operator with a bias; nullopt if it is not a layer into which a batch normalization can be folded.
+// The same operator with a bias; nullopt if it is not a layer into which a batch normalization can be folded.
 std::optional<Op> with_bias(const Op& op) {
   if (const auto* convolution = std::get_if<Convolution>(&op)) {
     Convolution changed = *convolution;
@@ -40,7 +40,7 @@ class Folding {
 
   FoldedGraph run() {
     std::vector<NodeId> order = graph_.canonical_order();
-    std::ranges::sort(order);  // inputs have smaller numbers than their readers
+    std::ranges::sort(order);  // so that inputs, which have smaller numbers, precede their readers
     for (const NodeId id : order) {
       const std::optional<NodeId> norm = norm_after(id);
       if (norm) folded_.insert(*norm);
@@ -100,9 +100,9 @@ class Folding {
   const Graph& graph_;
   Copy copy_;
   std::vector<std::vector<NodeId>> readers_;
-  std::set<TensorId> uses_, shared_;  // tensors that are read at all, and those that are read in several places
+  std::set<TensorId> uses_, shared_;  // tensors that are read at all, and tensors that are read in several places
   std::set<std::string> names_;       // names of variables
-  std::set<NodeId> folded_;           // batch normalizations
+  std::set<NodeId> folded_;           // the batch normalizations that are folded
   std::vector<Fold> folds_;
 };
 

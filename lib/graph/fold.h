@@ -15,19 +15,20 @@ struct Fold {
   std::string weight, bias;                 // the layer's variables, in the folded graph
   bool had_bias = true;                     // whether the layer has a bias in the original graph
   std::string gamma, beta, mean, variance;  // variables of the batch normalization, in the original graph
-  bool fix_gamma = true;                    // gamma counts as 1
+  bool fix_gamma = true;                    // if true, gamma counts as 1
   double epsilon = 0;
 };
 
 struct FoldedGraph {
-  Graph graph;  // only for inference; a layer with a folded batch normalization keeps its name and has a bias
+  // only for inference. A layer whose batch normalization was folded into it keeps its name and has a bias
+  Graph graph;
   std::vector<Fold> folds;
 };
 
 // Folds every batch normalization that reads a Convolution or a FullyConnected, unless
 // - another node also reads the layer's output, or the output is a result of the graph,
 // - the layer's weight or bias has another reader,
-// - the layer has no bias, and a variable of another node has the name that it would get, LAYER_bias.
+// - the layer has no bias, and another node's variable already has the name that the bias would get, LAYER_bias.
 FoldedGraph fold_batch_norms(const Graph& graph);
 
 }  // namespace dtrain::graph

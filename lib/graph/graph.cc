@@ -165,7 +165,7 @@ std::optional<Edge> Graph::edge(TensorId tensor) const {
 std::vector<NodeId> Graph::canonical_order() const {
   std::vector<NodeId> order;
   if (nodes_.empty()) return order;
-  // Depth-first with an explicit stack, because recursion would be deep for a graph of a thousand layers.
+  // The depth-first walk has an explicit stack, because for a graph of a thousand layers the recursion would be deep.
   struct Visit {
     NodeId node;
     size_t next_input;

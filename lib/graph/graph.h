@@ -34,8 +34,8 @@ struct OpNames {
   std::string_view in_files = own;  // MXNet's name
 };
 
-// The part of a batch for one variable of the role kInput, with the name of that variable: images [n, c, h, w], or
-// vectors [n, c]. The networks of models/ have one, "data".
+// An input of the network: the part of a batch that belongs to one variable of the role kInput. It has the name of that
+// variable. Images are [n, c, h, w], vectors [n, c]. The networks of models/ have one input, "data".
 struct Input {
   static constexpr OpNames kNames{"Input", "null"};
 };
@@ -53,7 +53,7 @@ struct Convolution {
   bool bias = true;
   int64_t dilation_h = 1, dilation_w = 1;
 
-  // The cells from the first to the last one that the kernel reads along an axis.
+  // The number of cells from the first to the last cell that the kernel reads along an axis.
   [[nodiscard]] int64_t extent_h() const { return dilation_h * (kernel_h - 1) + 1; }
   [[nodiscard]] int64_t extent_w() const { return dilation_w * (kernel_w - 1) + 1; }
 };
@@ -146,21 +146,21 @@ struct Dropout {
   double rate = 0.5;  // 0 <= rate < 1
 };
 
-// Samples a map x [n, c, h, w] at places that an affine transformation gives, t [n, 6], row-major 2 x 3:
+// Samples a map x [n, c, h, w] at places that are given by an affine transformation t [n, 6], row-major 2 x 3:
 //   y[i, j] = x at (row, column) = ((v + 1) (h - 1) / 2, (u + 1) (w - 1) / 2), where
 //   (u, v) = (t0 a + t1 b + t2, t3 a + t4 b + t5), a = -1 + 2 j / (width - 1), b = -1 + 2 i / (height - 1)
-// Between the cells it is interpolated linearly in both directions; cells outside of the map are 0. exec/sampling.h has
-// the order of the operations, which decides between which cells a place is.
+// Between the cells, the value is interpolated linearly in both directions; cells outside of the map are 0.
+// exec/sampling.h defines the order of the operations, which decides between which cells a place lies.
 // Source: Jaderberg et al., arXiv:1506.02025.
 struct SpatialTransformer {
   static constexpr OpNames kNames{"SpatialTransformer"};
   int64_t height = 2, width = 2;  // size of y, at least 2 each
 };
 
-// p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.
+// p = softmax(x) over the classes, x [n, classes]. A loss; it also reads the labels of the batch.
 // Backward: dx = p - [label], not divided by the batch size.
 // With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
-// dx is multiplied by gradient_scale, and divided by the images of the device's batch if per_image.
+// dx is multiplied by gradient_scale, and if per_image is set, divided by the number of images in the device's batch.
 struct SoftmaxOutput {
   static constexpr OpNames kNames{"SoftmaxOutput"};
   double smooth_alpha = 0;
@@ -182,11 +182,12 @@ std::string_view op_name(const Op& op);
 struct Argument {
   enum class Role { kTensor, kImages, kLabel, kWeight, kBias, kGamma, kBeta, kMean, kVariance };
   Role role = Role::kTensor;
-  const char* name = "";  // a node's own variable for it is called NODE_name; empty: NODE
+  const char* name = "";  // the node's own variable for this argument is called NODE_name; if empty, NODE
 };
-// The arguments of an operator that reads this number of computed tensors. The number matters only for Concat and Add.
+// The arguments of an operator that reads `tensors` computed tensors. That number matters only for Concat and Add.
 std::vector<Argument> arguments_of(const Op& op, size_t tensors);
-// Whether the backward pass starts at such a node, so that the gradient with respect to its output is not used.
+// Whether the backward pass starts at nodes with this operator, so that the gradient with respect to their output is
+// not used.
 bool is_loss(const Op& op);
 
 // A tensor that comes from outside a pass.
@@ -195,11 +196,13 @@ struct Variable {
   std::string name;  // unique among the variables of its graph
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
-  ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
-  // Set by the job and not written into symbol files: a rate that replaces that of the rule. 0: the values are frozen.
+  ParameterRule rule = {};  // the network's exceptions to the job's rules
+  // Set by the job and not written into symbol files: a learning rate that replaces the one in `rule`. 0: the values
+  // are frozen.
   std::optional<double> job_rate = {};
   [[nodiscard]] bool is_frozen() const { return job_rate == 0.0; }
-  // The attributes in a symbol file. Nullopt: those of the node that the variable was made for, and the rule.
+  // The attributes in a symbol file. Nullopt: the attributes of the node for which the variable was made, and those
+  // that express the rule.
   std::optional<Attributes> attributes = {};
 };
 
@@ -218,16 +221,16 @@ class Graph {
   // Throws CheckFailed for a repeated name or an input that does not exist yet, which are bugs of the function that
   // builds the model.
   NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int context_group = 0);
-  // The same for a node that also reads given variables, which may belong to other nodes: `given` has the outputs of
-  // nodes first, then the variables for the arguments that follow.
+  // The same for a node that also reads given variables, which may belong to other nodes. `given` lists the outputs of
+  // nodes first, then the variables for the arguments after them.
   NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int context_group = 0);
   TensorId add_variable(Variable variable);
   // Makes the node's output a result of the graph. Without a call, the only result is the output of the last node.
   void add_head(NodeId node);
   // Sets the rule for the variable that the node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
-  // With the multiplier 0 the variable keeps its values, and its weight decay is 0 too. The backward pass ends above
-  // the lowest tensor that is learned, so gradients below it are 0.
+  // Sets the variable's learning-rate multiplier. With the multiplier 0 the variable keeps its values, and its weight
+  // decay is 0 too. The backward pass ends at the lowest tensor that is learned, so gradients below it are 0.
   void set_job_rate(VariableId variable, double multiplier) { variables_.at(variable).job_rate = multiplier; }
   void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 
@@ -236,17 +239,17 @@ class Graph {
   [[nodiscard]] std::vector<NodeId> heads() const;
   [[nodiscard]] NodeId output() const { return heads().front(); }  // a SoftmaxOutput
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
-  // The variables with a role, in ascending order.
+  // The variables with this role, in ascending order.
   [[nodiscard]] std::vector<VariableId> variables(Variable::Role role) const;
 
   [[nodiscard]] size_t tensor_count() const { return tensors_.size(); }
   [[nodiscard]] TensorId tensor(Edge edge) const { return first_output_.at(edge.node); }
-  // What a tensor is: exactly one of the two is set.
+  // What the tensor is, a variable or the output of a node: exactly one of these functions returns a value.
   [[nodiscard]] std::optional<VariableId> variable(TensorId tensor) const;
   [[nodiscard]] std::optional<Edge> edge(TensorId tensor) const;
 
-  // All nodes, each after its inputs, in the order of a depth-first walk from the heads in their order, which visits
-  // inputs in their order. Backends run the nodes in this order. Nodes that no head needs are omitted.
+  // All nodes, each after its inputs, in the order of a depth-first walk that visits the heads and each node's inputs
+  // in their order. Backends run the nodes in this order. Nodes that no head needs are omitted.
   [[nodiscard]] std::vector<NodeId> canonical_order() const;
 
  private:
@@ -275,11 +278,11 @@ struct ParameterInfo {
   ParameterKind kind;
   Shape shape;
   std::vector<TensorUse> uses;  // all uses, in the order in which backends run the nodes; at least one
-  ParameterRule rule = {};      // see Variable::rule; that of a statistic always has an initial value
+  ParameterRule rule = {};      // see Variable::rule; the rule of a statistic always has an initial value
 };
 
-// The content of a batch for one image: the network's inputs and the labels that its losses read. Batches have them in
-// the order of these lists (tensor/batch.h).
+// What a batch contains for each image: the network's inputs and the labels that its losses read. Batches have them in
+// the order of the lists in Shapes (tensor/batch.h).
 struct InputInfo {
   VariableId variable;
   std::string name;
@@ -315,13 +318,14 @@ struct Shapes {
 };
 
 // `inputs`: the shapes for one image, [c, h, w] or [c], in the order of the input variables. Errors are Code::kUsage.
-// They name the inputs if their number is wrong, the node with its operator and the shapes that do not fit, or the two
-// nodes that need different shapes of one variable.
+// They name the inputs if their number is wrong; or the node with its operator and the shapes that do not fit; or the
+// two nodes that need different shapes of one variable.
 Result<Shapes> infer_shapes(const Graph& graph, std::span<const Shape> inputs);
-// For data that consists only of images of this shape, [c, h, w].
+// The same if the only input is images of this shape, [c, h, w].
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 
-// The index in Shapes::inputs of what an Input node reads, and the index in Shapes::labels of what a loss reads.
+// The index in Shapes::inputs of the input that an Input node reads, and the index in Shapes::labels of the label that
+// a loss reads.
 size_t input_of(const Graph& graph, const Shapes& shapes, NodeId node);
 size_t label_of(const Graph& graph, const Shapes& shapes, NodeId node);
 

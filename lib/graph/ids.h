@@ -15,7 +15,7 @@ using NodeId = size_t;      // the node's position in Graph::nodes()
 using VariableId = size_t;  // the variable's position in Graph::variables()
 
 // A value of a graph: a variable or an output of a node. It is a separate type, so that a node cannot be mistaken for
-// its output. `index` counts all values of the graph from 0, so arrays with one element per value are indexed with it.
+// its output. `index` counts all values of the graph from 0, so it is the index of arrays with one element per value.
 struct TensorId {
   uint32_t index = 0;
   auto operator<=>(const TensorId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs

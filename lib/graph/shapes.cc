@@ -11,7 +11,8 @@ namespace dtrain::graph {
 
 namespace {
 
-// The shapes that follow from one node: that of its output, and those of the variables that it reads after its data.
+// The shapes that follow from one node: the shape of its output, and those of the variables that it reads after its
+// data inputs.
 struct NodeShapes {
   Shape output;
   std::vector<Shape> parameters;
@@ -25,7 +26,7 @@ int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// The number of output positions along one axis; less than 1 if the window does not fit.
+// The number of output positions along one axis; below 1 if the window does not fit.
 int64_t positions(const Window& w, Pooling::Rounding rounding) {
   const int64_t room = w.size + 2 * w.pad - w.kernel;
   switch (rounding) {
@@ -49,10 +50,10 @@ ParameterRule rule_of(const Variable& variable, Argument::Role role) {
   return rule;
 }
 
-// The shape rules, one overload per operator. `node` is used in messages; `x` holds the shapes of its inputs.
+// The shape rules, one overload per operator. `node` is used in messages; `x` contains the shapes of its inputs.
 class Inference {
  public:
-  // `given`: for an Input node, the shape of what it reads.
+  // `given`: for an Input node, the shape of the input that it reads.
   Inference(const Node& node, std::vector<Shape> x, const Shape& given)
       : node_(node), x_(std::move(x)), given_(given) {}
 
@@ -124,7 +125,7 @@ class Inference {
   Result<NodeShapes> infer(const Pooling& op) const {
     DT_TRY_VOID(expect_map());
     if (op.global) return NodeShapes{{x_[0][0], 1, 1}, {}};
-    // Padding as large as the kernel would allow windows without any cell of the map, which have no maximum.
+    // If the padding were as large as the kernel, a window could contain no cell of the map, and would have no maximum.
     if (op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 || op.pad_w < 0 ||
         op.pad_h >= op.kernel_h || op.pad_w >= op.kernel_w) {
       return refuse("invalid pooling: kernel {}x{}, stride {}x{}, pad {}x{}", op.kernel_h, op.kernel_w, op.stride_h,
@@ -232,7 +233,7 @@ class Parameters {
     shapes.position.assign(graph.variables().size(), Shapes::kNowhere);
   }
 
-  // `needed`: the shapes of the variables that the node reads after its data.
+  // Records the reads of a node. `needed`: the shapes of the variables that the node reads after its data inputs.
   Result<> read_by(NodeId id, const std::vector<Shape>& needed) {
     const Node& node = graph_.node(id);
     const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());
@@ -273,7 +274,7 @@ class Parameters {
   Shapes& shapes_;
 };
 
-// Networks may come from files. Larger tensors are refused here, so that later products of dimensions cannot overflow.
+// Refuses very large tensors, so that later products of dimensions cannot overflow. Networks may come from files.
 Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
   constexpr int64_t kElementsMax = int64_t{1} << 40;
   std::vector<Shape> all = shapes.parameters;
@@ -289,7 +290,7 @@ Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
   return {};
 }
 
-// Refuses data whose number of inputs is not what the network reads.
+// Refuses data whose number of inputs differs from the number of the network's inputs.
 Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed, std::span<const Shape> given) {
   if (needed.size() == given.size()) return {};
   std::vector<std::string> names;
@@ -299,7 +300,7 @@ Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed,
               fmt::join(names, ", "), given.size());
 }
 
-// The labels that the losses read. Only nodes that are computed count.
+// The labels that the losses read. Nodes that are not computed are ignored.
 std::vector<LabelInfo> find_labels(const Graph& graph, const std::vector<NodeId>& order, const Shapes& shapes) {
   std::map<VariableId, int64_t> classes;
   for (const NodeId id : order) {
@@ -398,7 +399,7 @@ std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shap
   for (const ParameterInfo& info : shapes.parameters) {
     if (info.kind != ParameterKind::kWeight) continue;
     for (const TensorUse& use : info.uses) {
-      // Each weight is used once for every position of its node's output.
+      // Each weight is used once for each position of its node's output.
       const Shape& y = shapes.output[use.node];
       const bool is_convolution = std::holds_alternative<Convolution>(graph.node(use.node).op);
       of_node[use.node] += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);

@@ -12,8 +12,8 @@
 
 namespace dtrain::graph {
 
-// The attributes of a node: texts sorted by key, as MXNet sorts them. This is a vector, because a file of unknown
-// origin may have half a million attributes, and a map takes almost twice as much memory for each.
+// The attributes of a node: texts sorted by key, as MXNet sorts them. They are in a vector, because a file of unknown
+// origin may have half a million attributes, and a map would take almost twice as much memory for each.
 class Attributes {
  public:
   using Attribute = std::pair<std::string, std::string>;
@@ -30,8 +30,8 @@ class Attributes {
   std::string& operator[](std::string key);             // adds an empty text if the key does not exist
   void try_emplace(std::string key, std::string text);  // does nothing if the key exists
   void insert(Attribute attribute) { try_emplace(std::move(attribute.first), std::move(attribute.second)); }
-  // Calls `should_go` for all attributes in order, and removes those for which it returns true, which it may have moved
-  // away.
+  // Calls `should_go` for all attributes in order, and removes those for which it returns true. It may move the text of
+  // these away.
   template <class Function>
   void remove_if(Function should_go) {
     auto kept = sorted_.begin();
@@ -49,13 +49,13 @@ class Attributes {
 };
 
 struct Spelling {
-  // MXNet's name of the operator, if one operator of dtrain covers several of MXNet's, such as "relu" or
+  // MXNet's name of the operator, if one operator of dtrain corresponds to several of MXNet's, such as "relu" or
   // "broadcast_add". Empty: the usual name.
   std::string op = {};
-  // The name in the file, if several nodes have that name and this one therefore got another. Empty: the node's own
+  // The name in the file, if several nodes have that name and this node was therefore renamed. Empty: the node's own
   // name.
   std::string name = {};
-  // All attributes with their texts. Nullopt: those that differ from MXNet's default values.
+  // All attributes with their texts. Nullopt: only the attributes that differ from MXNet's default values are written.
   std::optional<Attributes> attributes = {};
   // The version in entries that refer to statistics: 1, or 0 in files from before MXNet 0.9.
   unsigned statistic_version = 1;

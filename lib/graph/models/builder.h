@@ -10,8 +10,8 @@
 
 namespace dtrain::graph {
 
-// For each operator, the attributes that a network's script states although they have MXNet's default values, as a
-// list; see stated_attributes(). The symbol file then has the same text as MXNet's.
+// For each operator, the list of attributes that a network's script states although they have MXNet's default values;
+// see stated_attributes(). With them, the symbol file has the same text as MXNet's.
 struct Stated {
   std::string_view convolution = {}, batch_norm = {}, pooling = {};
 };
@@ -40,7 +40,7 @@ class Builder {
   std::map<std::string, int64_t> counts_;
 };
 
-// For square windows, which nearly all layers have.
+// Convolutions with square windows, which nearly all layers have.
 Convolution convolution(int64_t filters, int64_t kernel, int64_t stride = 1, int64_t pad = 0);
 Convolution convolution_no_bias(int64_t filters, int64_t kernel, int64_t stride = 1, int64_t pad = 0);
 Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride = 1, int64_t pad = 0,

@@ -31,7 +31,7 @@ class Blocks {
     const NodeId deep2 = deep(name + "_d2", x.second, filters, halve);
     const NodeId fuse = b_.add(Scale{0.5}, {plus(line1, line2)});
     if (last) {
-      b_.skip_names(Add{}, 2);  // the script also adds for two streams here, and discards the sums
+      b_.skip_names(Add{}, 2);  // the script also computes sums for two streams here, and discards them
       const NodeId y = b_.add(name + "_relu1", Activation{}, {plus(plus(fuse, deep1), deep2)});
       return {y, y};
     }
@@ -71,7 +71,7 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
   Streams x{start, start};
   int64_t layers = depth - kOuterLayers;
   for (int64_t group = 1; group <= kGroups; group++) {
-    // An equal share of the remaining layers, rounded down, so the last group gets the remainder.
+    // The group gets an equal share of the remaining layers, rounded down, so the last group gets the remainder.
     const int64_t count = layers / (kBlockLayers * (kGroups - group + 1));
     if (group > 1) filters *= 2;
     for (int64_t j = 1; j <= count; j++) {

@@ -1,5 +1,5 @@
-// One function for each family of networks; build_model chooses among them. The options have been checked. `depth` is 0
-// for the family's default depth. Layers and parameter counts: docs/arithmetic.md, "Networks".
+// One function for each family of networks; build_model chooses among them. The options have been checked before.
+// `depth` is 0 for the family's default depth. Layers and parameter counts: docs/arithmetic.md, "Networks".
 #pragma once
 
 #include "graph/models/models.h"
@@ -14,10 +14,10 @@ BuildModel lenet_stn;                         // from MXNet 1.x
 BuildModel three_convolutions;                // from MXNet-G
 BuildModel inception_bn_28_small_of_mxnet_g;  // from MXNet-G, with generated names
 BuildModel inception_bn_28_small_of_v07;      // from MXNet 0.7, with generated names
-BuildModel inception_bn;                      // from MXNet 1.x; the small form up to height 28
+BuildModel inception_bn;                      // from MXNet 1.x; up to height 28, the small form
 BuildModel inception_bn_of_mxnet_g;
 BuildModel inception_bn_of_v07;
-BuildModel inception_bn_full_of_mxnet_g;  // with more filters, for 21841 classes
+BuildModel inception_bn_full_of_mxnet_g;  // from MXNet-G; with more filters, for 21841 classes
 BuildModel inception_bn_full_of_v07;
 BuildModel inception_v3;  // from MXNet 1.x
 BuildModel inception_v3_of_mxnet_g;
@@ -32,11 +32,11 @@ BuildModel googlenet;  // from MXNet 1.x
 BuildModel googlenet_of_v07;
 BuildModel resnet_28_small;       // from MXNet-G; depth 6n+2, by default 56
 BuildModel resnet_zscore;         // from MXNet 0.7
-BuildModel resnet_v2;             // from MXNet 1.x; depth by default 110 up to height 28, else 50
-BuildModel resnet_v2_of_mxnet_g;  // from MXNet-G; depth by default 50; the data set decides its form
-BuildModel resnet_v1;             // from MXNet 1.x; depths as for resnet_v2
-BuildModel resnet_v1_5;           // like resnet_v1, with the stride in another convolution
-BuildModel resnext;               // from MXNet 1.x; three stages up to height 32
+BuildModel resnet_v2;             // from MXNet 1.x; default depth 110 up to height 28, else 50
+BuildModel resnet_v2_of_mxnet_g;  // from MXNet-G; default depth 50; its form depends on the data set
+BuildModel resnet_v1;             // from MXNet 1.x; the same depths as resnet_v2
+BuildModel resnet_v1_5;           // like resnet_v1, but another convolution has the stride
+BuildModel resnext;               // from MXNet 1.x; up to height 32, three stages
 BuildModel cross;                 // from MXNet-G; depth by default 56
 
 }  // namespace dtrain::graph

@@ -11,7 +11,7 @@ namespace {
 constexpr double kEpsilon1x = 1e-10 + 1e-5;
 
 // The differences between the three versions, apart from names. `halving_pad` is the padding of the poolings that halve
-// the map. Where poolings round up, they need no padding to match the output size of the convolution next to them.
+// the map. If poolings round up, they need no padding to match the output size of the convolution next to them.
 struct Form {
   double epsilon;
   bool fix_gamma;
@@ -31,7 +31,7 @@ constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divis
 constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0, kStatedOld};
 
 // Builds units of convolution, batch normalization and ReLU. If `named`, nodes are named after their unit. Otherwise
-// all names are generated as MXNet does, and the given names are ignored.
+// all names are generated in the same way as by MXNet, and the given names are ignored.
 class InceptionUnits {
  public:
   InceptionUnits(Builder& b, const ModelOptions& options, const Form& form, bool named)
@@ -95,8 +95,8 @@ NodeId small_body(InceptionUnits& u, NodeId x) {
 
 // Modules and body for images of 224 pixels.
 
-// Numbers of filters in a module. The 3x3 branch has `reduce`, then `out`; the branch with two 3x3 convolutions has
-// `double_reduce`, then `double_out`.
+// Numbers of filters in a module. The 3x3 branch has convolutions with `reduce` and `out` filters. The branch with two
+// 3x3 convolutions has `double_reduce` and `double_out`.
 struct Branches {
   int64_t reduce, out, double_reduce, double_out;
 };
@@ -160,7 +160,7 @@ NodeId large_body(InceptionUnits& u, const StemNames& stem, NodeId x) {
   return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
 }
 
-// There is one window, because the map has 7 x 7 pixels.
+// The last pooling. It has a single window, because the map has 7 x 7 pixels.
 Pooling last_pooling(const Form& form) {
   return pooling(Pooling::Kind::kAverage, 7, 1, 0, form.rounding);
 }
@@ -196,7 +196,7 @@ NodeId full_body(InceptionUnits& u, NodeId x) {
   return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
 }
 
-// Only for images of 224 pixels, as in the versions before 1.x.
+// The network for images of 224 pixels only, as in the versions before 1.x.
 Graph large_graph(const ModelOptions& options, const Form& form, bool full) {
   Stated stated = form.stated;
   if (full) stated.convolution = "pad stride workspace=512";

@@ -26,8 +26,8 @@ Convolution convolution_v3(int64_t filters, int64_t kernel_h, int64_t kernel_w) 
           .bias = false};
 }
 
-// A module M has the branches M_conv, M_tower, M_tower_1 and M_tower_2. The units of a tower are called M_tower_conv,
-// M_tower_conv_1, M_tower_conv_2 and so on.
+// A module M has the branches M_conv, M_tower, M_tower_1 and M_tower_2. The units of a tower M_tower are called
+// M_tower_conv, M_tower_conv_1, M_tower_conv_2 and so on.
 class V3Modules {
  public:
   V3Modules(Builder& b, const ModelOptions& options, const V3Version& version)
@@ -126,7 +126,8 @@ NodeId stem_v3(V3Modules& v3, NodeId x) {
   return v3.halve("pool1", x);
 }
 
-// The last pooling has a window of 8 x 8. The map has that size only if images have at least 299 x 299 pixels.
+// Checks the image size. The last pooling has a window of 8 x 8, and the map has that size only if images have at least
+// 299 x 299 pixels.
 Result<> check_image_v3(const ModelOptions& options) {
   constexpr int64_t kEdgeMin = 299;
   if (options.image[1] >= kEdgeMin && options.image[2] >= kEdgeMin) return {};

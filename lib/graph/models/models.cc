@@ -15,8 +15,8 @@ namespace dtrain::graph {
 
 namespace {
 
-// A network as defined by one version of MXNet. If several entries have the same name, the name without a version means
-// the first one.
+// A network as defined by one version of MXNet. If several entries have the same name, the name without a version
+// refers to the first of them.
 struct NetworkVersion {
   std::string_view name;
   std::string_view version;
@@ -63,7 +63,7 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
-// Returns the entry of the newest version if `version` is empty.
+// Finds the entry of a network; if `version` is empty, that of the newest version.
 const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
@@ -90,7 +90,7 @@ Parts split(std::string_view network) {
   const size_t at = network.find('@');
   if (at != std::string_view::npos) parts.version = network.substr(at + 1);
   parts.family = network.substr(0, at);
-  if (is_known(parts.family)) return parts;  // the 3 of "inception-v3" is not a depth
+  if (is_known(parts.family)) return parts;  // the name may end in a number that is not a depth, as in "inception-v3"
   const size_t digits = parts.family.find_last_not_of("0123456789") + 1;
   if (digits < 2 || digits == parts.family.size()) return parts;
   const char* end = parts.family.data() + parts.family.size();
@@ -114,7 +114,7 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   return fail(Code::kUsage, "unknown network '{}': {}known networks are {}", network, hint, list_of_names());
 }
 
-// An error that lists the valid names of the network. The name without a version means the definition of MXNet 1.x.
+// An error that lists the valid names of the network. The name without a version refers to the definition of MXNet 1.x.
 tl::unexpected<Error> no_such_version(const std::string& network, const Parts& parts, const NetworkVersion& newest) {
   const std::string name = network.substr(0, network.find('@'));
   std::vector<std::string> choices;
@@ -183,7 +183,7 @@ Result<Graph> build_model(const ModelOptions& options) {
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
   const NetworkVersion* family = find_version(parts.family, parts.version);
-  // Each network has exactly one name. The definition of MXNet 1.x has the name without a version, so "@1.x" is
+  // Each network has exactly one valid name. The definition of MXNet 1.x has the name without a version, so "@1.x" is
   // refused.
   if (family == nullptr || parts.version == kV1) return no_such_version(options.network, parts, *newest);
   DT_TRY_VOID(check_options(options));

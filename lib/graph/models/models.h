@@ -19,14 +19,14 @@ struct ModelOptions {
   // "cifar10", "imagenet", ...; some families choose their form depending on it; empty: unknown.
   std::string data_type = {};
   int64_t widen_factor = 1;  // only for cross; 1 to 64
-  int64_t num_group = 32;    // only for resnext: groups of its grouped convolutions
+  int64_t num_group = 32;    // only for resnext: number of groups in its grouped convolutions
   bool batch_norm = false;   // only for vgg: a batch normalization after each convolution
   bool add_stn = false;      // only for lenet: begins with a spatial transformer, as lenet-stn does
 };
 
-// `network`: NAME[-DEPTH][@VERSION] or an alias of it. VERSION is the version of MXNet whose definition is built;
-// without it, the newest definition is built. Code::kUsage for a depth, a width or a version that the network does not
-// have, and for an unknown network; the message then suggests the closest name and lists all.
+// `network`: NAME[-DEPTH][@VERSION], or an alias of such a name. VERSION is the version of MXNet whose definition is
+// built; without it, the newest definition is built. Code::kUsage for a depth, a width or a version that the network
+// does not have, and for an unknown network; for the latter, the message suggests the closest name and lists all.
 Result<Graph> build_model(const ModelOptions& options);
 
 // The names that build_model knows, sorted, without aliases and depths.

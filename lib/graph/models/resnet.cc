@@ -10,7 +10,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// The structure that follows from the depth and the image.
+// The structure of a network, which follows from the depth and the image.
 struct Plan {
   std::vector<int64_t> units{};    // number of units in each stage
   std::vector<int64_t> filters{};  // number of filters of the stem, then of each stage
@@ -55,8 +55,8 @@ tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, 
                            : "18, 34, 50, 101, 152, 200 or 269");
 }
 
-// Chooses the stages depending on the image's height. Images of 29 to 32 pixels get four stages with a small stem, but
-// in ResNeXt they also get three stages.
+// Chooses the stages depending on the image's height. Images with a height of 29 to 32 get four stages with a small
+// stem, except in ResNeXt, where they get three stages.
 Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth, int64_t height_of_three_stages = 28) {
   const int64_t height = options.image[1];
   const bool three_stages = height <= height_of_three_stages;
@@ -95,7 +95,7 @@ class Residual {
       : b_(b), options_(options), plan_(plan), projection_stated_(projection_stated) {}
 
   NodeId convolve(const std::string& name, const Convolution& op, NodeId x) { return b_.add(name, op, {x}); }
-  // The convolution of a shortcut, for which the scripts state no padding.
+  // The convolution of a shortcut. The scripts state no padding for it.
   NodeId project(const std::string& name, int64_t filters, int64_t stride, NodeId x) {
     x = convolve(name, convolution_no_bias(filters, 1, stride), x);
     b_.state(x, projection_stated_);
@@ -131,7 +131,7 @@ class Residual {
   }
 
   Graph head(NodeId x) {
-    // The pooling is global. MXNet's scripts give it a kernel of 7 anyway, which symbol files repeat.
+    // The pooling is global. MXNet's scripts still give it a kernel of 7, so symbol files state it too.
     Pooling global = pooling(Pooling::Kind::kAverage, 7);
     global.global = true;
     x = b_.add("pool1", global, {x});
@@ -250,7 +250,7 @@ Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
                         .unit_momentum = options.bn_momentum});
 }
 
-// In this version --bn-mom applies only to the stem and the tail; the units' momentum is fixed.
+// In this version --bn-mom applies only to the stem and the tail; the momentum in the units is fixed.
 Result<Graph> resnet_v2_of_mxnet_g(const ModelOptions& options, int64_t depth) {
   DT_TRY(const Plan plan, plan_by_data_type(options, depth));
   return pre_activated(

@@ -20,8 +20,8 @@ class BasicBlocks {
   NodeId block(NodeId x, int64_t filters, bool halve) {
     NodeId y = relu(unit(convolution(filters, 3, halve ? 2 : 1, 1), x));
     y = unit(convolution(filters, 3, 1, 1), y);
-    // This node is built last but added first: its parameters precede those of the block's other nodes in canonical
-    // order, but its generated names are numbered after theirs.
+    // This node is built last, but it is the first term of the addition: in canonical order, its parameters precede
+    // those of the block's other nodes, although its generated names have higher numbers.
     const NodeId shortcut = halve ? unit(convolution(filters, 1, 2), x) : x;
     return relu(b_.add(Add{}, {shortcut, y}));
   }

@@ -25,7 +25,7 @@ Result<Graph> mlp(const ModelOptions& options, int64_t) {
 
 namespace {
 
-// The localization network: its output is the transformation, which begins as the identity and learns slowly.
+// The localization network. Its output is the transformation, which is the identity at first and learns slowly.
 NodeId localization(Builder& b, NodeId data) {
   NodeId x = b.add(kRelu, {b.add(convolution(30, 5, 2), {data})});
   x = b.add(pooling(Pooling::Kind::kMax, 2, 2), {x});

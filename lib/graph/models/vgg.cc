@@ -56,7 +56,7 @@ Graph vgg_graph(const ModelOptions& options, const VggPlan& plan, const VggVersi
   return b.take();
 }
 
-// The first versions have only 11 layers.
+// VGG as in the first versions, which have only 11 layers.
 Result<Graph> first_vgg(const ModelOptions& options, int64_t depth, const VggVersion& version) {
   if (depth != 0 && depth != kVggPlans[0].depth) {
     return fail(Code::kUsage, "network '{}' cannot have {} layers: this version of vgg has 11", options.network, depth);

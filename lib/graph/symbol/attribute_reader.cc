@@ -52,7 +52,7 @@ std::optional<std::vector<int64_t>> dimensions(std::string_view text) {
   while (!rest.empty()) {
     const size_t comma = rest.find(',');
     std::string_view item = trimmed(rest.substr(0, comma));
-    if (item.ends_with('L')) item.remove_suffix(1);  // a long integer of Python 2
+    if (item.ends_with('L')) item.remove_suffix(1);  // in Python 2, a long integer ends in "L"
     const std::optional<int64_t> number = whole_number(item);
     if (!number) return std::nullopt;
     result.push_back(*number);
@@ -125,7 +125,7 @@ AttributeReader::Pair AttributeReader::pair(std::string_view key, Range range, s
   const Pair otherwise = fallback.value_or(Pair{range.first, range.first});
   if (text == nullptr) return otherwise;
   const std::optional<std::vector<int64_t>> value = dimensions(*text);
-  if (value && value->empty() && fallback) return otherwise;  // MXNet's text for "not given"
+  if (value && value->empty() && fallback) return otherwise;  // an empty text means "not given" in MXNet
   const auto fits = [&](int64_t n) { return n >= range.first && n <= range.last; };
   if (value && value->size() == 2 && std::ranges::all_of(*value, fits)) return {(*value)[0], (*value)[1]};
   wrong(key, *text, fmt::format("two whole numbers from {} to {}, such as (3, 3)", range.first, range.last));

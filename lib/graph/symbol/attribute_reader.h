@@ -14,25 +14,26 @@
 
 namespace dtrain::graph {
 
-// Parse single texts. Nullopt if the text is not such a value.
+// These functions parse single texts. Nullopt if the text is not such a value.
 std::optional<int64_t> whole_number(std::string_view text);             // "8"; not "8.0" or "8x"
 std::optional<double> real_number(std::string_view text);               // finite: "0.9", "2e-05", "1"
 std::optional<bool> truth_value(std::string_view text);                 // "True", "false", "1", "0"
 std::optional<std::vector<int64_t>> dimensions(std::string_view text);  // "(3, 3)", "[3,3]", "(3L, 3L)", "(3,)"
 
-// The texts as Python writes them: "0.9", "2e-05", "1.0"; "True"; "(3, 3)".
+// Values as Python writes them: "0.9", "2e-05", "1.0"; "True"; "(3, 3)".
 std::string python_text(double value);
 std::string python_text(bool value);
 std::string python_text(std::pair<int64_t, int64_t> value);
 
-bool is_hidden_attribute(std::string_view key);  // "__lr_mult__": not an argument of the operator
+// for keys such as "__lr_mult__", which are not arguments of the operator
+bool is_hidden_attribute(std::string_view key);
 
 struct Range {
   int64_t first = 0, last = 0;
 };
 
-// Reads the attributes of one node. The first problem is kept, and later calls return their fallbacks, so that
-// functions that read operators need no checks between the attributes. Attributes that were not read are a problem too.
+// Reads the attributes of one node. After the first problem, which is kept, all calls return their fallbacks, so that
+// functions that read operators need no checks between the attributes. An attribute that was not read is a problem too.
 class AttributeReader {
  public:
   using Pair = std::pair<int64_t, int64_t>;
@@ -40,15 +41,15 @@ class AttributeReader {
 
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
 
-  // Without a fallback, the attribute is required.
+  // Read an attribute. It is required if no fallback is given.
   int64_t number(std::string_view key, Range range, std::optional<int64_t> fallback = {});
   double real(std::string_view key, std::optional<double> fallback = {});
   bool truth(std::string_view key, bool fallback);
   Pair pair(std::string_view key, Range range, std::optional<Pair> fallback = {});
-  // The index of the text in `values`.
+  // Returns the index of the attribute's text in `values`.
   size_t choice(std::string_view key, Names values, std::optional<size_t> fallback = {});
 
-  // For attributes of which dtrain supports a single value. Any other value is a problem.
+  // For attributes of which dtrain supports only one value. Any other value is a problem.
   void only_truth(std::string_view key, bool value);
   void only_number(std::string_view key, int64_t value);
   void only(std::string_view key, Names values);

@@ -65,7 +65,7 @@ std::optional<InitializerSpec> orthogonal(const Json& arguments) {
   return spec;
 }
 
-// `json` is [NAME, {KEY: VALUE, ...}]. A missing argument has MXNet's default value.
+// Reads `json`, which is [NAME, {KEY: VALUE, ...}]. A missing argument has MXNet's default value.
 std::optional<InitializerSpec> initializer(const Json& json) {
   if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_object()) return std::nullopt;
   const auto name = json[0].get<std::string>();

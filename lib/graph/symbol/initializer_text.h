@@ -10,9 +10,9 @@
 
 namespace dtrain::graph {
 
-// Empty if MXNet has no equivalent.
+// MXNet's text for the initializer; empty if MXNet has no equivalent.
 std::string initializer_text(const InitializerSpec& spec);
-// Code::kUsage if the text is not an initializer, or one that dtrain does not support.
+// Code::kUsage if the text is not an initializer, or is an initializer that dtrain does not support.
 Result<InitializerSpec> read_initializer(std::string_view text);
 
 }  // namespace dtrain::graph

@@ -97,8 +97,8 @@ Op read_pooling(AttributeReader& in, size_t) {
   return op;
 }
 
-// MXNet keeps the pooling of version 0.7 as a separate operator. It treats padded cells as zeros in comparisons, and
-// divides averages by the kernel's area.
+// MXNet 1.9 has the pooling of version 0.7 as a separate operator. In its maxima, padded cells count as zeros, and its
+// averages are divided by the kernel's area.
 Op read_old_pooling(AttributeReader& in, size_t) {
   Pooling op = read_any_pooling(in);
   op.divisor = Pooling::Divisor::kKernel;
@@ -170,8 +170,8 @@ Op read_spatial_transformer(AttributeReader& in, size_t) {
   return SpatialTransformer{height, width};
 }
 
-// Converts values to another type. It has no effect here, because all tensors have the job's type, which --dtype
-// chooses.
+// Reads an operator that converts values to another type. It has no effect here, because all tensors have the job's
+// type, which --dtype chooses.
 Op read_cast(AttributeReader& in, size_t) {
   in.choice("dtype", {"float32", "float16", "float64", "bfloat16"});
   return Identity{};
@@ -179,7 +179,7 @@ Op read_cast(AttributeReader& in, size_t) {
 
 Op read_softmax_output(AttributeReader& in, size_t) {
   const double scale = in.real("grad_scale", 1);
-  // If no labels are ignored, all labels are valid.
+  // If no labels are ignored, all labels are valid, so "valid" means the same as "batch".
   const bool per_image = in.choice("normalization", {"null", "batch", "valid"}, 0) != 0;
   for (const char* key : {"multi_output", "use_ignore", "preserve_shape", "out_grad"}) in.only_truth(key, false);
   in.ignore({"ignore_label"});
@@ -188,7 +188,7 @@ Op read_softmax_output(AttributeReader& in, size_t) {
   return SoftmaxOutput{.smooth_alpha = alpha, .gradient_scale = scale, .per_image = per_image};
 }
 
-// How a name is read. Names with `same_as` are synonyms, which MXNet does not write.
+// A name under which an operator is read. Names with `same_as` are synonyms, which MXNet does not write.
 struct OperatorName {
   std::string_view name;
   Op (*read)(AttributeReader&, size_t inputs);
@@ -290,7 +290,7 @@ void write(const Activation& op, AttributeWriter out) {
   out.out["act_type"] = kNames.at(static_cast<size_t>(op.kind));
 }
 
-// MXNet 1.9 has no name for the rounding of version 0.7. Rounding up is the closest that it has.
+// MXNet 1.9 has no name for the rounding of version 0.7; rounding up is the closest equivalent.
 void write(const Pooling& op, AttributeWriter out) {
   out.put("kernel", Pair{op.kernel_h, op.kernel_w});
   constexpr std::array kNames = {"max", "avg", "sum"};

@@ -25,8 +25,8 @@ std::string_view usual_name(const Op& op, size_t inputs);
 // attributes. The message names neither the node nor the file.
 Result<Op> read_operator(std::string_view name, const Attributes& attributes, size_t inputs);
 
-// The arguments that a node of this operator with this number of inputs reads, in the order of the file. Their number
-// differs from `inputs` if the file has too few or too many inputs.
+// The arguments that a node of this operator with this number of inputs reads, in the order of the file. If the file
+// has too few or too many inputs, the number of arguments differs from `inputs`.
 std::vector<Argument> file_arguments(const Op& op, size_t inputs);
 
 // The attributes of a node of this operator that differ from MXNet's default values, and those that MXNet requires.

@@ -16,7 +16,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// What the parser is currently inside of. The nesting is at most top, nodes, node, inputs, entry.
+// The place in the file at which the parser is. The nesting is at most top, nodes, node, inputs, entry.
 enum class Place {
   kTop,
   kNodes,
@@ -211,7 +211,7 @@ bool SymbolHandler::end_node() {
   return leave();
 }
 
-// Leaves an object or a list. The key now refers to the enclosing object.
+// Leaves an object or a list. From here on, the key is one of the enclosing object.
 bool SymbolHandler::leave() {
   path_.pop_back();
   return true;
@@ -246,7 +246,7 @@ bool SymbolHandler::end_array() {
   return leave();
 }
 
-// Files from before MXNet 0.9 have no version in their entries.
+// Ends an entry. In files from before MXNet 0.9, entries have no version.
 bool SymbolHandler::end_entry(std::vector<FileEntry>& list, size_t limit) {
   if (numbers_.size() < 2) return refuse("an entry has {} integers, but must have two or three", numbers_.size());
   if (list.size() == limit) return refuse("a list has a list has more than {} entries", limit);

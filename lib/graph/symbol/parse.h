@@ -10,7 +10,7 @@
 
 namespace dtrain::graph {
 
-// For comparison: the largest network of MXNet's examples has 8,400 nodes and 2.2 MB.
+// Limits on a symbol file. For comparison: the largest network of MXNet's examples has 8,400 nodes and 2.2 MB.
 struct SymbolLimits {
   size_t bytes = size_t{16} << 20;
   size_t nodes = 65536;
@@ -21,8 +21,8 @@ struct SymbolLimits {
   size_t heads = 256;
 };
 
-// Code::kData: names the line if the text is not JSON, and the node if it is not a symbol file. References are checked:
-// a node may read only nodes that precede it, so there are no cycles.
+// Parses the text. Code::kData names the line if the text is not JSON, and the node if it is not a symbol file.
+// References are checked: a node may read only nodes that precede it, so there are no cycles.
 Result<SymbolFile> parse_symbol_file(std::string_view text, const SymbolLimits& limits = {});
 
 }  // namespace dtrain::graph

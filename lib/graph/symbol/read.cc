@@ -101,9 +101,9 @@ class Reader {
   }
 
  private:
-  // Names of variables are the keys of stores and of arrays in checkpoints, so they must be unique. Names of operators
-  // need not be: there are such files from Caffe's converted models, and from Gluon networks whose blocks share an
-  // activation.
+  // Checks that names of variables are unique, because they are the keys of stores and of arrays in checkpoints. Names
+  // of operators need not be unique: files with repeated ones come from Caffe's converted models, and from Gluon
+  // networks whose blocks share an activation.
   [[nodiscard]] Result<> check_names() {
     std::unordered_set<std::string_view> variables;
     for (const FileNode& node : file_.nodes) {
@@ -114,7 +114,7 @@ class Reader {
     return {};
   }
 
-  // The name of a new node: the file's, or, if another node has taken that, a name that no node of the file has.
+  // The name of a new node: the name in the file or, if another node has taken it, a name that no node of the file has.
   std::string free_name(const std::string& name) {
     std::string chosen = name;
     for (int number = 2; taken_.contains(chosen) || (number > 2 && names_.contains(chosen)); number++) {
@@ -205,8 +205,8 @@ class Reader {
     return {};
   }
 
-  // Files from before 0.9 do not state how pooling rounds: up, as in 0.7. The node states it from now on, because
-  // dtrain writes files in the form of 1.9.1, where the default is to round down.
+  // Files from before 0.9 do not state how pooling rounds; it rounds up, as in 0.7. The node must state this from now
+  // on, because dtrain writes files in the form of 1.9.1, where the default is to round down.
   void keep_old_rounding(Pooling& op, Spelling& spelling) const {
     if (!file_.is_from_before_0_9 || op.global || spelling.attributes->contains("pooling_convention")) return;
     op.rounding = Pooling::Rounding::kV07;
@@ -221,18 +221,19 @@ class Reader {
     return Spelling{}.statistic_version;
   }
 
-  // Groups are numbered in the order of the file. Nodes without a group are in group 0, as is the first group.
+  // The number of a node's device group. Groups are numbered in the order of the file. Nodes without a group are in
+  // group 0, and so is the first group.
   int context_group(const FileNode& node) {
     const std::string* group = find(node.attributes, "__ctx_group__");
     if (group == nullptr) return 0;
     return groups_.try_emplace(*group, static_cast<int>(groups_.size())).first->second;
   }
 
-  SymbolFile file_;                                // the graph takes over the attributes of its nodes
+  SymbolFile file_;                                // the graph takes over the attributes of these nodes
   std::unordered_set<std::string> names_, taken_;  // names of the file's nodes, and of the graph's nodes
   Graph graph_;
   std::vector<std::optional<TensorId>> tensors_;         // indexed by node of the file
-  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // for each variable, indexed by node of the file
+  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // for each variable: its use, indexed by node of the file
   std::map<std::string, int, std::less<>> groups_;
 };
 

@@ -9,7 +9,8 @@ namespace dtrain::graph {
 
 namespace {
 
-// MXNet's layout: a space after each comma, even at the end of a line, and two spaces of indentation per level.
+// Writes a list in MXNet's layout: a space after each comma, even at the end of a line, and two spaces of indentation
+// per level.
 std::string sequence(char open, char close, const std::vector<std::string>& items, bool multi_line, size_t indent) {
   if (items.empty()) return {open, close};
   if (!multi_line) return fmt::format("{}{}{}", open, fmt::join(items, ", "), close);
@@ -17,7 +18,7 @@ std::string sequence(char open, char close, const std::vector<std::string>& item
   return fmt::format("{}{}{}\n{}{}", open, inside, fmt::join(items, ", " + inside), outside, close);
 }
 
-// Arrays of integers or entries are written on one line if they have at most 10 items.
+// Writes a list of integers or entries. It is written on one line if it has at most 10 items.
 std::string array(const std::vector<std::string>& items, size_t indent) {
   return sequence('[', ']', items, items.size() > 10, indent);
 }

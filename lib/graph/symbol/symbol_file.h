@@ -10,7 +10,7 @@
 
 namespace dtrain::graph {
 
-inline constexpr int64_t kMxnetVersion = 10901;  // 1.9.1: the version whose files are written
+inline constexpr int64_t kMxnetVersion = 10901;  // 1.9.1: the version in whose form files are written
 
 // A reference to an output of a node: [node, output, version].
 struct FileEntry {
@@ -19,7 +19,7 @@ struct FileEntry {
 };
 
 struct FileNode {
-  std::string op;  // "null": a variable
+  std::string op;  // "null" for a variable
   std::string name;
   Attributes attributes = {};
   std::vector<FileEntry> inputs = {};
@@ -29,9 +29,9 @@ struct FileNode {
 struct SymbolFile {
   std::vector<FileNode> nodes;  // inputs precede the nodes that read them
   std::vector<FileEntry> heads;
-  int64_t version = 800;            // major * 10000 + minor * 100 + patch; files without one are from 0.8 or before
-  bool is_from_before_0_9 = false;  // has no version, or has the key "param" of old files
-  bool numpy_shapes = false;        // has "is_np_shape"
+  int64_t version = 800;  // major * 10000 + minor * 100 + patch; files without a version are from 0.8 or before
+  bool is_from_before_0_9 = false;  // the file has no version, or has the key "param" of old files
+  bool numpy_shapes = false;        // the file has "is_np_shape"
   bool operator==(const SymbolFile&) const = default;
 };
 
@@ -39,7 +39,7 @@ inline bool is_variable(const FileNode& node) {
   return node.op == "null";
 }
 
-// The number of outputs of a node as MXNet 1.9.1 counts them, which includes outputs that only the backward pass reads.
+// The number of outputs of a node as MXNet 1.9.1 counts them. It includes outputs that only the backward pass reads.
 int64_t counted_outputs(const FileNode& node);
 
 // The file's text as MXNet 1.9.1 writes it: its layout, and no newline at the end.

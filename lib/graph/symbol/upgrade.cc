@@ -20,7 +20,7 @@ constexpr int64_t kStatisticsListed = 900, kStatisticsInitialized = 904;
 constexpr std::array<std::string_view, 5> kPlainNames = {"ctx_group", "lr_mult", "wd_mult", "force_mirroring",
                                                          "mirror_stage"};
 
-// The name among kPlainNames that the key is, or with which it ends after "_"; empty if there is none.
+// The name in kPlainNames that the key equals or, after a "_", ends with; empty if there is none.
 std::string_view plain_name(std::string_view key) {
   for (const std::string_view name : kPlainNames) {
     if (key == name ||
@@ -31,8 +31,8 @@ std::string_view plain_name(std::string_view key) {
   return {};
 }
 
-// Rewrites the nodes in order. Added nodes are placed right before those that read them, so that the order of the file
-// remains that of a depth-first walk.
+// Rewrites the nodes in order. Added nodes are placed right before the nodes that read them, so that the order of the
+// file remains that of a depth-first walk.
 class Upgrade {
  public:
   explicit Upgrade(SymbolFile file) : old_(std::move(file)) {}
@@ -76,7 +76,7 @@ class Upgrade {
     return taken;
   }
 
-  // Empty for variables, and for operators that dtrain does not support.
+  // The arguments of the node. Empty for variables, and for operators that dtrain does not support.
   static std::vector<Argument> arguments_of(const FileNode& node) {
     if (is_variable(node)) return {};
     const Result<Op> op = read_operator(node.op, node.attributes, node.inputs.size());

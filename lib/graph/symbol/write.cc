@@ -16,8 +16,8 @@ namespace {
 
 using Is = Variable::Role;
 
-// Writes the nodes of the file in the order of a depth-first walk from the heads. Variables are nodes too, without
-// inputs and with the operator "null".
+// Writes the nodes of the file in the order of a depth-first walk from the heads. In the file, variables are nodes too,
+// without inputs and with the operator "null".
 class Writer {
  public:
   explicit Writer(const Graph& graph) : graph_(graph), readers_(graph.tensor_count(), 0) {
@@ -58,8 +58,8 @@ class Writer {
     index_[output] = append(std::move(written));
   }
 
-  // A variable that belongs to one node carries that node's attributes, as in MXNet's files. Statistics state their
-  // initial value, even if it is the usual one.
+  // A variable that belongs to one node has that node's attributes, as in MXNet's files. Statistics state their initial
+  // value, even if it is the usual one.
   FileNode variable_node(TensorId tensor, Argument::Role argument, const FileNode& reader) const {
     const Variable& variable = graph_.variables()[*graph_.variable(tensor)];
     FileNode node{.op = "null", .name = variable.name};
@@ -84,8 +84,8 @@ class Writer {
   }
 
   const Graph& graph_;
-  std::vector<size_t> readers_;         // for each tensor: how often nodes read it
-  std::map<TensorId, uint32_t> index_;  // index in the file
+  std::vector<size_t> readers_;         // for each tensor: how often it is read by nodes
+  std::map<TensorId, uint32_t> index_;  // index of each tensor's node in the file
   SymbolFile file_;
 };
 
