@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// The alphabet with + and /, padded with =, without line breaks.
+// Encodes with the alphabet that has + and /, padded with =, without line breaks.
 std::string base64(std::span<const uint8_t> bytes);
 
 // True if the text contains only characters of that alphabet, and = at most twice at its end.

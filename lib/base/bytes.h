@@ -1,4 +1,4 @@
-// Bytes that were read or will be written. Numbers in them are little-endian.
+// A view of bytes that were read or will be written. Numbers in them are little-endian.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr WindowSize kSizeUnknown{80, 24};
 constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
 
-// Writes to stderr. Output that cannot be written, because nobody reads stderr or it is a file on a full disk, is
-// dropped, and this is reported when writing is possible again: it never ends the program.
+// Writes to stderr. If output cannot be written, because nobody reads stderr or it is a file on a full disk, it is
+// dropped, and this is reported when writing is possible again. A failed write never ends the program.
 class StderrWriter {
  public:
   void operator()(std::string_view bytes) {
@@ -76,12 +76,12 @@ std::string bar(double done, size_t columns) {
   return "[" + inside + "] ";
 }
 
-// The text in lines of at most `columns` columns, broken between its parts; a part that is too wide stays whole.
+// The text in lines of at most `columns` columns, broken between its parts. A part that is too wide stays whole.
 std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {
     const std::string_view fits = fitting(text, columns);
-    // A break may come directly after the text that fits.
+    // A line may also break directly after the text that fits.
     const size_t part = text.substr(0, fits.size() + kBetweenParts.size()).rfind(kBetweenParts);
     if (part == std::string_view::npos || part == 0) break;
     lines.emplace_back(text.substr(0, part));
@@ -111,8 +111,8 @@ bool turns_quote(std::string_view text, size_t at, bool is_quoted) {
   return text[at] == '\'' && (is_quoted || at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
 }
 
-// Where a line that begins at `begin` may end: at the last blank outside quotes before `columns` are full, or at the
-// first one after a longer word; otherwise at the end of the text.
+// Where a line that begins at `begin` may end: at the last blank outside quotes before `columns` are full; or, after a
+// longer word, at the first blank; or at the end of the text.
 size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
   if (columns_of(text.substr(begin)) <= columns) return text.size();
   bool is_quoted = false;
@@ -127,8 +127,8 @@ size_t end_of_line(std::string_view text, size_t begin, size_t columns) {
   return end;
 }
 
-// Wraps a text at blanks outside quotes, because users copy commands and paths from quotes. All lines but the first are
-// indented.
+// Wraps a text at blanks outside quotes; quoted texts stay whole, because users copy commands and paths from them. All
+// lines but the first are indented.
 std::vector<std::string> wrapped(std::string_view text, size_t columns) {
   constexpr std::string_view kIndent = "  ";
   std::vector<std::string> lines;
@@ -145,7 +145,7 @@ std::vector<std::string> wrapped(std::string_view text, size_t columns) {
 }  // namespace
 
 std::vector<std::string> lines_in_window(const Live& live, WindowSize window) {
-  // A terminal would wrap a line that is exactly as wide as the window.
+  // One column is left free, because a terminal would wrap a line that is exactly as wide as the window.
   const auto columns = static_cast<size_t>(std::max(1, window.columns - 1));
   const auto rows = static_cast<size_t>(std::max(1, window.rows / 2));
   const size_t bar_columns = std::min(kBarMax, columns / 3);
@@ -212,8 +212,8 @@ void Console::finish() {
   unprinted_ = false;
 }
 
-// Moves to the first column of the block's first row and erases to the end of the screen. If the window has become
-// narrower, the terminal has wrapped the lines, and the block begins some rows higher.
+// The text that moves to the first column of the block's first row and erases to the end of the screen. If the window
+// has become narrower, the terminal has wrapped the lines, and the block begins some rows higher.
 std::string Console::wipe() const {
   if (drawn_.empty()) return "";
   const auto columns = static_cast<size_t>(std::max(1, window_().columns));

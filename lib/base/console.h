@@ -3,7 +3,7 @@
 // On a terminal, the block stays at the bottom and follows the window's size: a text that is too wide is broken between
 // its parts, other lines are truncated, and lines for which there is no room are replaced by their number. The block is
 // erased before other output and redrawn after it. If there is no terminal, its text is printed as a plain line, at
-// most every 10 s. Everything that is drawn is ASCII, apart from names, and no colors are used. Not thread-safe.
+// most every 10 s. Apart from names, everything that is drawn is ASCII without colors. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ struct WindowSize {
   int rows = 0;
 };
 
-// The lines of the block in a window of this size, each narrower than the window. At most half of the window's rows are
-// used, but at least one.
+// The lines of the block in a window of this size, each narrower than the window. They take at most half of the
+// window's rows, but at least one.
 std::vector<std::string> lines_in_window(const Live& live, WindowSize window);
 
 // The text, split into lines that are no wider than the window. A word or a quoted text that is too wide stays whole.
@@ -45,13 +45,13 @@ class Console {
   // Writes to stderr. `terminal` is the environment's TERM; if it is "dumb" or empty, stderr is not treated as a
   // terminal.
   static Console to_stderr(std::string_view terminal);
-  // True if stderr is a terminal of any kind.
+  // Whether stderr is a terminal of any kind.
   static bool is_terminal();
 
-  void line(std::string_view text, Fit fit = Fit::kAsIs);  // without the newline; fitted on a terminal only
+  void line(std::string_view text, Fit fit = Fit::kAsIs);  // `text` has no newline; it is fitted only on a terminal
   void live(Live live, Time now);                          // replaces the block; an empty one removes it
   void resized();                                          // redraws the block after the window's size has changed
-  void finish();                                           // leaves the last live text, as ordinary lines
+  void finish();                                           // leaves the last live text on the screen, as ordinary lines
 
  private:
   [[nodiscard]] std::string wipe() const;
@@ -62,8 +62,8 @@ class Console {
   Live live_;
   std::vector<size_t> drawn_;    // the number of columns of each line of the block on the screen
   bool unprinted_ = false;       // the live text has changed since it was last printed as plain text
-  std::optional<Time> printed_;  // when it was last printed as plain text
-  std::string printed_text_;     // what was printed then
+  std::optional<Time> printed_;  // when the live text was last printed as plain text
+  std::string printed_text_;     // the plain text that was printed then
 };
 
 }  // namespace dtrain

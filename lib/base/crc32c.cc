@@ -9,7 +9,7 @@
 namespace dtrain {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
+constexpr uint32_t kPolynomial = 0x82f63b78;  // with reflected bits
 
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
@@ -30,7 +30,8 @@ uint32_t update_plain(uint32_t crc, std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
 constexpr size_t kLaneBytes = 1024;
 
-// The effect of kLaneBytes zeros on a checksum: the sum of the effects on its four bytes.
+// The effect of kLaneBytes zero bytes on a checksum, as a table for each of its four bytes; the effects are added up
+// (XOR).
 struct LaneShift {
   std::array<std::array<uint32_t, 256>, 4> of_byte{};
   [[nodiscard]] constexpr uint32_t operator()(uint32_t crc) const {
@@ -51,8 +52,8 @@ constexpr LaneShift make_lane_shift() {
 }
 constexpr LaneShift kLaneShift = make_lane_shift();
 
-// A crc32 instruction processes 8 bytes and has its result after 3 cycles, but an independent one can begin in the next
-// cycle. So three lanes are summed in parallel, the second and third starting from 0, and combined at the end.
+// Three lanes are summed in parallel, the second and third starting from 0, and combined at the end: a crc32
+// instruction processes 8 bytes and has its result after 3 cycles, but an independent one can begin in the next cycle.
 __attribute__((target("sse4.2"))) uint32_t update_lanes(uint32_t crc, const std::byte* bytes) {
   uint64_t first = crc, second = 0, third = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8, bytes += 8) {

@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-// Extends the checksum `crc` of the preceding bytes by `bytes`; `crc` is 0 if there are none.
+// Extends the checksum `crc` of the preceding bytes by `bytes`. If there are no preceding bytes, `crc` is 0.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
 }  // namespace dtrain

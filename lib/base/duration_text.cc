@@ -10,7 +10,7 @@ namespace dtrain {
 
 std::string duration_text(std::chrono::duration<double> duration) {
   const double seconds = duration.count();
-  // At each of these limits, the rounded number would gain a digit.
+  // From each of these limits on, rounding would add a digit to the number.
   if (seconds >= 9.95) return fmt::format("{:.0f} s", seconds);
   if (seconds >= 0.9995) return fmt::format("{:.1f} s", seconds);
   if (seconds >= 0.00995) return fmt::format("{:.0f} ms", seconds * 1e3);

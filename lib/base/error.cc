@@ -6,7 +6,7 @@ namespace dtrain {
 
 namespace {
 
-// Messages quote external text, which may be as long as a file.
+// Limits the size of messages, because they quote external text, which may be as long as a file.
 constexpr size_t kMessageBytesMax = 4000;
 
 }  // namespace

@@ -147,8 +147,8 @@ Result<> AtomicFile::commit() {
   if (injected("close") || closed != 0) return tl::unexpected(error("close"));
   if (injected("rename") || ::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::unexpected(error("rename"));
   is_named_ = false;
-  // The rename survives a power failure only once the directory is on disk. An error of this fsync is not returned,
-  // because the new file is already in place, and callers take an error to mean that the old file is still there.
+  // After this fsync the rename survives a power failure. An error of the fsync is not returned, because the new file
+  // is already in place, and callers take an error to mean that the old file is still there.
   const int fd = ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     ::fsync(fd);

@@ -14,7 +14,7 @@
 
 namespace dtrain {
 
-// Limit for text files, and for everything that is not a regular file (/dev/zero has no end).
+// Limit for text files, and for anything that is not a regular file (/dev/zero never ends).
 inline constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
 // Limit for files of weights, records, indexes or logs.
 inline constexpr uint64_t kDataBytesMax = uint64_t{1} << 40;
@@ -58,15 +58,16 @@ class AtomicFile {
 };
 
 // Opens a file for writing line by line, and creates it if it does not exist. `flags`: O_APPEND or O_TRUNC.
-// Code::kUsage: it cannot be written, or it is a pipe: a writing thread might wait for the pipe's reader for ever.
+// Code::kUsage: the file cannot be written, or it is a pipe, because a writing thread might wait forever for the pipe's
+// reader.
 Result<UniqueFd> open_for_lines(const std::string& path, int flags);
 
 Result<> write_file_atomic(const std::string& path, std::string_view content);
 // Creates the directory and its parents. Succeeds if it exists already.
 Result<> make_directories(const std::string& path);
 
-// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current one). A text that is itself the path
-// of an existing file is one path, even if it contains ';'.
+// The paths in a list "a.rec;b.rec" of files in the directory (empty: the current directory). If the whole text is the
+// path of an existing file, it is one path, even if it contains ';'.
 std::vector<std::string> split_paths(const std::string& list, const std::string& directory = {});
 
 }  // namespace dtrain

@@ -33,14 +33,14 @@ bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-// True if a UTF-8 character can begin with these bytes.
+// True if `bytes` can be the beginning of a UTF-8 character.
 bool begins_character(std::string_view bytes) {
   return std::ranges::any_of(std::array{"\x80\x80\x80"sv, "\xbf\xbf\xbf"sv}, [&](std::string_view rest) {
     return character_bytes(std::string(bytes).append(rest)) > bytes.size();
   });
 }
 
-// The last character may be truncated.
+// Whether the text is UTF-8. Its last character may be truncated.
 bool is_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t size = character_bytes(bytes);

@@ -25,7 +25,8 @@ double value_in(const std::string& text, const std::string& key) {
   return 0;
 }
 
-// nullopt if the text means that there is no limit ("max", and -1 in version 1), or is empty.
+// The limit that the text states. nullopt if the text is empty or means that there is no limit ("max", and -1 in
+// version 1).
 std::optional<double> limit_of(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -47,7 +48,7 @@ void limit_memory(double bytes, double used, double inactive, GroupLimits& limit
   limits.memory_used_bytes = std::max(0.0, used - inactive);
 }
 
-// Version 2: one group has all kinds of limits.
+// Reads the limits of a group in version 2, where one group has all kinds of limits.
 void look_at_group(const std::string& group, GroupLimits& limits) {
   const std::string cpu = read_file(group + "/cpu.max").value_or("");  // "200000 100000": microseconds in each period
   const auto quota = limit_of(cpu), period = limit_of(cpu.substr(std::min(cpu.size(), cpu.find(' '))));
@@ -58,7 +59,7 @@ void look_at_group(const std::string& group, GroupLimits& limits) {
   }
 }
 
-// Version 1: each kind of limit has a separate tree.
+// Reads the processor limit of a group in version 1, where each kind of limit has a separate tree.
 void look_at_cpu_group(const std::string& group, GroupLimits& limits) {
   const auto quota = limit_in(group + "/cpu.cfs_quota_us"), period = limit_in(group + "/cpu.cfs_period_us");
   if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
@@ -71,8 +72,8 @@ void look_at_memory_group(const std::string& group, GroupLimits& limits) {
   }
 }
 
-// Calls `look` for a group and its parents. In a container the groups' tree may begin at the container's own group
-// although the process is listed with its path on the host: then only the top of the tree exists.
+// Calls `look` for a group and its parents. In a container, the groups' tree may begin at the container's own group,
+// although the process is listed with its path on the host. Then only the top of the tree exists.
 template <class Look>
 void for_group_and_parents(const std::string& tree, std::string path, const Look& look) {
   while (path.size() > 1) {
@@ -90,7 +91,7 @@ bool names_kind(const std::string& kinds, const std::string& kind) {
 
 GroupLimits group_limits(const GroupFiles& files) {
   GroupLimits limits;
-  // "0::/PATH" in version 2, "4:cpu,cpuacct:/PATH" in version 1; a host may use both.
+  // The lines are "0::/PATH" in version 2 and "4:cpu,cpuacct:/PATH" in version 1; a host may use both.
   std::istringstream lines(read_file(files.process).value_or(""));
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first == std::string::npos ? first : first + 1);
@@ -120,7 +121,7 @@ int usable_cores(const GroupLimits& limits) {
 UsableMemory usable_memory(const GroupLimits& limits) {
   const double host = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   const double free = value_in(read_file("/proc/meminfo").value_or(""), "MemAvailable:") * 1024;
-  // Version 1 represents "no limit" by a number larger than any memory.
+  // In version 1, a number larger than any memory means "no limit".
   if (limits.memory_bytes <= 0 || limits.memory_bytes >= host) return {.bytes = host, .free_bytes = free};
   return {.bytes = limits.memory_bytes,
           .free_bytes = std::clamp(limits.memory_bytes - limits.memory_used_bytes, 0.0, free)};

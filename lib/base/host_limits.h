@@ -7,12 +7,13 @@
 
 namespace dtrain {
 
-// The limits of the control groups that a process belongs to, and of their parent groups: the smallest of each.
+// The limits of the control groups that a process belongs to and of their parent groups; of each kind, the smallest
+// limit.
 struct GroupLimits {
-  double cores = 0;              // seconds of processor time per second; 0: no limit
-  double memory_bytes = 0;       // 0: no limit
-  double memory_used_bytes = 0;  // memory used by the group that has this limit, without file cache that it can give
-                                 // back
+  double cores = 0;         // seconds of processor time per second; 0: no limit
+  double memory_bytes = 0;  // 0: no limit
+  // memory used by the group that has the memory limit, without the file cache that it can give back
+  double memory_used_bytes = 0;
 };
 
 // Where the kernel shows control groups.
@@ -22,12 +23,12 @@ struct GroupFiles {
 };
 GroupLimits group_limits(const GroupFiles& files = {});
 
-// The number of threads that can run at the same time, at least 1: the number of processors that the process is bound
-// to, or the limit of its control groups, rounded, if that is smaller.
+// The number of threads that can run at the same time, at least 1: the number of processors to which the process is
+// bound or, if that is smaller, the limit of its control groups, rounded.
 int usable_cores(const GroupLimits& limits = group_limits());
 
 struct UsableMemory {
-  double bytes = 0;       // memory of the host, or the limit of the control groups
+  double bytes = 0;       // the part of this memory that no process uses
   double free_bytes = 0;  // the part of it that no process uses
 };
 UsableMemory usable_memory(const GroupLimits& limits = group_limits());

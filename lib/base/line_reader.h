@@ -16,17 +16,17 @@ class LineReader {
   // Longer lines are truncated.
   static constexpr size_t kLineBytesMax = size_t{1} << 20;
 
-  // Code::kNotFound if it does not exist; kData if it cannot be read.
+  // Code::kNotFound if the file does not exist; kData if it cannot be read.
   static Result<LineReader> open(const std::string& path);
 
   // The next line, without its newline; nullopt at the end of the file. It is valid until the next call.
   Result<std::optional<std::string_view>> next();
   [[nodiscard]] uint64_t number() const { return number_; }  // number of the last line, from 1
-  [[nodiscard]] bool was_cut() const { return was_cut_; }    // the last line was longer than kLineBytesMax
-  // "worker-0.log: 2 lines are longer than 1 MiB and were cut, first line 17", for the lines read so far; empty if none
-  // was.
+  [[nodiscard]] bool was_cut() const { return was_cut_; }    // whether the last line was longer than kLineBytesMax
+  // "worker-0.log: 2 lines are longer than 1 MiB and were cut, first line 17", for the lines read so far; empty if no
+  // line was.
   [[nodiscard]] std::string cut_lines_text() const;
-  [[nodiscard]] bool has_newline() const { return has_newline_; }  // the last line ended with a newline
+  [[nodiscard]] bool has_newline() const { return has_newline_; }  // whether the last line ended with a newline
 
  private:
   LineReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}

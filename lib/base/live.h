@@ -17,9 +17,9 @@ struct Live {
   Live(std::string what = {}, std::optional<double> share = std::nullopt, std::vector<std::string> more = {})
       : text(std::move(what)), done(share), details(std::move(more)) {}
 
-  std::string text;                  // one line; two blanks separate its parts
-  std::optional<double> done;        // how much of the work is done, 0 to 1; a terminal shows it as a bar
-  std::vector<std::string> details;  // one line each, the most important ones first; shown on terminals only
+  std::string text;                  // a single line; two blanks separate its parts
+  std::optional<double> done;        // completed fraction of the work, 0 to 1; a terminal shows it as a bar
+  std::vector<std::string> details;  // one line each, the most important lines first; shown on terminals only
 };
 
 // The separator between the parts of a text.
@@ -29,11 +29,12 @@ inline constexpr std::string_view kBetweenParts = "  ";
 enum class Fit {
   kAsIs,
   kWords,  // wrapped into several lines, at blanks outside quotes
-  kParts,  // if the line is too wide, parts are left out from the right, except the first and the last; two blanks
-           // separate parts
+  // if the line is too wide, its parts are left out from the right, except the first and the last part; two blanks
+  // separate parts
+  kParts,
 };
 
-// Displays it in place of what was displayed before.
+// A function that displays a Live in place of the previous one.
 using ShowLive = std::function<void(Live)>;
 
 }  // namespace dtrain

@@ -6,8 +6,8 @@
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/spdlog.h>
 
-// Included after base_sink.h: without the compiled library, that header includes this one itself.
-#include <spdlog/sinks/base_sink-inl.h>  // the compiled library has base_sink for the standard mutex only
+// Included after base_sink.h, because without the compiled library that header includes this file itself.
+#include <spdlog/sinks/base_sink-inl.h>  // the compiled library has base_sink only for the standard mutex
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
     if (shown_ != nullptr) return to_people(message);
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    console_.line({line.data(), line.size() - 1});  // without its newline
+    console_.line({line.data(), line.size() - 1});  // without the newline
   }
   void to_people(const spdlog::details::log_msg& message) DT_REQUIRES(mutex_) {
     const std::string_view line(message.payload.data(), message.payload.size());
@@ -61,7 +61,8 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
   void flush_() override {}
 
   Console console_ DT_GUARDED_BY(mutex_);
-  std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;  // nullptr: all lines, unchanged
+  // nullptr: all lines appear, unchanged
+  std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;
 };
 
 // Appends lines to a file. When a write fails, it calls `failed` once with errno and writes no more.
@@ -90,7 +91,8 @@ class FileSink final : public spdlog::sinks::base_sink<Mutex> {
   std::function<void(int error)> failed_ DT_GUARDED_BY(mutex_);
 };
 
-// True if a line can be written. A file on a full disk, and /dev/full, can be opened like any other file.
+// True if a line can be written to the file. A file on a full disk, and /dev/full, can be opened like any other file,
+// so opening does not tell.
 bool has_room(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return false;
@@ -99,18 +101,19 @@ bool has_room(int fd) {
          errno == ENODEV;
 }
 
-// A line may quote text from a peer or a file. If it is longer than this, its middle is left out.
+// The maximum length of a line. If a line is longer, because it quotes text from a peer or a file, its middle is left
+// out.
 constexpr size_t kRecordBytesMax = 64 << 10;
 
 constexpr std::string_view kWarning = "warning: ", kError = "error";
 
-// Errors of dtrain (base/error.h) already begin with the word.
+// The word to put before a line. It is empty for errors of dtrain (base/error.h), which already begin with it.
 std::string_view word_before(Level level, std::string_view line) {
   if (level == Level::kWarning) return kWarning;
   return level == Level::kError && !line.starts_with(kError) ? "error: " : "";
 }
 
-// A comma before the milliseconds, as in Python's logging.
+// The comma before the milliseconds is as in Python's logging.
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
 
 }  // namespace
@@ -122,7 +125,7 @@ struct Log::Sinks {
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("dtrain", all);
   std::shared_ptr<spdlog::logger> file_logger = std::make_shared<spdlog::logger>("files", files);
   std::atomic<int> errors = 0;
-  std::shared_ptr<ConsoleSink> console;  // nullptr: silent
+  std::shared_ptr<ConsoleSink> console;  // nullptr if the Log is silent
   int verbosity = 0;
 };
 
@@ -146,7 +149,7 @@ Result<> Log::add_file(const std::string& path) {
   if (!has_room(file.get())) {
     return fail(Code::kUsage, "cannot write the log file '{}': {}", path, std::strerror(errno));
   }
-  // This must not use the logger, which is locked while it calls this function.
+  // This must not use the logger, because the logger is locked while it calls this function.
   const auto failed = [path, console = sinks_->console](int error) {
     if (console == nullptr) return;
     console->plain(fmt::format("cannot write the log file '{}': {}; the run continues without it", printable(path),

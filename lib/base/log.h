@@ -35,7 +35,7 @@ class Log {
   // Appends a copy of every line to `path`, whose directory must exist. If a write fails, one message goes to stderr
   // and no more lines are written to the file.
   Result<> add_file(const std::string& path);
-  // A Log with the same sinks and another node name: a process learns its rank only when it joins.
+  // A Log with the same sinks and another node name. It is needed because a process learns its rank only when it joins.
   [[nodiscard]] Log named(std::string node) const;
 
   template <class... Args>
@@ -62,7 +62,7 @@ class Log {
   // Writes to the files only: for lines of libraries, which help to investigate a failure.
   void to_files(std::string_view line) const;
 
-  // Shows this below all lines (base/console.h), on stderr only; each call replaces the text.
+  // Shows a text below all lines (base/console.h), on stderr only; each call replaces the text.
   void live(Live live) const;
 
   [[nodiscard]] int verbosity() const;
@@ -78,7 +78,7 @@ class Log {
   std::string node_;
 };
 
-// The node of a line that a Log has written and that is neither a warning nor an error, such as "0" or "server 1";
+// The node of a line that a Log has written, such as "0" or "server 1", if the line is neither a warning nor an error;
 // empty for any other line.
 std::string_view node_of_ordinary_line(std::string_view line);
 

@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// For an even number of values, the mean of the two in the middle. `values` must not be empty.
+// The median; for an even number of values, the mean of the two in the middle. `values` must not be empty.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   const size_t middle = values.size() / 2;

@@ -14,10 +14,10 @@ std::string last_error() {
 }  // namespace
 
 Result<void*> load_module(const Module& module, const std::string& path) {
-  // Resolves all symbols immediately: a missing symbol must be found now, not during the work.
+  // RTLD_NOW resolves all symbols immediately, so that a missing symbol is found here, not during the work.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const std::string reason = last_error();  // begins with the name of the missing file
+    const std::string reason = last_error();  // it begins with the name of the missing file
     const bool is_absent = reason.starts_with(path + ": cannot open shared object file: No such file");
     return fail(Code::kStartup, "{} the module for {}: {}; {}",
                 is_absent ? "this build of dtrain does not have" : "cannot load", module.use, reason, module.remedy);

@@ -30,9 +30,9 @@ inline constexpr Module kWebModule{.file = "dtrain_web.so",
                                    .use = "downloads and web services",
                                    .remedy = "install libcurl (Debian: libcurl4)"};
 
-// The address of the module's entry. Loads the file `path`; if that has no slash, the loader searches for it. A module
-// stays loaded until the process ends. Code::kStartup if the file or a library that it needs is missing; the message
-// names it.
+// Returns the address of the module's entry. Loads the file `path`; if the path has no slash, the loader searches for
+// the file. A module stays loaded until the process ends. Code::kStartup if the file or a library that it needs is
+// missing; the message names it.
 Result<void*> load_module(const Module& module, const std::string& path);
 
 // The same for a module whose entry is a constant of this type.

@@ -38,16 +38,17 @@
 #define DT_THREAD_SAFETY(attribute)
 #endif
 
-// After a member's name: the member may be read or written only while this mutex is held.
+// Written after a member's name: the member may be read or written only while this mutex is held.
 #define DT_GUARDED_BY(mutex) DT_THREAD_SAFETY(guarded_by(mutex))
-// After a function's or lambda's parameters: the caller must hold the mutex, and still holds it afterwards.
+// Written after a function's or lambda's parameters: the caller must hold the mutex, and still holds it afterwards.
 #define DT_REQUIRES(...) DT_THREAD_SAFETY(requires_capability(__VA_ARGS__))
-// After a function's parameters: the caller must not hold the mutex, because the function locks it.
+// Written after a function's parameters: the caller must not hold the mutex, because the function locks it.
 #define DT_EXCLUDES(...) DT_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
-// After a function's parameters: the function's body is not checked. A comment next to it explains why that is safe.
+// Written after a function's parameters: the function's body is not checked. A comment next to it explains why that is
+// safe.
 #define DT_NO_THREAD_SAFETY_ANALYSIS DT_THREAD_SAFETY(no_thread_safety_analysis)
-// For the classes below only: a type that can be held, a type that holds it for its lifetime, and the functions that
-// lock and unlock.
+// Used only in the classes below: a type that can be held, a type that holds it for its lifetime, and the functions
+// that lock and unlock.
 #define DT_CAPABILITY(name) DT_THREAD_SAFETY(capability(name))
 #define DT_SCOPED_CAPABILITY DT_THREAD_SAFETY(scoped_lockable)
 #define DT_ACQUIRE(...) DT_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
@@ -86,7 +87,7 @@ class DT_SCOPED_CAPABILITY MutexLock {
 class DT_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) DT_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
-  ~MutexUnlock() DT_RELEASE() { mutex_.lock(); }  // the end of the scope, which clang calls a release too
+  ~MutexUnlock() DT_RELEASE() { mutex_.lock(); }  // clang calls this a release too, because the scope ends
   MutexUnlock(const MutexUnlock&) = delete;
   MutexUnlock& operator=(const MutexUnlock&) = delete;
 
@@ -94,8 +95,9 @@ class DT_SCOPED_CAPABILITY MutexUnlock {
   Mutex& mutex_;
 };
 
-// A std::condition_variable, at the same cost. Its functions are those of the standard library, except that they take
-// the mutex, which the calling thread must hold. Predicates are called with the mutex held and are marked DT_REQUIRES.
+// A std::condition_variable, at the same cost. Its functions are those of the standard library, except that their
+// argument is the mutex, which the calling thread must hold. Predicates are called with the mutex held and are marked
+// DT_REQUIRES.
 class ConditionVariable {
  public:
   void notify_one() noexcept { condition_.notify_one(); }
@@ -105,7 +107,7 @@ class ConditionVariable {
   void wait(Mutex& mutex) DT_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
-    lock.release();  // the caller still holds it
+    lock.release();  // because the caller still holds the mutex
   }
 
   template <class Clock, class Duration>
@@ -128,7 +130,7 @@ class ConditionVariable {
     while (!until()) wait(mutex);
   }
 
-  // Returns until(): false if the deadline passed before it became true.
+  // Waits until until() is true or the deadline has passed. Returns the last result of until().
   template <class Clock, class Duration, class Predicate>
   bool wait_until(Mutex& mutex, std::chrono::time_point<Clock, Duration> deadline, const Predicate& until)
       DT_REQUIRES(mutex) DT_NO_THREAD_SAFETY_ANALYSIS {

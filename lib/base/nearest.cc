@@ -7,7 +7,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr size_t kNameBytesMax = 100;  // the time grows with both lengths
+constexpr size_t kNameBytesMax = 100;  // limited, because the time grows with the product of both lengths
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -31,8 +31,8 @@ bool abbreviates(std::string_view name, std::string_view candidate) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // rows[i][j]: distance between the first i letters of a and the first j of b. Names are short, so the whole table is
-  // cheap.
+  // rows[i][j]: distance between the first i letters of a and the first j letters of b. Names are short, so the whole
+  // table is cheap.
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); i++) rows[i][0] = i;
   for (size_t j = 0; j <= b.size(); j++) rows[0][j] = j;
@@ -53,7 +53,7 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() >= name.size() + best) continue;  // needs at least `best` insertions
+    if (candidate.size() >= name.size() + best) continue;  // such a candidate needs at least `best` insertions
     const size_t distance = edit_distance(name, candidate);
     if (distance >= best) continue;
     best = distance;

@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-// Like poll(2). Nullopt waits without limit. If the time is in the past, returns immediately.
+// Like poll(2). If `until` is nullopt, waits without limit; if it is in the past, returns immediately.
 inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::steady_clock::time_point> until) {
   int timeout_ms = -1;
   if (until) {

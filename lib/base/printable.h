@@ -15,8 +15,8 @@ inline constexpr size_t kQuotedBytesMax = 200;
 // ... end". The control characters in `kept` are not replaced.
 std::string printable(std::string_view text, size_t bytes_max = kQuotedBytesMax, std::string_view kept = {});
 
-// The text as one word of a shell's command line: quoted if it contains characters other than letters, digits and a few
-// harmless ones.
+// The text as one word of a shell's command line. It is quoted if it contains characters other than letters, digits and
+// a few harmless ones.
 std::string shell_word(std::string_view text);
 
 }  // namespace dtrain

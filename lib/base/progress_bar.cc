@@ -5,7 +5,7 @@
 namespace dtrain {
 namespace {
 
-constexpr auto kFirst = std::chrono::seconds(1);  // shorter work shows no bar
+constexpr auto kFirst = std::chrono::seconds(1);  // work that takes less time than this shows no bar
 constexpr auto kInterval = std::chrono::milliseconds(250);
 constexpr double kMega = 1e6;
 

@@ -19,8 +19,8 @@ struct Work {
   int64_t total = 0;  // 0: not known
 };
 
-// `done` of the work is done, `done_before` of it by an earlier run; `seconds` have passed since this run began. `more`
-// is appended.
+// The progress if `done` of the work is done, `done_before` of it by an earlier run, and `seconds` have passed since
+// this run began. `more` is appended.
 Live progress_of(const Work& work, int64_t done, int64_t done_before, double seconds, const std::string& more = "");
 
 // Used by one thread at a time.
@@ -29,14 +29,14 @@ class ProgressBar {
   ProgressBar(Work work, ShowLive show) : work_(std::move(work)), show_(std::move(show)) {}
   ProgressBar(Work work, Log log)
       : ProgressBar(std::move(work), [log = std::move(log)](Live live) { log.live(std::move(live)); }) {}
-  ~ProgressBar();  // removes the displayed line
+  ~ProgressBar();  // removes the progress from the screen
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Call it often: it displays the progress after the first second, then four times a second. To compute the speed,
-  // what is done at the first call is attributed to an earlier run.
+  // To be called often. It displays the progress after the first second, and then four times a second. The work that is
+  // already done at the first call is attributed to an earlier run, and does not count for the speed.
   void show(int64_t done, const std::string& more = "");
-  // For a total that becomes known during the work.
+  // Sets a total that becomes known only during the work.
   void set_total(int64_t total) { work_.total = total; }
 
  private:

@@ -9,7 +9,7 @@ namespace dtrain {
 struct Signals {
   std::atomic<bool> stop{false};   // TERM, HUP, USR1 or INT: at the next step, write a checkpoint and exit with code 75
   std::atomic<int> interrupts{0};  // number of INTs: the second one ends the process immediately
-  std::atomic<int> dump_waits{0};  // number of USR2s: the open waits are printed once for each
+  std::atomic<int> dump_waits{0};  // number of USR2s: for each, the open waits are printed once
 };
 
 }  // namespace dtrain

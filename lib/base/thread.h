@@ -34,7 +34,7 @@ class ThreadPool {
 
  private:
   void serve() DT_EXCLUDES(mutex_);
-  // Releases the mutex while an item is worked on.
+  // Works on items. Releases the mutex while it works on an item.
   void take_items(const std::function<void(int64_t)>& work) DT_REQUIRES(mutex_);
 
   Mutex mutex_;

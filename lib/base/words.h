@@ -13,13 +13,13 @@ struct WordLine {
   std::vector<std::string_view> words;
 };
 
-// The words between spaces, tabs and carriage returns. They point into `line`.
+// The words that are separated by spaces, tabs and carriage returns. They point into `line`.
 std::vector<std::string_view> words_of(std::string_view line);
 
 // The text without spaces, tabs and line ends at either end.
 std::string_view trimmed(std::string_view text);
 
-// The lines that are not blank, split into words, which point into `text`.
+// The lines that are not blank, split into words. The words point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
 
 // The words, with `between` as separator.
@@ -31,7 +31,8 @@ std::string lower_case(std::string_view text);
 // "1,281,167" for 1281167.
 std::string with_thousands(int64_t number);
 
-// A nonnegative number, with at most `digits` digits after the point and without an exponent: "0.05", "0.0000125", "3".
+// The text of a nonnegative number, with at most `digits` digits after the point and without an exponent: "0.05",
+// "0.0000125", "3".
 std::string decimal_text(double number, int digits);
 
 // For example "512 KiB" or "1.5 GiB".

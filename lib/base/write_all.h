@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// False if a call fails, with its errno. A disk that fills up may accept a part of `bytes` first.
+// Returns false if a call fails; errno is then set. A disk that fills up may have accepted a part of `bytes` before.
 inline bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
