@@ -14,11 +14,11 @@
 namespace dtrain::comm {
 
 // Takes this rank's bytes and returns the bytes of all ranks, indexed by rank, including its own. Returns within a
-// bounded time. The caller decides how the bytes travel: between processes the scheduler relays them, between threads
-// of one process a Board does. The result is validated like everything that comes from peers.
+// bounded time. The caller decides how the bytes travel: between processes the scheduler relays them; between threads
+// of one process a Board does. The result is validated like all data from peers.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
-// The processes whose devices form a group. Default: this process alone.
+// The processes whose devices form a group. By default, this process alone.
 struct Processes {
   uint32_t rank = 0;
   uint32_t size = 1;

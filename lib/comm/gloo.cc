@@ -15,10 +15,10 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
-// Elements per message of a sum (2 MiB), and the number of segments in flight while the first of them is summed.
-// Summing 100 MB on two busy cores takes 47 ms with 2 ranks and 123 ms with 4; gloo's ring takes 53 ms and 134 ms. Two
-// segments of 1 MiB, as in that ring, take twice as long, because a rank that has to wait for a core is too late to
-// keep the connection busy.
+// The number of elements per message of a sum (2 MiB), and the number of segments that are in flight while the first of
+// them is summed. Summing 100 MB on two busy cores takes 47 ms with 2 ranks and 123 ms with 4; gloo's ring takes 53 ms
+// and 134 ms. Two segments of 1 MiB, as in gloo's ring, take twice as long, because a rank that has to wait for a core
+// is too late to keep the connection busy.
 constexpr size_t kSegment = size_t{1} << 19;
 constexpr size_t kDepth = 4;
 
@@ -46,7 +46,7 @@ class GlooGroup final : public Collective {
   using Channel = Links::Channel;
   using Round = Links::Round;
 
-  // The channels of the two halves of an operation.
+  // The channels for the two exchanges of an operation.
   struct Channels {
     Channel first;
     Channel second;
@@ -76,12 +76,12 @@ class GlooGroup final : public Collective {
   uint64_t operations_ = 0;
   size_t segment_ = 0;                // elements per segment
   Buffer<float> received_;            // kDepth segments per rank
-  Buffer<float> sum_;                 // sum of this rank's own part, if it must not be written into the array
+  Buffer<float> sum_;                 // sum of this rank's own part, if the sum must not be written into the array
   std::vector<const float*> inputs_;  // indexed by rank
 };
 
-// The channel numbers distinguish the operation from all others. They also include its kind, length and root, so a peer
-// whose call differs in these uses other channels.
+// Chooses channel numbers that distinguish the operation from all others. They also depend on its kind, length and
+// root, so a peer whose call differs in these uses other channels.
 Result<GlooGroup::Channels> GlooGroup::begin(std::string_view operation, size_t elements, uint32_t root) {
   constexpr uint64_t kSecond = uint64_t{1} << 63;
   DT_CHECK(root < size_, "root {} of {}", root, size_);
@@ -138,10 +138,10 @@ void GlooGroup::add_step(std::span<float> values, size_t step, std::span<float> 
   ordered_sum(inputs_, {&to, 1}, 0, segment.count);
 }
 
-// The second half of an operation: each rank's part goes to all others, except `has_all`, which already has them. The
-// receives are posted before the first half. So a rank that leaves in between is noticed, and its messages can be
-// stored on arrival without a round trip. That is safe although the first half still sends the old contents: a rank
-// sends its part only after it has received all of it from here.
+// Begins the second exchange of an operation: each rank's part goes to all others, except to `has_all`, which already
+// has them. The receives are posted before the first exchange. So a rank that leaves in between is noticed, and its
+// messages can be stored on arrival without a round trip. This is safe although the first exchange still sends the old
+// contents of the array: a rank sends its part only after it has received all of that part from this rank.
 Result<std::unique_ptr<Links::Round>> GlooGroup::expect_parts(Channel channel, std::span<float> values,
                                                               uint32_t has_all) {
   std::unique_ptr<Round> round = links_->round(channel);
@@ -194,8 +194,8 @@ Result<> GlooGroup::reduce(std::span<float> values, uint32_t root) {
   return part_of_root->finish();
 }
 
-// Each rank gets its part from the root, then all ranks share their parts, so the root need not send the whole array to
-// every rank.
+// Broadcasts in two exchanges: each rank gets its part from the root, then all ranks share their parts. So the root
+// need not send the whole array to every rank.
 Result<> GlooGroup::broadcast(std::span<float> values, uint32_t root) {
   DT_TRY(const Channels channels, begin("broadcast", values.size(), root));
   DT_TRY(const std::unique_ptr<Round> parts, expect_parts(channels.second, values, root));

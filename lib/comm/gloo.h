@@ -1,30 +1,30 @@
 // A group of processes over gloo's TCP transport (Debian's libgloo 0.5).
 //
 // It uses only gloo's messages between pairs of ranks, not its algorithms: a wait inside those cannot be interrupted
-// and does not say which rank it waits for, and messages of different lengths abort the process. Here an operation is
-// one or two exchanges in which every rank sends a part to every other. That is the same traffic as in a ring, in 2
-// steps instead of 2 (size - 1).
+// and does not say which rank it waits for, and messages of different lengths abort the process. Here an operation
+// consists of one or two exchanges, in which every rank sends a part to every other rank. That is the same traffic as
+// in a ring, in 2 steps instead of 2 (size - 1).
 //
-// Sums are taken over ranks 0, 1, ... size-1, from left to right, as in shared_memory.h. The result is the same for all
-// operations, bit for bit. The values are float32 in native byte order.
+// Sums are computed over ranks 0, 1, ... size-1, from left to right, as in shared_memory.h. The result is the same for
+// all operations, bit for bit. The values are float32 in native byte order.
 //
-// Memory: up to 8 MiB per rank, allocated by the first sums, and what gloo allocates per message. The group runs two
-// additional threads.
+// Memory: up to 8 MiB per rank, allocated by the first sums, and the memory that gloo allocates per message. The group
+// runs two additional threads.
 //
 // After any of these errors the group is unusable, and its connections are closed so that all other ranks learn of it:
 // - Code::kPeerLost names the ranks that were silent for the time limit, or that closed their connection while
 //   something was needed from them (the process ended, or its group was destroyed or canceled). A closed connection is
 //   noticed at once, even in the middle of a message.
-// - After cancel, the error that it was given. A waiting operation returns at once: cancel wakes the waiting thread and
-//   resets the connections.
+// - After cancel, the error is the one that was given to it. A waiting operation returns at once: cancel wakes the
+//   waiting thread and resets the connections.
 // - Ranks that call different operations, or with different lengths or roots, do not receive each other's messages:
 //   Code::kPeerLost after the time limit.
 //
 // An operation on zero elements does nothing and is not a barrier.
 //
 // Security: gloo listens on ports of `listen_ip` while the group forms. Nothing is encrypted. A connection is accepted
-// only if it presents the secret that its rank passed through the exchange. But a stranger on the network who connects
-// first can prevent the group from forming. The process must ignore SIGPIPE.
+// only if it presents the secret that its rank passed through the exchange. However, a stranger on the network who
+// connects first can prevent the group from forming. The process must ignore SIGPIPE.
 #pragma once
 
 #include <cstdint>

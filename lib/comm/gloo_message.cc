@@ -11,7 +11,7 @@ std::string reason(const std::exception& e) {
 bool is_complete(const Message& message) {
   constexpr std::chrono::milliseconds kNow{1};
   try {
-    return message.wait(kNow) || message.wait(kNow);  // the first attempt may only consume a pending abort
+    return message.wait(kNow) || message.wait(kNow);  // because the first attempt may only consume a pending abort
   } catch (const std::exception&) {
     return false;
   }

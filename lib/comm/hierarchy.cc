@@ -9,7 +9,7 @@
 namespace dtrain::comm {
 namespace {
 
-// The state that the ends of one process share.
+// The state that the ends of this process share.
 struct Process {
   std::unique_ptr<Collective> group;  // used only by the first device's thread, except for cancel
   Buffer<float> scratch;              // allocated by the first device; the others use it between two barriers
@@ -41,7 +41,7 @@ class HierarchyEnd final : public Collective {
   Result<> all_hear(Result<> outcome);
   Result<> barrier() { return devices_->broadcast({}, 0); }
   Result<> make_scratch(size_t elements);
-  // The first device's scratch becomes the sum of this process's arrays, which do not change.
+  // Sets the first device's scratch to the sum of this process's arrays, which do not change.
   Result<> sum_into_scratch(std::span<float> values);
 
   std::shared_ptr<Process> process_;
@@ -53,8 +53,8 @@ Result<> HierarchyEnd::all_hear(Result<> outcome) {
   return outcome;
 }
 
-// The scratch is padded, so that the parts of a process's devices together are exactly that process's part in the group
-// of processes.
+// Allocates the scratch. It is padded, so that the parts of a process's devices together are exactly that process's
+// part in the group of processes.
 Result<> HierarchyEnd::make_scratch(size_t elements) {
   if (is_first() && process_->scratch.size() < padded(elements)) process_->scratch = Buffer<float>(padded(elements));
   DT_TRY_VOID(barrier());
@@ -86,7 +86,7 @@ Result<> HierarchyEnd::reduce_scatter(std::span<float> values) {
     DT_TRY_VOID(barrier());
     const Part part = part_of(values.size(), rank(), size());
     std::copy_n(process_->scratch.data() + part.begin, part.count, values.data() + part.begin);
-    return barrier();  // the next operation may reallocate the scratch
+    return barrier();  // because the next operation may reallocate the scratch
   }());
 }
 

@@ -23,13 +23,13 @@
 namespace dtrain::comm {
 
 struct HierarchyOptions {
-  uint32_t devices = 1;  // devices of this process, and of every other process
+  uint32_t devices = 1;  // number of devices of this process; the same in every process
   // Time limit for a device of this process to arrive. It must be larger than the limit of `processes`: a device that
-  // others wait for may itself be waiting for another process, and then that error is the one to report.
+  // others wait for may itself be waiting for another process, and then the error about that process must be reported.
   double wait_limit_s = 600;
 };
 
-// Returns the ends of this process's devices, in order. They own `processes`, this process's end of the group of
+// Returns one end for each device of this process, in order. They own `processes`, this process's end of the group of
 // processes.
 std::vector<std::unique_ptr<Collective>> make_hierarchy(HierarchyOptions options,
                                                         std::unique_ptr<Collective> processes);

@@ -6,7 +6,7 @@
 namespace dtrain::comm {
 namespace {
 
-// The bytes begin with this header. The addresses follow.
+// The header with which the bytes begin. The addresses follow it.
 struct Head {
   std::array<char, 4> magic = {'D', 'T', 'G', '1'};
   uint32_t rank = 0;

@@ -1,4 +1,4 @@
-// What the ranks of a group pass to each other before they connect (comm/exchange.h).
+// The data that the ranks of a group pass to each other before they connect (comm/exchange.h).
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ namespace dtrain::comm {
 using Secret = std::array<uint32_t, 4>;
 Secret draw_secret();
 
-// What one rank sends to all others: its rank, the size of the group, the secret with which its connections start, and
-// the address of its socket for each other rank. Refers to the bytes from which it was parsed.
+// The message of one rank to all others: its rank, the size of the group, the secret with which its connections start,
+// and the address of its socket for each other rank. Borrows the bytes from which it was parsed.
 class Invitation {
  public:
   // The bytes that `rank` passes to the exchange. `addresses`: one for each other rank, in order of ranks.
   static std::string serialize(uint32_t rank, uint32_t size, const Secret& secret,
                                std::span<const std::vector<char>> addresses);
-  // `rank`: the peer that passed the bytes. All addresses have the length `address_bytes` if all processes use the
-  // same build of gloo. Code::kStartup if the bytes are not an invitation of this rank.
+  // `rank`: the peer that passed the bytes. If all processes use the same build of gloo, all addresses have the length
+  // `address_bytes`. Code::kStartup if the bytes are not an invitation of this rank.
   static Result<Invitation> parse(std::string_view bytes, uint32_t rank, uint32_t size, size_t address_bytes);
 
   [[nodiscard]] const Secret& secret() const { return secret_; }
-  [[nodiscard]] std::vector<char> address_for(uint32_t peer) const;  // must be another rank
+  [[nodiscard]] std::vector<char> address_for(uint32_t peer) const;  // `peer` must be another rank
 
  private:
   Invitation(uint32_t rank, const Secret& secret, std::string_view addresses, size_t address_bytes)

@@ -12,10 +12,10 @@ namespace dtrain::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr uint64_t kWatchSlot = 0;  // less than Links::kFirstChannel: no message is ever sent on it
+constexpr uint64_t kWatchSlot = 0;  // below Links::kFirstChannel, so no message is ever sent on it
 
-// Why the connection of a sentinel buffer has ended; nullopt if it has not. Waiting with an abort pending returns at
-// once, so this polls.
+// Why the connection of a sentinel buffer has ended; nullopt if it has not. This only polls, because a wait returns at
+// once if an abort is pending.
 std::optional<std::string> end_of(GlooBuffer& sentinel) {
   try {
     sentinel.abortWaitRecv();
@@ -63,7 +63,8 @@ void LinkWatch::post(uint32_t peer) {
   }
 }
 
-// Sleeps until the first connection ends, then polls all connections, because others are ending too or soon will.
+// Sleeps until the first connection ends, then polls all connections, because other connections are ending too or soon
+// will.
 void LinkWatch::watch() {
   try {
     any_->waitRecv(kForever);

@@ -21,13 +21,13 @@ namespace dtrain::comm {
 
 // Watches the connections of `rank` in a separate thread. The context must outlive it.
 //
-// It posts receives, from every rank, for a message that never comes. gloo notifies their buffers when the connection
-// ends, whatever else is in flight. They are posted only once: anything sent later could reach a peer that is done and
-// closing. That would reset the connection instead of ending it, and the data that others have yet to read from it
-// would be lost.
+// It posts receives, from every rank, for a message that is never sent. gloo notifies their buffers when the connection
+// ends, whatever else is in flight. They are posted only once, because anything sent later could reach a peer that has
+// finished and is closing. That would reset the connection instead of ending it, and data that others have yet to read
+// from it would be lost.
 class LinkWatch {
  public:
-  // The watcher's thread calls both functions. The constructor may also call `lost`.
+  // The watcher's thread calls both functions. `lost` may also be called by the constructor.
   struct Callbacks {
     std::function<void(uint32_t peer, const std::string& why)> lost;  // may be called repeatedly for a peer
     std::function<void(Error)> failed;                                // the watcher itself has failed

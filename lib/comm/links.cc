@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Links::Channel kGreeting = {"the exchange of greetings", 1};
 
-// Needed because gloo 0.5 crashes on a name that it cannot resolve.
+// Whether the text is an IP address. gloo 0.5 crashes on a name that it cannot resolve.
 bool is_address(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> bytes;
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
@@ -58,7 +58,7 @@ class GlooLinks final : public Links {
   Result<std::vector<Secret>> connect(const std::vector<std::string>& invitations);
   Result<> greet(const std::vector<Secret>& secrets);
 
-  // Why the wait for a message ended.
+  // The reason why the wait for a message ended.
   enum class End { kDone, kLate, kOther };
   End wait(Message& message);
   bool may_wait(const Message& message) DT_EXCLUDES(mutex_);
@@ -85,7 +85,7 @@ class GlooLinks final : public Links {
   const Message* waits_for_ DT_GUARDED_BY(mutex_) = nullptr;  // the message that the caller's thread waits for
   std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // indexed by rank
   std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // lost ranks, in the order in which they were lost
-  std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first of them was lost
+  std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first rank in lost_ was lost
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 
   std::optional<LinkWatch> watch_;  // the last member, because its thread uses the others
@@ -116,7 +116,7 @@ class GlooRound final : public Links::Round {
 
   GlooLinks& links_;
   const Links::Channel channel_;
-  std::vector<std::unique_ptr<Message>> messages_;  // links_ holds pointers to them
+  std::vector<std::unique_ptr<Message>> messages_;  // links_ points to them
 };
 
 Result<> GlooRound::finish() {
@@ -158,7 +158,7 @@ Result<> GlooLinks::listen(const std::string& ip) {
   try {
     device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(ip.c_str()));
     context_ = device_->createContext(static_cast<int>(rank_), static_cast<int>(size_));
-    // Connecting a pair may take five times this timeout.
+    // Because connecting a pair may take five times the context's timeout, it is set to a fifth of the limit.
     context_->setTimeout(std::max(wait_limit_ / 5, Milliseconds(1)));
     for (uint32_t peer = 0; peer < size_; peer++) {
       if (peer != rank_) context_->createPair(static_cast<int>(peer));
@@ -196,7 +196,8 @@ Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& i
   return secrets;
 }
 
-// Exchanges secrets with every peer. Only the process that took part in the exchange as that rank knows the right one.
+// Exchanges secrets with every peer. Only the process that took part in the exchange as that rank knows the right
+// secret.
 Result<> GlooLinks::greet(const std::vector<Secret>& secrets) {
   std::vector<Secret> received(size_);
   const std::unique_ptr<Round> greetings = round(kGreeting);
@@ -242,8 +243,8 @@ Result<> GlooLinks::finish(Message& message, Channel channel) {
   return {};
 }
 
-// A thread that waits for one rank is woken when another rank is lost, because the first may itself depend on the lost
-// one.
+// Waits for a message. A thread that waits for one rank is also woken when another rank is lost, because the first may
+// itself depend on the lost one.
 GlooLinks::End GlooLinks::wait(Message& message) {
   while (!message.is_done && may_wait(message)) {
     const Clock::time_point begin = Clock::now();
@@ -266,8 +267,8 @@ GlooLinks::End GlooLinks::wait(Message& message) {
   return message.is_done ? End::kDone : End::kOther;
 }
 
-// Returns false after an error, if a lost rank has not sent or received everything it should have, or if the search for
-// such messages finds that this message is done.
+// Whether to wait for the message. False after an error, if a lost rank has not sent or received everything that it
+// should have, or if the search for such messages finds that this message is done.
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {
@@ -283,7 +284,7 @@ bool GlooLinks::may_wait(const Message& message) {
   }
 }
 
-// Whether a lost rank still owes a message or has not received one.
+// Whether a lost rank has not sent or not received a message that is in flight.
 bool GlooLinks::lost_rank_owes_message() {
   std::vector<bool> is_lost;
   {
@@ -349,7 +350,8 @@ void GlooLinks::close_connections() {
   }
 }
 
-// Wakes the caller's thread. gloo itself does so only for a message that had not begun.
+// Records that a rank is lost, and wakes the caller's thread. gloo itself wakes it only for a message that had not
+// begun.
 void GlooLinks::lose(uint32_t peer, const std::string& why) {
   const MutexLock lock(mutex_);
   if (is_lost_[peer]) return;

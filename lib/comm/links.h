@@ -20,8 +20,8 @@ class Links {
   static Result<std::unique_ptr<Links>> connect(const GlooOptions& options, const Exchange& exchange);
   virtual ~Links() = default;
 
-  // Identifies the messages of one operation; ranks whose channels differ do not receive each other's messages. Within
-  // a channel, the messages from one rank to another are received in the order in which they were sent.
+  // Identifies the messages of one operation. Ranks that use different channels do not receive each other's messages.
+  // Within a channel, the messages from one rank to another are received in the order in which they were sent.
   struct Channel {
     std::string_view operation;  // for errors
     uint64_t number = 0;         // at least kFirstChannel; must not be used twice
@@ -29,13 +29,14 @@ class Links {
   static constexpr uint64_t kFirstChannel = 2;
 
   // Messages that are in flight together. Their bytes belong to the round until finish() returns or the round is
-  // destroyed. Both wait until the bytes are no longer read or written.
+  // destroyed; both wait until the bytes are no longer read or written.
   class Round {
    public:
     virtual ~Round() = default;
     virtual Result<> send(uint32_t to, std::span<const std::byte> bytes) = 0;
     virtual Result<> receive(uint32_t from, std::span<std::byte> bytes) = 0;
-    // Waits until all messages are sent and received. An error is the group's, so every later call returns it.
+    // Waits until all messages are sent and received. An error makes the whole group unusable, so every later call
+    // returns it.
     virtual Result<> finish() = 0;
   };
   virtual std::unique_ptr<Round> round(Channel channel) = 0;  // must not outlive the links

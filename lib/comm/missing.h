@@ -1,4 +1,4 @@
-// How the errors in this directory name ranks.
+// How errors in this directory name ranks.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 namespace dtrain::comm {
 namespace {
 
-// 16 KiB, so that the sum stays in the first-level cache while the inputs are read, and each input is read in runs of
-// four pages.
+// The block has 16 KiB, so that the sum stays in the first-level cache while the inputs are read, and each input is
+// read in runs of four pages.
 constexpr size_t kBlock = 4096;
 
 DT_MULTI_ISA void add(const float* __restrict a, const float* __restrict b, float* __restrict sum, size_t count) {

@@ -1,4 +1,4 @@
-// The only implementation of a sum in this directory: over arrays, in a fixed order.
+// The only function in this directory that adds: sums of arrays, in a fixed order.
 #pragma once
 
 #include <cstddef>

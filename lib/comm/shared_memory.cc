@@ -37,7 +37,8 @@ struct Call {
   }
 };
 
-// Like part_of, but in whole cache lines, so that no two ranks write to the same line.
+// The part of an array that a rank computes. Like part_of, but in whole cache lines, so that no two ranks write to the
+// same line.
 Part stripe_of(size_t elements, uint32_t rank, uint32_t size) {
   constexpr size_t kLine = 64 / sizeof(float);
   const Part lines = part_of((elements + kLine - 1) / kLine, rank, size);
@@ -50,7 +51,7 @@ void copy(const float* from, float* to, Part part) {
 }
 
 // The state that the ends share. An operation has three phases: all ranks arrive (with a time limit), all work without
-// the lock, all are done. No rank returns in between, even after an error, because others are working on its array.
+// the lock, all are done. No rank returns before the end, even after an error, because others are working on its array.
 class Group {
  public:
   Group(uint32_t size, double wait_limit_s)
@@ -103,8 +104,8 @@ class Group {
   uint32_t arrived_count_ DT_GUARDED_BY(mutex_) = 0;  // number of ranks set in arrived_
   uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // number of ranks that have arrived and are not done
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // number of operations at which all ranks have arrived
-  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // set: the group is unusable
-  bool is_bug_ DT_GUARDED_BY(mutex_) = false;         // error_ is due to a bug
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // if set, the group is unusable
+  bool is_bug_ DT_GUARDED_BY(mutex_) = false;         // whether error_ is due to a bug
 };
 
 Result<Group::Arrays> Group::come(uint32_t rank, const Call& call) {
@@ -126,7 +127,7 @@ Result<Group::Arrays> Group::come(uint32_t rank, const Call& call) {
   return Arrays(arrays_);
 }
 
-// All ranks have arrived: begins the operation, unless their calls differ.
+// Begins the operation at which all ranks have arrived, unless their calls differ.
 void Group::begin() {
   const Call& first = calls_.front();
   for (uint32_t rank = 0; rank < size(); rank++) {
@@ -188,7 +189,7 @@ void Group::work(uint32_t rank, const Call& call, Arrays arrays) const {
   }
 }
 
-// Has no time limit, because a working rank waits for nothing.
+// Waits until all ranks are done. This has no time limit, because a working rank waits for nothing.
 Result<> Group::finish() {
   const MutexLock lock(mutex_);
   if (--working_ == 0) {
