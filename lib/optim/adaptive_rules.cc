@@ -50,7 +50,8 @@ DT_MULTI_ISA void adadelta(Scalars s, size_t n, float* w, const float* g, float*
   for (size_t i = 0; i < n; i++) formula::adadelta(s, s.gradient_scale * g[i], w[i], acc_g[i], acc_delta[i]);
 }
 
-// The formula divides by the rate, so a rate of 0, with which a schedule may begin or end, changes nothing.
+// The formula divides by the rate, so if the rate is 0, with which a schedule may begin or end, the weights do not
+// change.
 DT_MULTI_ISA void ftrl(Scalars s, size_t n, float* w, const float* g, float* const* state) {
   if (s.learning_rate == 0) return;
   float *z = state[0], *sum_sq = state[1];

@@ -11,7 +11,7 @@
 namespace dtrain::optim {
 namespace {
 
-// 256 KiB of weights: large enough to justify a thread, small enough to divide an array evenly.
+// The size of a task: 256 KiB of weights, large enough to justify a thread, small enough to divide an array evenly.
 constexpr size_t kTaskElements = kNormBlock;
 
 class HostOptimizer final : public ArrayOptimizer {
@@ -43,7 +43,7 @@ class HostOptimizer final : public ArrayOptimizer {
       own.norms = groups_[group].norms[task.number];
       optim::update(spec_, own, task.array.weight, task.array.gradient, task.state);
     };
-    // By reference, so that nothing is allocated.
+    // Passed by reference, so that nothing is allocated.
     pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));
   }
 
@@ -65,8 +65,8 @@ class HostOptimizer final : public ArrayOptimizer {
     std::vector<Buffer<float>> state;  // indexed by array, then slot
   };
 
-  // Computes the norms of the group's arrays from the sums of their tasks, added in order. `scale`: factor of the
-  // gradients.
+  // Computes the norms of the group's arrays from the sums of their tasks, which are added in order. `scale`: factor on
+  // the gradients.
   void measure(Group& group, double scale) {
     const auto one = [&](int64_t i) {
       Task& task = group.tasks[static_cast<size_t>(i)];
@@ -106,7 +106,8 @@ class HostOptimizer final : public ArrayOptimizer {
   const OptimizerSpec spec_;
   const size_t slots_;  // number of slots per array
   const bool uses_norms_;
-  const uint64_t accumulated_;  // number of gradients in a sum, whose mean has the norm; 0: the rule keeps no sum
+  // The number of gradients in the rule's sum; the norm is that of their mean. 0: the rule keeps no sum.
+  const uint64_t accumulated_;
   ThreadPool pool_;
   std::vector<Group> groups_;
 };

@@ -11,8 +11,8 @@
 
 namespace dtrain::optim {
 
-// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, it must be
-// a whole array.
+// A learned array, or a part of an array, in the memory in which the optimizer works. For a rule that uses norms, it
+// must be a whole array.
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
@@ -20,14 +20,14 @@ struct LearnedArray {
   ArrayPart part = {};              // which elements of the network these are
 };
 
-// Owns the state of its arrays (state_slots), which is in the same memory as the arrays. Not thread-safe. All
-// implementations give the results of optim::update, bit for bit.
+// Owns the state of its arrays (state_slots), in the same memory as the arrays. Not thread-safe. All implementations
+// give the same results as optim::update, bit for bit.
 class ArrayOptimizer {
  public:
   virtual ~ArrayOptimizer() = default;
 
-  // Sets the arrays, in groups that are updated together. They must outlive the use of the optimizer. Their state is
-  // initially zero.
+  // Sets the arrays, in groups that are updated together. The optimizer borrows them for as long as it is used. Their
+  // state is initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
   // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, because each array has its own.
   // Allocates no memory. On a device the update is only queued.

@@ -19,13 +19,13 @@ struct Correction {
   double numerator = 1, denominator = 1;
 };
 
-// The scalars of the formulas. Those used in the arithmetic are rounded to float32 once.
+// The scalars of the formulas. Those that are used in the arithmetic are rounded to float32 once.
 struct Scalars {
   float learning_rate;  // the schedule's rate, with the multiplier and the correction of the first updates
   float weight_decay;
   float momentum;
   float gradient_scale;
-  float clip;                        // infinity: no clipping
+  float clip;                        // infinity if there is no clipping
   float parameters[kParametersMax];  // parameters of the rule, in the order of Rule::parameters
   uint64_t noise_key;                // key of the array in this update, for rules with noise
   uint64_t begin;                    // position of the first element in its array, for rules with noise
@@ -42,8 +42,8 @@ DT_ELEMENT float sign(float x) {
   return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
 }
 
-// The following functions return the factor for the learning rate of an array with these norms. Parameters are those of
-// the rule, in float64.
+// The following functions return the factor by which the learning rate of an array with these norms is multiplied.
+// `parameters` are those of the rule, in float64.
 //
 // Parameters: eta, eps. The rate does not change if all weights or all gradients of the array are zero.
 DT_ELEMENT double lars_rate(const double* parameters, const Norms& norms, double gradient_scale, double weight_decay) {
@@ -52,7 +52,7 @@ DT_ELEMENT double lars_rate(const double* parameters, const Norms& norms, double
   return parameters[0] * norms.weight / (gradient + weight_decay * norms.weight + parameters[1]);
 }
 
-// The rate as in MXNet's LBSGD.
+// The factor as in MXNet's LBSGD.
 DT_ELEMENT double lbsgd_rate(const double*, const Norms& norms, double, double weight_decay) {
   const double weight = norms.weight * norms.weight, gradient = norms.gradient * norms.gradient;
   const double rate = std::sqrt(weight / (gradient + weight_decay * weight + 1e-18));
@@ -61,11 +61,11 @@ DT_ELEMENT double lbsgd_rate(const double*, const Norms& norms, double, double w
 
 }  // namespace dtrain::optim
 
-// g is the scaled gradient. The arguments after w are the slots of the rule.
+// In these functions, g is the scaled gradient. The arguments after w are the slots of the rule.
 namespace dtrain::optim::formula {
 
-// The first six functions take a gradient that is already clipped. Most networks are trained with these rules, and
-// their loops exist with and without clipping.
+// The gradient that is passed to the first six functions is already clipped. Most networks are trained with these
+// rules, and their loops exist with and without clipping.
 
 // Computes sgd and the two forms of nag, without momentum.
 DT_ELEMENT void sgd_plain(const Scalars& s, float g, float& w) {
@@ -77,8 +77,8 @@ DT_ELEMENT void sgd(const Scalars& s, float g, float& w, float& v) {
   w += v;
 }
 
-// The rate is included in v, as in sgd. The decay in v uses the new weight, as in MXNet, whose kernel reads the weight
-// after it has written it.
+// v includes the learning rate, as in sgd. The weight decay in v uses the new weight, as in MXNet, whose kernel reads
+// the weight after it has written it.
 DT_ELEMENT void nag(const Scalars& s, float g, float& w, float& v) {
   const float kept = s.momentum * v;
   w = w - kept + (s.momentum + 1) * (kept - s.learning_rate * (g + s.weight_decay * w));
@@ -109,7 +109,7 @@ DT_ELEMENT void signum(const Scalars& s, float g, float& w, float& v) {
   w = (1 - s.learning_rate * s.parameters[0]) * w + s.learning_rate * sign(v);
 }
 
-// Parameter: lamda. `delta` is the last change of the weight, by which the gradient may be outdated.
+// Parameter: lamda. `delta` is the last change of the weight; the gradient may have been computed before it.
 DT_ELEMENT void dcasgd(const Scalars& s, float g, float& w, float& v, float& delta) {
   const float h = cut(g, s.clip), before = w;
   v = s.momentum * v - s.learning_rate * (h + s.weight_decay * w + s.parameters[0] * h * h * delta);
@@ -117,7 +117,7 @@ DT_ELEMENT void dcasgd(const Scalars& s, float g, float& w, float& v, float& del
   delta = w - before;
 }
 
-// Parameter: batch_scale, the number of gradients in a sum that is applied.
+// Parameter: batch_scale, the number of gradients that are summed before they are applied.
 DT_ELEMENT void lbsgd(const Scalars& s, float g, float& w, float& v, float& sum) {
   sum += g;
   if (!s.applies) return;
@@ -143,7 +143,7 @@ DT_ELEMENT void adam_of_v07(const Scalars& s, float g, float& w, float& mean, fl
   w = stepped - s.learning_rate * s.weight_decay * stepped;
 }
 
-// Parameters: beta1, beta2. A weight whose gradients were all 0 has a maximum of 0 and stays as it is.
+// Parameters: beta1, beta2. If all gradients of a weight have been 0, its maximum is 0 and it does not change.
 DT_ELEMENT void adamax(const Scalars& s, float g, float& w, float& mean, float& max) {
   const float beta1 = s.parameters[0], beta2 = s.parameters[1];
   const float h = cut(g + s.weight_decay * w, s.clip);

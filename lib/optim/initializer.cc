@@ -79,7 +79,8 @@ Result<InitializerSpec> parse_orthogonal(std::string_view text, const std::vecto
   return spec;
 }
 
-// fan_in = shape[1] hw and fan_out = shape[0] hw, where hw is the product of the dimensions from the third on.
+// The scale of Xavier's rule. fan_in = shape[1] hw and fan_out = shape[0] hw, where hw is the product of the dimensions
+// from the third on.
 double xavier_scale(const InitializerSpec& spec, const Shape& shape) {
   double hw = 1;
   for (size_t i = 2; i < shape.size(); i++) hw *= static_cast<double>(shape[i]);
@@ -102,7 +103,8 @@ void fill_diagonal(double value, const Shape& shape, std::span<float> values) {
   }
 }
 
-// Uses eight sums to keep a processor's units busy: 4096 x 4096 values take half a minute instead of two and a half.
+// The dot product. It uses eight sums to keep a processor's units busy: 4096 x 4096 values take half a minute instead
+// of two and a half.
 double dot(std::span<const double> a, std::span<const double> b) {
   constexpr size_t kSums = 8;
   std::array<double, kSums> sums = {};
@@ -114,8 +116,9 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// The modified Gram-Schmidt method for `count` vectors in succession. The remaining dot products are about the
-// condition number of a random matrix times the rounding error of a double, which is far below that of a float.
+// Makes `count` vectors, stored one after the other, orthonormal by the modified Gram-Schmidt method. The remaining dot
+// products are about the condition number of a random matrix times the rounding error of a double, which is far below
+// that of a float.
 void make_orthonormal(std::span<double> vectors, size_t count) {
   const size_t length = vectors.size() / count;
   for (size_t k = 0; k < count; k++) {
@@ -183,14 +186,15 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
-// A rule for matrices also accepts more dimensions; a rule for filters needs exactly four.
+// Whether the rule can be used for the shape. A rule for matrices also accepts more dimensions; a rule for filters
+// needs exactly four.
 bool fits(InitializerSpec::Kind kind, const Shape& shape) {
   using Kind = InitializerSpec::Kind;
   if (kind == Kind::kBilinear) return shape.size() == 4;
   return shape.size() >= 2 || (kind != Kind::kXavier && kind != Kind::kOrthogonal && kind != Kind::kDiagonal);
 }
 
-// The initial value of a tensor without a rule of the network; nullopt if its kind does not determine it.
+// The initial value of a tensor for which the network has no rule; nullopt if its kind does not determine the value.
 std::optional<InitializerSpec> initial_of(ParameterKind kind, const InitializerSpec& of_weights) {
   const auto constant = [](double value) {
     return InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = value};
@@ -258,7 +262,7 @@ Result<> initialize(const InitializerSpec& spec, const ParameterSpan& tensor, ui
         "the network sets no initial value for the parameter '{}', and there is no default for parameters of its kind",
         tensor.name);
   }
-  // Checked because a symbol file may give any rule to any tensor.
+  // This is checked because a symbol file may give any rule to any tensor.
   if (!fits(initial->kind, tensor.shape)) {
     return fail(Code::kUsage, "the initial value of '{}' is {}, which needs {} dimensions, but its shape is {}",
                 tensor.name, to_string(*initial), initial->kind == InitializerSpec::Kind::kBilinear ? "four" : "two",

@@ -1,6 +1,6 @@
 // The noise of sgld. A noise value depends only on the job's seed, the update, the array and the element's position in
 // the array. So it is the same however arrays are divided among servers, devices and threads. Hosts and GPUs draw the
-// same bits, because only operations on doubles are used that all processors round in the same way.
+// same bits, because the only operations are on doubles, and all processors round these in the same way.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace dtrain::optim::noise {
 
-// The same as mix64 in base/random.h, which kernels cannot call.
+// The same function as mix64 in base/random.h, which kernels cannot call.
 DT_ELEMENT uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -24,8 +24,8 @@ DT_ELEMENT uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The logarithm of x > 0, which must be neither infinite nor subnormal. The logarithm of the mantissa m, which is
-// within a factor of sqrt(2) of 1, is 2 artanh((m - 1) / (m + 1)).
+// The logarithm of x > 0, which must be neither infinite nor subnormal. It is the sum of the logarithm of a power of 2
+// and that of the mantissa m, which is within a factor of sqrt(2) of 1: 2 artanh((m - 1) / (m + 1)).
 DT_ELEMENT double logarithm(double x) {
   constexpr double kSqrt2 = 1.4142135623730951, kLog2 = 0.6931471805599453;
   constexpr uint64_t kMantissa = (uint64_t{1} << 52) - 1, kOne = uint64_t{1023} << 52;
@@ -52,7 +52,8 @@ DT_ELEMENT double logarithm(double x) {
   return 2 * s * sum + exponent * kLog2;
 }
 
-// The cosine of 2 pi t, for t in [-0.5, 0.5], as the series of the sine: cos(2 pi t) = sin(2 pi (1/4 - abs(t))).
+// The cosine of 2 pi t, for t in [-0.5, 0.5], computed with the series of the sine: cos(2 pi t) = sin(2 pi (1/4 -
+// abs(t))).
 DT_ELEMENT double cosine_of_turns(double turns) {
   constexpr double kTwoPi = 6.283185307179586;
   const double x = kTwoPi * (0.25 - std::fabs(turns)), z = x * x;
@@ -69,8 +70,8 @@ DT_ELEMENT double cosine_of_turns(double turns) {
   return x * sum;
 }
 
-// A normally distributed value with mean 0 and variance 1 (Box and Muller). 31 bits give its magnitude, which is below
-// 6.6, and 32 bits the angle. They are the bits of draw number `position` + 1 of a RandomStream with this key.
+// A normally distributed value with mean 0 and variance 1 (Box and Muller). 31 bits determine its magnitude, which is
+// below 6.6, and 32 bits the angle. These bits are draw number `position` + 1 of a RandomStream with this key.
 DT_ELEMENT float normal_at(uint64_t key, uint64_t position) {
   const uint64_t bits = mixed(key + 0x9e3779b97f4a7c15 * (position + 1));
   const double u = (static_cast<double>(static_cast<int32_t>(bits >> 33)) + 1) * 0x1.0p-31;

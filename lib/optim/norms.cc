@@ -34,7 +34,7 @@ double sum_of_squares(std::span<const float> block) {
   return total(sums);
 }
 
-// Works in pieces of whole rows of lanes, which gives the same order of additions as one block.
+// Works in pieces that consist of whole rows of lanes, so the order of additions is the same as for one block.
 double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient) {
   std::array<float, kNormLanes* 8> added = {};
   std::array<double, kNormLanes> sums = {};

@@ -7,8 +7,8 @@
 
 namespace dtrain::optim {
 
-// The norms of one array. The gradient's norm is that before scaling; if several gradients are summed, that of their
-// mean.
+// The norms of one array. The norm of the gradient is that of the unscaled gradient or, if several gradients are
+// summed, that of their mean.
 struct Norms {
   double weight = 0, gradient = 0;
 };
@@ -20,7 +20,7 @@ inline constexpr size_t kNormLanes = 64;
 
 // The sum of the squares of at most kNormBlock elements. Squares are exact, and sums are float64.
 double sum_of_squares(std::span<const float> block);
-// The same for sum + scale * gradient, which is computed in float32. Both spans have the same size.
+// The same for sum + scale * gradient, which is computed in float32. Both spans must have the same size.
 double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient);
 
 }  // namespace dtrain::optim

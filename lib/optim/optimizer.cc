@@ -17,8 +17,8 @@ namespace {
 
 constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
-// Most networks are trained with the rules that need only a momentum. Each has two loops, with and without clipping,
-// because clipping takes two comparisons for every element.
+// The rules that need only a momentum, with which most networks are trained. Each has two loops, with and without
+// clipping, because clipping takes two comparisons for every element.
 DT_MULTI_ISA void sgd_plain(Scalars s, size_t n, float* w, const float* g) {
   for (size_t i = 0; i < n; i++) formula::sgd_plain(s, s.gradient_scale * g[i], w[i]);
 }
@@ -293,7 +293,7 @@ Parameters rule_parameters(const OptimizerSpec& spec) {
   return rule == nullptr ? Parameters{} : parameters_of(*rule, spec);
 }
 
-// The same as the key of RandomStream(seed, Use::kUpdateNoise, update, array), before the array is mixed in.
+// Computes the same key as RandomStream(seed, Use::kUpdateNoise, update, array), before the array is mixed in.
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update) {
   return mix64(mix64(mix64(spec.seed) ^ static_cast<uint64_t>(Use::kUpdateNoise)) ^ update);
 }

@@ -44,14 +44,14 @@ Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {}, c
 std::vector<std::string> optimizer_names();
 // Whether the optimizer uses OptimizerSpec::momentum.
 bool takes_momentum(const OptimizerSpec& spec);
-// Whether the optimizer uses UpdateStep::updates, so that a state of zeros must begin with the first update.
+// Whether the optimizer uses UpdateStep::updates. A state of zeros is then valid only before the first update.
 bool counts_updates(const OptimizerSpec& spec);
 
 // Whether the rule needs the norms of whole arrays, so that parts of an array cannot be updated on their own.
 bool uses_norms(const OptimizerSpec& spec);
 
-// The number of gradients that are summed, in the last slot of the state, before they change the weights: lbsgd's
-// batch_scale. 0 if the rule keeps no sum.
+// The number of gradients that are summed in the last slot of the state before they change the weights: batch_scale of
+// lbsgd. 0 if the rule keeps no sum.
 uint64_t accumulated_updates(const OptimizerSpec& spec);
 // Whether the update with this number changes the weights. If not, it only adds its gradient to the sum.
 bool applies(const OptimizerSpec& spec, uint64_t update);
@@ -61,7 +61,7 @@ bool applies(const OptimizerSpec& spec, uint64_t update);
 // the known ones.
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec);
 
-// The elements of the network's learned arrays that are updated: those of one array from `begin` on.
+// The elements that are updated: those of one learned array of the network, from `begin` on.
 struct ArrayPart {
   uint64_t array = 0;  // position in canonical order
   uint64_t begin = 0;
@@ -71,15 +71,15 @@ struct UpdateStep {
   double learning_rate = 0;   // the schedule's rate, before the multiplier
   double gradient_scale = 1;  // 1 / (samples that contributed), times the weight that the scheme gives the update
   Multipliers multipliers = {};
-  uint64_t updates = 1;             // updates of the array since the start of the job, including this one
+  uint64_t updates = 1;             // used only by rules with noise
   ArrayPart part = {};              // only used by rules with noise
   double rate_change = 1;           // the schedule's rate divided by that of the previous update
   std::optional<Norms> norms = {};  // norms of the array, for a rule that uses them
 };
 
-// Updates the weights w with the gradient g, element by element. `state` holds the slots in the order of state_slots,
-// each of w's size. Elements do not depend on each other, so any slice of a parameter may be updated on its own; a rule
-// that uses norms then needs those of the whole array.
+// Updates the weights w with the gradient g, element by element. `state` contains the slots in the order of
+// state_slots, each with the size of w. Elements do not depend on each other, so any slice of a parameter may be
+// updated on its own; but a rule that uses norms needs the norms of the whole array.
 // docs/arithmetic.md, "Optimizers", has the formulas; for example
 //   g' = clip(gradient_scale * g)
 //   sgd, momentum 0:  w <- (1 - lr wd) w - lr g'

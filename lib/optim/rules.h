@@ -28,36 +28,37 @@ struct Rule {
   std::string_view name;
   std::vector<std::string_view> slots;
   enum class Momentum { kNone, kOptional, kAlways };
-  Momentum momentum;  // what --mom means: nothing; a rule that has no slots if it is 0; a rule that always has them
+  // what --mom means: nothing; or the rule has no slots if it is 0; or the rule always has its slots
+  Momentum momentum;
   Loop loop;
   std::vector<RuleParameter> parameters = {};
-  // Corrects the learning rate of the update with this number, because the state begins at 0. Null if no correction is
-  // needed.
+  // Returns the correction of the learning rate for the update with this number, which is needed because the state
+  // begins at 0. Null if the rule needs none.
   Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
   // Returns the factor for the rate of an array with these norms. Null if the rule uses no norms.
   double (*rate_by_norms)(const double* parameters, const Norms& norms, double gradient_scale,
                           double weight_decay) = nullptr;
   bool scales_weights_only = false;  // rate_by_norms applies only to weights, and only weights decay
   bool corrects_momentum = false;    // multiplies the momentum by UpdateStep::rate_change
-  // The first parameter is a number of updates, whose gradients are summed in the last slot before they change the
-  // weights.
+  // Whether the first parameter is a number of updates whose gradients are summed in the last slot before they change
+  // the weights.
   bool accumulates = false;
 };
 
-// The rules whose step depends on more than the gradient and a momentum.
+// The rules that use more than the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
 
 // The name of the rule's row: the name in the spec, or "rmsprop(centered)" or "lbsgd(lars)".
 std::string_view rule_name(const OptimizerSpec& spec);
-// The correction of the update with this number.
+// The correction for the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
-// The factor for the momentum of an update whose rate is `rate_change` times the previous one.
+// The factor on the momentum in an update whose rate is `rate_change` times that of the previous update.
 double momentum_factor(const OptimizerSpec& spec, double rate_change);
-// The parameters of the spec, and default values for the others.
+// The parameters in the spec, and default values for the others.
 Parameters rule_parameters(const OptimizerSpec& spec);
 // The noise key of all arrays in the update with this number. Mixed with an array's number, it is Scalars::noise_key.
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update);
-// All scalars of an update. On a device, those that change from step to step are in its memory.
+// All scalars of an update. On a device, the scalars that change from step to step are in its memory.
 Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step);
 
 }  // namespace dtrain::optim

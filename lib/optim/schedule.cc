@@ -7,10 +7,11 @@
 namespace dtrain::optim {
 namespace {
 
-// Progress is a quotient of integers. Because of rounding, a boundary that is just reached may seem to be passed.
+// Progress is a quotient of integers. Because of rounding, it may seem to have passed a boundary that it has just
+// reached.
 constexpr double kTolerance = 1e-9;
-// The same as stop_factor_lr of MXNet's FactorScheduler. Its MultiFactorScheduler, with steps at given epochs, has no
-// lower limit.
+// The lower limit of the rate, as stop_factor_lr of MXNet's FactorScheduler. MXNet's MultiFactorScheduler, with steps
+// at given epochs, has no lower limit.
 constexpr double kFloor = 1e-8;
 
 double steps_passed(const ScheduleSpec& spec, double epochs) {
@@ -19,14 +20,15 @@ double steps_passed(const ScheduleSpec& spec, double epochs) {
                                            [&](double step) { return epochs > step + kTolerance; }));
 }
 
-// A base below kFloor does not change, because the floor must not raise the rate.
+// The rate of a kSteps schedule. If `base` is below kFloor, the rate stays at `base`, because the floor must not raise
+// it.
 double rate_by_steps(const ScheduleSpec& spec, double epochs) {
   if (spec.factor >= 1) return spec.base;
   const double rate = spec.base * std::pow(spec.factor, steps_passed(spec, epochs));
   return spec.every_epochs > 0 ? std::max(rate, std::min(spec.base, kFloor)) : rate;
 }
 
-// The remaining part of the way from the end of the warm-up to the end of the schedule: 1 to 0.
+// The remaining fraction of the way from the end of the warm-up to the end of the schedule, from 1 to 0.
 double part_left(const ScheduleSpec& spec, double epochs) {
   return 1 - std::min(1.0, (epochs - spec.warmup_epochs) / (spec.end_epochs - spec.warmup_epochs));
 }
