@@ -15,16 +15,18 @@
 namespace dtrain::net {
 namespace {
 
-// Connections accepted from one listener per turn. The turn then handles the callers, so that a useful connection does
-// not wait for a thousand useless ones.
+// The number of connections accepted from one listener per turn. The turn then handles the callers, so that a useful
+// connection does not wait for a thousand useless ones.
 constexpr int kAcceptedAtOnce = 16;
 
-// The pause after accept has failed for lack of a resource, which only another owner can release.
+// The pause after accept has failed for lack of a resource. Only another part of the program or of the system can
+// release the resource.
 constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::minutes kWarnAgain{1};
 
 bool is_gone(int error) {
-  return error == ECONNABORTED || error == EINTR || error == EPROTO;  // the peer has disconnected: take the next one
+  // the peer has disconnected, so the next connection can be accepted
+  return error == ECONNABORTED || error == EINTR || error == EPROTO;
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ void Acceptor::turn(std::span<const pollfd> polled) {
   for (const UniqueFd& listener : listeners_) accept_some(listener);
 }
 
-// A caller that throws an exception is closed.
+// Handles the callers. A caller that throws an exception is closed.
 void Acceptor::check_waiting(std::span<const pollfd> polled) {
   struct Sweep {
     std::deque<Waiting>& waiting;
@@ -115,7 +117,8 @@ void Acceptor::accept_some(const UniqueFd& listener) {
   }
 }
 
-// A new descriptor gets the lowest free number, so the number descriptors_max means that this many are in use.
+// Takes a new connection. A new descriptor gets the lowest free number, so if its number is descriptors_max, that many
+// descriptors are in use.
 void Acceptor::take(UniqueFd connection) {
   if (connection.get() >= limits_.descriptors_max && !close_oldest()) {
     return refuse("the remaining file descriptors of this process are reserved for files");
@@ -189,7 +192,7 @@ void AcceptorThread::serve() {
 bool AcceptorThread::turn() {
   std::vector<pollfd> watched(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   acceptor_.watch(watched);
-  if (poll_until(watched, acceptor_.wakes_at()) < 0) return true;  // a signal
+  if (poll_until(watched, acceptor_.wakes_at()) < 0) return true;  // interrupted by a signal
   if (watched[0].revents != 0) {
     eventfd_t ignored = 0;
     (void)::eventfd_read(wake_.get(), &ignored);

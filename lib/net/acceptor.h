@@ -23,15 +23,15 @@
 
 namespace dtrain::net {
 
-// A connection whose peer has not yet sent everything that is expected. All calls come from the acceptor's thread.
+// A connection whose peer has not yet sent all the data that is expected. All calls come from the acceptor's thread.
 class Caller {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~Caller() = default;
-  // Reads what has arrived, without waiting. False: nothing more is expected; the connection has been handed on, or
-  // must be closed.
+  // Reads what has arrived, without waiting. Returns false if nothing more is expected: the connection has been handed
+  // on, or must be closed.
   virtual bool waits() = 0;
-  // The descriptor, and the events that it waits for.
+  // The descriptor to poll, and the events to wait for.
   [[nodiscard]] virtual pollfd watched() const = 0;
   // The time at which the connection is closed if it is still waiting.
   [[nodiscard]] virtual Clock::time_point until() const = 0;
@@ -39,7 +39,7 @@ class Caller {
   virtual void on_timeout() {}
 };
 
-// Waits for the first byte, and then hands the connection on with this byte.
+// Waits for the peer's first byte, and then hands the connection on together with this byte.
 class SilentPeer : public Caller {
  public:
   using Take = std::function<void(UniqueFd)>;
@@ -56,20 +56,20 @@ class SilentPeer : public Caller {
 };
 
 struct AcceptorLimits {
-  size_t waiting_max = 0;  // limit of waiting callers; for one more, the one that has waited longest is closed
-  // A caller is not closed in favor of another one before it has waited this long. Meanwhile new connections wait in
-  // the system's queue.
+  size_t waiting_max = 0;  // limit on waiting callers; if one more arrives, the one that has waited longest is closed
+  // A caller that has waited for less than this is not closed in favor of another one. Meanwhile new connections wait
+  // in the system's queue.
   std::chrono::milliseconds grace{};
-  int descriptors_max = 0;  // limit for the whole process, connections included
+  int descriptors_max = 0;  // limit on descriptors for the whole process, connections included
 
-  // Limits derived from the number of descriptors that this process may have: an eighth of them for callers, another
-  // eighth (at most 256) for everything that is not a connection.
+  // Limits derived from the number of descriptors that this process may have: an eighth for callers, and another eighth
+  // (at most 256) for everything that is not a connection.
   static AcceptorLimits of_process();
 };
 
-// Does not wait and has no thread: its owner polls. If the system has no descriptor below `descriptors_max` for a new
-// connection, the caller that has waited longest is closed; if there is none, the new connection is refused, and `warn`
-// is called at most once a minute. The process must ignore SIGPIPE.
+// Does not wait and has no thread: its owner polls. If a new connection gets a descriptor that is not below
+// `descriptors_max`, the caller that has waited longest is closed; if there is none, the new connection is refused, and
+// `warn` is called, at most once a minute. The process must ignore SIGPIPE.
 class Acceptor {
  public:
   using Clock = Caller::Clock;
@@ -81,11 +81,11 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // watch() appends the descriptors to poll; wakes_at() is the latest time at which to call turn(); nullopt: no limit.
+  // watch() appends the descriptors to poll. turn() must be called at wakes_at() at the latest; nullopt: no limit.
   void watch(std::vector<pollfd>& watched) const;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
-  // Handles what has happened. `polled`: the entries that watch() appended, after the poll; empty: anything may have
-  // happened.
+  // Handles what has happened. `polled`: the entries that watch() appended, after the poll. If it is empty, anything
+  // may have happened.
   void turn(std::span<const pollfd> polled);
 
   // Takes back a connection that was served and on which more data are expected.
@@ -107,16 +107,16 @@ class Acceptor {
   const AcceptorLimits limits_;
   const Warn warn_;
   const Meet meet_;
-  std::deque<Waiting> waiting_;               // the one that has waited longest first
+  std::deque<Waiting> waiting_;               // in the order in which they began to wait
   Clock::time_point resume_;                  // no connection is accepted before this time
-  std::optional<Clock::time_point> refused_;  // when this was last logged
+  std::optional<Clock::time_point> refused_;  // when a refusal was last logged
 };
 
 // An acceptor with its own thread, which creates and calls the callers.
 class AcceptorThread {
  public:
   AcceptorThread(std::vector<UniqueFd> listeners, AcceptorLimits limits, const Log& log, Acceptor::Meet meet);
-  // Stops calling the callers; closes the listeners and the waiting connections.
+  // Stops calling the callers, and closes the listeners and the waiting connections.
   ~AcceptorThread();
   AcceptorThread(const AcceptorThread&) = delete;
   AcceptorThread& operator=(const AcceptorThread&) = delete;

@@ -17,10 +17,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kUnacknowledgedMs = 15'000;
-constexpr int kProbeSeconds = 5;  // seconds of silence before the kernel probes the peer
+constexpr int kProbeSeconds = 5;  // after this many seconds of silence the kernel probes the peer
 constexpr int kProbes = 2;
 
-// Returns 0, or the errno of the failure.
+// Waits until the socket is connected. Returns 0, or the errno of the failure.
 int finish_connecting(const UniqueFd& socket, Clock::time_point until) {
   pollfd watched{.fd = socket.get(), .events = POLLOUT, .revents = 0};
   int ready = 0;

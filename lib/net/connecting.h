@@ -9,7 +9,7 @@
 
 namespace dtrain::net {
 
-// Connects to the first of the endpoint's addresses that answers; `limit` is the time for all of them together. The
+// Connects to the first of the endpoint's addresses that answers, within `limit` for all of them together. The
 // connection does not block, sends small messages immediately, and counts as broken if the other host has acknowledged
 // nothing for 15 s. Code::kStartup: no such host, no route, refused, or no answer in time.
 Result<UniqueFd> connect_to(const Endpoint& peer, std::chrono::milliseconds limit);

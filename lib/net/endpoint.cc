@@ -142,8 +142,8 @@ bool is_link_local(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// All interfaces that have an address, those with IPv4 first. Link-local addresses are left out, because a peer would
-// have to know the interface to use one.
+// All interfaces that have an address, those with an IPv4 address first. Link-local addresses are left out, because a
+// peer could use such an address only if it knew the interface.
 std::vector<Interface> interfaces() {
   std::vector<Interface> all;
   ifaddrs* list = nullptr;

@@ -11,17 +11,17 @@
 namespace dtrain::net {
 
 struct Endpoint {
-  std::string host;  // name or address, IPv6 without brackets
+  std::string host;  // name or address; IPv6 addresses without brackets
   uint16_t port = 0;
   bool operator==(const Endpoint&) const = default;
 };
-// Parses "host:port" or "[v6]:port". Code::kUsage. The port must be at least `port_min`: an address to connect to
-// cannot have port 0, which for an address to listen on means any free port.
+// Parses "host:port" or "[v6]:port". Code::kUsage if the text is malformed. The port must be at least `port_min`: an
+// address to connect to cannot have port 0; in an address to listen on, port 0 means any free port.
 Result<Endpoint> parse_endpoint(std::string_view text, uint16_t port_min = 1);
 std::string to_text(const Endpoint& endpoint);
 
-// Where to listen: the first free port of port_first .. port_last; if port_first is 0, one that the system chooses. The
-// listener stays open from then on.
+// Where to listen: at the first free port of port_first .. port_last or, if port_first is 0, at a port that the system
+// chooses. The listener stays open once it has been opened.
 struct Listen {
   std::string host = "127.0.0.1";
   uint16_t port_first = 0;
@@ -34,14 +34,14 @@ bool is_this_host(const std::string& host);
 // The same for the other end of a connection in gRPC's notation: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
 bool is_peer_of_this_host(std::string_view peer);
 
-// The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
-// to IPv6. Code::kStartup lists the interfaces of this host and their addresses.
+// The address of the first of these network interfaces, given by exact name, that exists and has an address. IPv4 is
+// preferred to IPv6. Code::kStartup lists the interfaces of this host and their addresses.
 Result<std::string> interface_address(const std::vector<std::string>& names);
 
 // The addresses of this host's interfaces, without loopback and link-local ones.
 std::vector<std::string> own_address_texts();
 
-// This host's own address on the route to `peer`; by default, this is the address that other hosts are given.
+// This host's own address on the route to `peer`, which is the default address that other hosts are given.
 // Code::kStartup: no such host, or no route to it.
 Result<std::string> source_address(const Endpoint& peer);
 

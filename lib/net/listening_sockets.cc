@@ -66,7 +66,7 @@ tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where
     std::memcpy(&address, entry->ai_addr, entry->ai_addrlen);
     reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(opened.port);
     auto one = open_one(reinterpret_cast<const sockaddr*>(&address), entry->ai_addrlen, unacknowledged_ms);
-    // A name may resolve to an address of a family that this host does not use.
+    // This address may be of a family that this host does not use, because a name may resolve to several.
     const bool is_unusable = !one && (one.error() == EAFNOSUPPORT || one.error() == EADDRNOTAVAIL);
     if (is_unusable && (entry->ai_next != nullptr || !opened.sockets.empty())) continue;
     if (!one) return tl::unexpected(one.error());

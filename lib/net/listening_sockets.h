@@ -15,11 +15,11 @@ struct ListeningSockets {
   uint16_t port = 0;
 };
 
-// Opens one socket for each address that the name resolves to; 0.0.0.0 and :: mean every address of IPv4 and IPv6. Port
-// 0: the system chooses one. The error is an errno. Accepted connections send small messages immediately, and count as
-// broken if the peer's host has acknowledged nothing for `unacknowledged_ms`.
+// Opens one socket for each address to which the name resolves; 0.0.0.0 and :: stand for every address of IPv4 and
+// IPv6. Port 0: the system chooses a port. The error is an errno. Accepted connections send small messages immediately,
+// and count as broken if the peer's host has acknowledged nothing for `unacknowledged_ms`.
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms);
-// The same for the first port of a range that can be opened. The error is that of the last port.
+// The same for the first port of the range that can be opened. The error is that of the last port.
 tl::expected<ListeningSockets, int> open_first_port(const Listen& where, unsigned unacknowledged_ms);
 
 }  // namespace dtrain::net

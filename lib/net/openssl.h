@@ -20,7 +20,7 @@ using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
-// Prevents OpenSSL from asking for the password of an encrypted key at the terminal.
+// A password callback. It prevents OpenSSL from asking for the password of an encrypted key at the terminal.
 inline int no_password(char* /*to*/, int /*size*/, int /*is_writing*/, void* /*data*/) {
   return -1;
 }

@@ -1,5 +1,5 @@
-// Logs events that unauthenticated peers cause, such as refused calls. Since these peers determine how often such
-// events happen, not every one is logged.
+// Logs events that unauthenticated peers cause, such as refused calls. Because such peers determine how often the
+// events happen, not every event is logged.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,10 @@ class OncePerSecond {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `now`: the clock; tests pass their own.
+  // `now`: the clock; tests pass a different one.
   explicit OncePerSecond(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
-  // Nullopt: drop this event. Otherwise returns the number of events dropped since the last admitted one.
+  // Nullopt: drop this event. Otherwise, log it; the result is the number of events dropped since the last admitted
+  // one.
   std::optional<uint64_t> admit();
 
  private:
@@ -36,7 +37,7 @@ class RefusalLog {
  public:
   explicit RefusalLog(Log log, std::function<OncePerSecond::Clock::time_point()> now = OncePerSecond::Clock::now)
       : log_(std::move(log)), limit_(std::move(now)) {}
-  // Logs a warning, at most one per second. The next line includes the number of dropped ones.
+  // Logs a warning, at most one per second. The next line includes the number of warnings that were dropped.
   void warn(const std::string& text);
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 
-// A token may contain any printable character, but a cookie may not.
+// The token in hexadecimal, because a token may contain any printable character, but a cookie may not.
 std::string in_hex(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;

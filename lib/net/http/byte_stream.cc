@@ -99,7 +99,7 @@ bool use_chain(SSL_CTX* context, const std::string& text) {
   while (const Certificate next{PEM_read_bio_X509(source.get(), nullptr, no_password, nullptr)}) {
     if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) return false;
   }
-  ERR_clear_error();  // the end of the text is reported as an error
+  ERR_clear_error();  // because OpenSSL reports the end of the text as an error
   return true;
 }
 

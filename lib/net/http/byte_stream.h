@@ -16,9 +16,9 @@ namespace dtrain::net {
 struct ServerCertificate;
 
 struct Moved {
-  ssize_t bytes = 0;   // 0 without `wait_for`: the client has closed; -1: the connection is broken
-  short wait_for = 0;  // POLLIN or POLLOUT: nothing was transferred, and nothing will be until the socket is ready for
-                       // this
+  ssize_t bytes = 0;  // if it is 0 and `wait_for` is 0, the client has closed; -1: the connection is broken
+  // POLLIN or POLLOUT: nothing was transferred, and nothing can be until the socket is ready for this event
+  short wait_for = 0;
 };
 
 class ByteStream {
@@ -36,14 +36,14 @@ std::unique_ptr<ByteStream> plain_stream(int socket);
 // TLS 1.2 and later; clients present no certificate. Thread-safe.
 class TlsContext {
  public:
-  // Code::kUsage if OpenSSL does not accept the certificate or the key; the message has its reason.
+  // Code::kUsage if OpenSSL does not accept the certificate or the key; the message has OpenSSL's reason.
   static Result<std::unique_ptr<TlsContext>> make(const ServerCertificate& certificate);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
   ~TlsContext();
 
   // The server's side of a connection. The socket must outlive it. A client that does not use TLS gets an answer in
-  // plain HTTP that says so.
+  // plain HTTP that tells it to use HTTPS.
   [[nodiscard]] std::unique_ptr<ByteStream> accept(int socket) const;
 
  private:

@@ -13,24 +13,24 @@ namespace dtrain::net {
 
 class Connection {
  public:
-  // tls: null for HTTP; it must outlive the connection.
+  // tls: null for plain HTTP; otherwise it must outlive the connection.
   Connection(UniqueFd socket, std::chrono::milliseconds patience, const TlsContext* tls);
 
   // Reads what the client has sent. Returns 0 if nothing more is expected: the request is complete or refused, the
-  // client has closed, or, after finish(), the socket can be closed. Otherwise returns POLLIN or POLLOUT: call it again
-  // when the socket is ready for this.
+  // client has closed, or, after finish(), the socket can be closed. Otherwise returns POLLIN or POLLOUT; call it again
+  // when the socket is ready for that event.
   short gather();
   [[nodiscard]] const HttpRequestReader& request() const { return reader_; }
   [[nodiscard]] int descriptor() const { return socket_.get(); }
   // The time at which the connection is closed if gather() is still waiting.
   [[nodiscard]] std::chrono::steady_clock::time_point wait_until() const { return wait_until_; }
 
-  // Returns false if the client has not accepted all bytes within the patience.
+  // Writes bytes. Returns false if the client has not accepted all of them within the patience.
   bool write(std::string_view bytes);
-  // Ends the answer. Its result has the same meaning as gather()'s.
+  // Ends the answer. The result has the same meaning as that of gather().
   short finish();
   [[nodiscard]] bool is_finished() const { return is_finished_; }
-  // Sends an answer without TLS, if the client expects that, as much as can be sent immediately. Ends the connection.
+  // Ends the connection. Without TLS, it first sends `answer`, as far as that is possible immediately.
   void turn_away(std::string_view answer);
 
  private:

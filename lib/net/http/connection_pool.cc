@@ -15,7 +15,7 @@ constexpr std::string_view kAllBusy =
 
 }  // namespace
 
-// A client from which bytes are expected: those of its request or, after its answer, bytes that are dropped.
+// A client from which bytes are expected: the bytes of its request or, after the answer, bytes that are dropped.
 class ConnectionPool::HttpCaller : public Caller {
  public:
   HttpCaller(ConnectionPool& pool, std::unique_ptr<Connection> connection, short wait_for)
@@ -29,7 +29,7 @@ class ConnectionPool::HttpCaller : public Caller {
       pool_.enqueue(std::move(connection_));
       return false;
     }
-    // The client has closed, or it does not use TLS and is to be sent an answer that says so.
+    // The client has closed, or it does not use TLS and must be sent an answer that says so.
     wait_for_ = connection_->finish();
     return wait_for_ != 0;
   }
@@ -41,7 +41,7 @@ class ConnectionPool::HttpCaller : public Caller {
  private:
   ConnectionPool& pool_;
   std::unique_ptr<Connection> connection_;
-  short wait_for_;  // POLLIN or POLLOUT
+  short wait_for_;  // POLLIN or POLLOUT: the event for which gather() or finish() waits
 };
 
 ConnectionPool::ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, const Log& log, const Open& open,

@@ -22,18 +22,20 @@ class ConnectionPool {
  public:
   struct Limits {
     size_t threads = 8;
-    // The maximum number of connections that wait for bytes of their clients, and how long they keep their place if
-    // there are more: a client whose request is on its way must not lose its place to clients that send none
-    // (AcceptorLimits).
+    // `silent`: the maximum number of connections that wait for bytes from their clients. `grace`: if there are more,
+    // how long a connection keeps its place, so that a client whose request is on its way does not lose its place to
+    // clients that send nothing (AcceptorLimits).
     size_t silent = 128;
     std::chrono::milliseconds grace{};
-    size_t waiting = 256;  // connections with a request that no thread handles yet; further ones are turned away
+    // maximum number of connections with a request that no thread handles yet; further ones are turned away
+    size_t waiting = 256;
   };
-  using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;  // the socket does not block
+  // makes a connection of a socket that does not block
+  using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;
   // Answers a request that is complete or refused. Any of the threads calls it, once for each connection.
   using Serve = std::function<void(Connection&)>;
   ConnectionPool(std::vector<UniqueFd> listeners, Limits limits, const Log& log, const Open& open, Serve serve);
-  // Waits for the connections that are being served, and closes the others.
+  // Waits for the connections that are being served, and closes all others.
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;

@@ -18,7 +18,7 @@ std::optional<int> hex_digit(char c) {
   return std::nullopt;
 }
 
-// A "%" that is not followed by two hexadecimal digits is unchanged.
+// Decodes "%41" to "A". A "%" that is not followed by two hexadecimal digits is not changed.
 std::string decoded(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); i++) {
@@ -30,7 +30,7 @@ std::string decoded(std::string_view text) {
   return result;
 }
 
-// Forms of web pages send a space as "+".
+// Decodes a parameter, in which a "+" means a space: forms of web pages send it so.
 std::string decoded_parameter(std::string_view text) {
   std::string spaced(text);
   std::ranges::replace(spaced, '+', ' ');
@@ -81,7 +81,8 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return value == nullptr ? std::string_view() : *value;
 }
 
-// The library calls these functions with pieces of the request, of any size. A result other than 0 ends the parsing.
+// Parses with the library, which calls these functions with pieces of the request, of any size. A result other than 0
+// ends the parsing.
 struct HttpRequestReader::Parser {
   http_parser library{};
   State state = State::kIncomplete;
@@ -114,7 +115,7 @@ struct HttpRequestReader::Parser {
       request.headers.emplace_back();
     }
     is_in_value = false;
-    // Debian builds the library so that it allows spaces in a name, for example before the colon.
+    // Debian's build of the library accepts spaces in a name, for example before the colon.
     if (piece.find(' ') != std::string_view::npos) return refuse(400, "The name of a header has a space.");
     std::ranges::transform(piece, std::back_inserter(request.headers.back().name), lower_case);
     return 0;
@@ -132,7 +133,7 @@ struct HttpRequestReader::Parser {
     request.method = method_of(library.method);
     if (library.http_major != 1) return refuse(505, "This server supports only HTTP/1.1 and HTTP/1.0.");
     request.is_http_1_0 = library.http_minor == 0;
-    // If there were several, a proxy before this server could use a different one.
+    // If there were several Host headers, a proxy before this server might use a different one.
     const auto hosts = std::ranges::count(request.headers, kHost, &HttpHeader::name);
     if (hosts > 1 || (hosts == 0 && !request.is_http_1_0))
       return refuse(400, "The request must have exactly one Host header.");
@@ -152,7 +153,7 @@ struct HttpRequestReader::Parser {
     return length.find_first_not_of('0') != std::string_view::npos;
   }
 
-  // The callbacks of the library.
+  // The callbacks for the library.
   static Parser& of(http_parser* library) { return *static_cast<Parser*>(library->data); }
   static int on_url(http_parser* library, const char* at, size_t size) { return of(library).add_to_target({at, size}); }
   static int on_name(http_parser* library, const char* at, size_t size) { return of(library).add_to_name({at, size}); }

@@ -1,5 +1,5 @@
-// Parses the head of an HTTP request and formats that of an answer. The library http_parser does the parsing; no other
-// file includes it.
+// Parses the head of an HTTP request and formats the head of an answer. The parsing is done by the library http_parser,
+// which only http_message.cc includes.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ struct HttpHeader {
 struct HttpRequest {
   enum class Method { kGet, kHead, kOther };
   Method method = Method::kOther;
-  std::string target;  // as sent: "/page?token=a%20b". Begins with "/" if the method is GET or HEAD
+  std::string target;  // as sent: "/page?token=a%20b". If the method is GET or HEAD, it begins with "/"
   std::vector<HttpHeader> headers;
-  bool is_http_1_0 = false;  // otherwise HTTP/1.1
+  bool is_http_1_0 = false;  // true: HTTP/1.0; false: HTTP/1.1
   bool has_body = false;     // the body is never read
   bool operator==(const HttpRequest&) const = default;
 
@@ -29,7 +29,7 @@ struct HttpRequest {
   [[nodiscard]] std::string path() const;
   // The decoded value of the first "name=value" in the query; empty if there is none.
   [[nodiscard]] std::string parameter(std::string_view name) const;
-  // The value of the first header with this name, which is given in lower case. Null if there is none.
+  // The value of the first header with this name, which must be in lower case. Null if there is none.
   [[nodiscard]] const std::string* find_header(std::string_view name) const;
   // The same, but an empty text if there is none.
   [[nodiscard]] std::string_view header(std::string_view name) const;
@@ -41,7 +41,7 @@ struct HttpRefusal {
   const char* why = "";
 };
 
-// Parses the head of one request from bytes as they arrive. Keeps at most kHeadBytesMax of them, whatever they are.
+// Parses the head of one request from bytes as they arrive. Stores at most kHeadBytesMax bytes, whatever they are.
 class HttpRequestReader {
  public:
   static constexpr size_t kHeadBytesMax = 32 << 10;   // more: status 431
@@ -63,7 +63,7 @@ class HttpRequestReader {
   [[nodiscard]] State state() const;
   [[nodiscard]] const HttpRequest& request() const;
   [[nodiscard]] const HttpRefusal& refusal() const;
-  // True if the client has sent, or is going to send, bytes after the head. They are never parsed.
+  // True if the client has sent or will send bytes after the head. They are never parsed.
   [[nodiscard]] bool has_unread_bytes() const;
 
  private:
@@ -71,7 +71,7 @@ class HttpRequestReader {
   const std::unique_ptr<Parser> parser_;
 };
 
-// "HTTP/1.1 200 OK", the headers and an empty line. Names and values must not contain line ends.
+// The first line ("HTTP/1.1 200 OK"), the headers and an empty line. Names and values must not contain line ends.
 std::string http_answer_head(int status, const std::vector<HttpHeader>& headers);
 
 }  // namespace dtrain::net

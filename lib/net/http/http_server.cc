@@ -25,14 +25,15 @@ using Clock = std::chrono::steady_clock;
 using Method = HttpRequest::Method;
 
 constexpr std::chrono::milliseconds kStreamInterval{1000};
-constexpr size_t kThreads = 8;  // in addition to those that streams occupy
+constexpr size_t kThreads = 8;  // in addition to the threads that streams occupy
 constexpr unsigned kHttpUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";
 constexpr const char* kActionHeader = "dtrain-action";
 constexpr std::string_view kNonce = "@NONCE@";
 
-// A route with its latest answer. The mutex is held while the answer is made, so that it is made once for all clients.
+// A route with its latest answer. The mutex is held while the answer is made, so that the answer is made once for all
+// clients.
 struct Kept {
   explicit Kept(HttpRoute r) : route(std::move(r)) {}
   const HttpRoute route;
@@ -70,7 +71,7 @@ std::string page_policy(const std::string& nonce) {
       nonce);
 }
 
-// Counts one of the open streams.
+// Counts one of the open streams for as long as it exists.
 class StreamPlace {
  public:
   explicit StreamPlace(std::atomic<size_t>& open) : open_(open), number_(open.fetch_add(1)) {}
@@ -96,7 +97,8 @@ Response refusal(int status, std::string_view why, std::vector<HttpHeader> heade
   return {.answer = {kPlain, fmt::format("{}\n", why), status}, .headers = std::move(headers)};
 }
 
-// Connections are not kept for another request, because a client sends at most one request per second.
+// The head of the response. Connections are not kept open for another request, because a client sends at most one
+// request per second.
 std::string head_of(const Response& response, bool is_chunked) {
   std::vector<HttpHeader> headers = {{"Content-Type", response.answer.type},
                                      {"Connection", "close"},
@@ -220,7 +222,7 @@ class Site final : public HttpServer {
         (request.method != Method::kGet || request.find_header(kActionHeader) == nullptr)) {
       return refusal(403, "This action requires GET with the header 'Dtrain-Action: 1'.");
     }
-    if (!token.empty()) return redirect(*found, token);  // so that the token leaves the address line
+    if (!token.empty()) return redirect(*found, token);  // so that the token disappears from the browser's address line
     if (found->route.kind == HttpRoute::Kind::kStream) return stream(*found, request.method);
     return answer(*found);
   }
@@ -280,7 +282,7 @@ class Site final : public HttpServer {
     while (!is_last) {
       is_last = is_stopping();
       std::string text = events.take();
-      if (text.empty()) text = ":\n\n";  // a comment, so that a disconnected client is noticed
+      if (text.empty()) text = ":\n\n";  // an event stream's comment: sending it reveals that a client has disconnected
       if (!connection.write(is_chunked ? chunk_of(text) : text)) return;
       const MutexLock lock(mutex_);
       stopped_.wait_for(mutex_, kStreamInterval, [this]() DT_REQUIRES(mutex_) { return stop_; });
@@ -295,7 +297,7 @@ class Site final : public HttpServer {
 
   const HttpOptions options_;
   const Log log_;
-  std::unique_ptr<TlsContext> tls_;  // null: HTTP
+  std::unique_ptr<TlsContext> tls_;  // null for plain HTTP
   uint16_t port_ = 0;
   std::deque<Kept> routes_;
   std::atomic<size_t> streams_ = 0;

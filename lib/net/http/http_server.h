@@ -1,11 +1,11 @@
-// A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the registered paths, and
-// nothing else: it does not serve files.
+// A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the registered paths only;
+// it does not serve files.
 //
-// Watching must not disturb training. The server's own threads make the answers, from copies of the data; the number of
+// Watching must not disturb training. The server's own threads make the answers, from copies of the data. The number of
 // its threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request
-// has arrived, and a slow reader for a few seconds at most, so neither keeps others from being served. An answer is
-// made at most once in `answer_age_max`, however many clients request it. Each connection serves one request. The
-// process must ignore SIGPIPE.
+// has arrived, and a client that reads slowly only for a few seconds, so neither keeps others from being served. An
+// answer is made at most once in `answer_age_max`, however many clients request it. Each connection serves one request.
+// The process must ignore SIGPIPE.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,9 @@ struct HttpAnswer {
 class EventStream {
  public:
   virtual ~EventStream() = default;
-  // The events since the last call, in complete form ("data: ...\n\n"); empty if there are none. Called once a second,
-  // and once more when the server stops. Does not wait.
+  // Returns the events since the last call, in their complete form ("data: ...
+  //
+  // "); empty if there are none. Called once a second, and once more when the server stops. Must not wait.
   virtual std::string take() = 0;
 };
 
@@ -43,12 +44,13 @@ struct HttpRoute {
     kData,    // for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
-    kAction,  // performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with
-              // the header "Dtrain-Action", which pages of other web sites cannot send
+    // performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with the header
+    // "Dtrain-Action", which pages of other web sites cannot send
+    kAction,
   };
   std::string path;  // "/metrics"
-  // If not empty, the route is only for requests whose header Accept contains this. If several routes have the same
-  // path, the first matching one answers.
+  // If not empty, the route is only for requests whose header Accept contains this text. If several routes have the
+  // same path, the first one that matches answers.
   std::string accepted = {};
   Kind kind = Kind::kData;
   std::function<HttpAnswer()> answer = {};  // for all kinds except kStream; any of the server's threads calls it
@@ -57,12 +59,14 @@ struct HttpRoute {
 
 // The certificate that a server presents to its clients, as PEM texts.
 struct ServerCertificate {
-  std::string chain;  // the server's certificate, followed by the intermediate certificates up to one that clients know
+  // the server's certificate, followed by the intermediate certificates, up to one that was issued by an authority that
+  // clients know
+  std::string chain;
   std::string key;
 };
 
 struct HttpOptions {
-  std::string flag;     // the flag that named the address, for error messages: "--metrics-addr"
+  std::string flag;     // the flag that contains the address, for error messages: "--metrics-addr"
   Endpoint where = {};  // port 0: the system chooses one
   // Returns true if a client's token is correct. Null: no token is needed. A program sends the token in the header
   // Authorization ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
@@ -70,18 +74,19 @@ struct HttpOptions {
   // Only requests that name this host are answered ("Host: localhost"). Otherwise a page of another web site could read
   // from this server through a name that resolves to the loopback address. For servers on loopback.
   bool only_local_names = false;
-  std::optional<ServerCertificate> certificate = {};  // serves HTTPS with this certificate; without it HTTP
-  size_t streams_max = 8;                             // open streams; more are refused with status 503
-  std::chrono::milliseconds patience{5000};  // time for a request to arrive, and for the client to read a piece of an
-                                             // answer
-  std::chrono::milliseconds grace{100};      // time for a request to arrive, if too many clients send none
-  std::chrono::milliseconds answer_age_max{200};  // answers younger than this are reused for other clients
+  // the server uses HTTPS with this certificate; nullopt: plain HTTP
+  std::optional<ServerCertificate> certificate = {};
+  size_t streams_max = 8;  // maximum number of open streams; more are refused with status 503
+  // time for a request to arrive, and for the client to read a piece of an answer
+  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds grace{100};           // time for a request to arrive, if too many clients send no request
+  std::chrono::milliseconds answer_age_max{200};  // answers that are younger than this are reused for other clients
 };
 
 class HttpServer {
  public:
-  // Listens and serves. Code::kStartup names the flag and the address, and a remedy: the port is in use, or the address
-  // is not one of this host. kUsage: the certificate cannot be used.
+  // Listens and serves. Code::kStartup names the flag, the address and a remedy: the port is in use, or the address
+  // does not belong to this host. kUsage: the certificate cannot be used.
   static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, std::vector<HttpRoute> routes, Log log);
   // Sends each stream its last events and ends all connections.
   virtual ~HttpServer() = default;

@@ -18,7 +18,7 @@ class Digester {
   Digester& operator=(const Digester&) = delete;
 
   void add(std::span<const std::byte> bytes);
-  // Lower-case hexadecimal. Call it once, at the end.
+  // The checksum in lower-case hexadecimal. To be called once, at the end.
   std::string hex();
 
  private:

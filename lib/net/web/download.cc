@@ -22,7 +22,7 @@ namespace {
 
 using Curl = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 
-// The output file. An error while writing it ends the attempt and the download.
+// The output file. If writing to it fails, the attempt and the download end.
 class PartFile {
  public:
   static Result<PartFile> open(const std::string& path) {
@@ -31,7 +31,7 @@ class PartFile {
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       return fail(Code::kUsage, "{}: another process is downloading this file", path);
     }
-    const off_t have = ::lseek(fd.get(), 0, SEEK_END);  // 0 for a device
+    const off_t have = ::lseek(fd.get(), 0, SEEK_END);  // the offset is 0 for a device
     if (have < 0) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
     return PartFile(path, std::move(fd), have);
   }
@@ -50,7 +50,7 @@ class PartFile {
     }
     return true;
   }
-  // An empty file is of no use to a later download.
+  // Removes the file if it is empty, because an empty file does not help a later download.
   void remove_if_empty() const {
     std::error_code ignored;
     if (have_ == 0 && std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
@@ -66,7 +66,7 @@ class PartFile {
     if (::fsync(fd_.get()) == 0 || errno == EINVAL) return {};
     return fail(Code::kData, "{}: {}", path_, std::strerror(errno));
   }
-  // Called before the first byte of a long download is awaited.
+  // Whether there is space for the whole file. Called before the first byte of a long download is awaited.
   bool has_space(int64_t total) {
     std::error_code ignored;
     const std::filesystem::space_info space =
@@ -98,11 +98,11 @@ class PartFile {
   std::optional<Error> error_;
 };
 
-// One attempt, used by libcurl's callbacks.
+// The state of one attempt, which libcurl's callbacks use.
 struct Attempt {
   const DownloadOptions& options;
   PartFile& target;
-  int64_t begin;  // offset at which it began
+  int64_t begin;  // offset in the file at which the attempt began
   bool is_checked = false;
 };
 
@@ -122,7 +122,7 @@ int take_progress(void* attempt_of, curl_off_t total, curl_off_t, curl_off_t, cu
   return stopped(attempt.options) ? 1 : 0;
 }
 
-// libcurl's options are macros over a variadic function.
+// A function of its own, because libcurl's options are macros over a variadic function.
 void set_download_options(CURL* curl, Attempt& attempt, char* error) {
   curl_easy_setopt(curl, CURLOPT_URL, attempt.options.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https,file");
@@ -147,7 +147,7 @@ void set_download_options(CURL* curl, Attempt& attempt, char* error) {
 enum class Outcome { kDone, kAgain, kAnew, kFailed };
 struct Verdict {
   Outcome outcome = Outcome::kDone;
-  Error error = {};  // only set if the state is not kDone
+  Error error = {};  // set only if the state is not kDone
 };
 
 bool may_pass(CURLcode code, long status) {
@@ -183,7 +183,7 @@ Verdict judge(const DownloadOptions& options, const PartFile& target, CURLcode c
          fmt::format("{}: stopped after {} bytes; the same command continues the download", options.url, target.have()),
          {}}};
   }
-  // The server has no byte after those already received. The checksum will show whether they are correct.
+  // The server has no bytes after those already received. The checksum will show whether these are correct.
   if (status == kRangeNotSatisfiable || code == CURLE_BAD_DOWNLOAD_RESUME) return {};
   const Code kind = is_absent(code, status) ? Code::kNotFound : Code::kUnavailable;
   const Error error{
@@ -204,7 +204,7 @@ Verdict try_once(const DownloadOptions& options, PartFile& target) {
   return judge(options, target, code, status, reason);
 }
 
-// Waits unless the download is stopped in the meantime.
+// Waits for `length`, or until the download is stopped.
 void pause(const DownloadOptions& options, std::chrono::milliseconds length) {
   constexpr std::chrono::milliseconds kLook{50};
   const auto end = std::chrono::steady_clock::now() + length;

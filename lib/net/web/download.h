@@ -15,22 +15,23 @@ namespace dtrain::net {
 struct DownloadOptions {
   std::string url;
   std::string path;  // the output file; if it exists, bytes are appended to it
-  // Called often: the number of bytes received so far, and the size of the whole file; 0 if the server does not report
-  // it.
+  // Called often, with the number of bytes received so far and the size of the whole file; the size is 0 if the server
+  // does not report it.
   std::function<void(int64_t have, int64_t total)> progress = nullptr;
   const std::atomic<bool>* stop = nullptr;      // ends the download if it becomes true
-  int attempts = 5;                             // number of successive attempts without a new byte
+  int attempts = 5;                             // number of successive attempts that may bring no new byte
   std::chrono::milliseconds first_pause{1000};  // pause before the second attempt; it doubles before each later one
   std::chrono::seconds stall_max{60};           // an attempt fails if no byte arrives for this long
 };
 
 struct Downloaded {
   int64_t bytes = 0;
-  bool was_resumed = false;  // the file already had some of the bytes
+  bool was_resumed = false;  // whether the file already had some of the bytes
 };
 
-// Temporary errors (no connection, a broken connection, a busy server) are logged and the download is retried, from the
-// last byte on if the server supports that, and otherwise from the beginning. Certificates are verified.
+// After a temporary error (no connection, a broken connection, a busy server), which is logged, the download is
+// retried. It continues after the last received byte if the server supports that, and otherwise from the beginning.
+// Certificates are verified.
 //
 // Code::kNotFound: the server does not have the file; kUnavailable: it does not answer, or refuses, after all attempts;
 // kData: the file cannot be written, or there is not enough space for it; kPreempted: stopped; kStartup: the module

@@ -23,7 +23,7 @@ void set_options(CURL* curl, const WebRequest& request, const curl_slist* header
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);  // a standby resource manager names the active one
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);  // a standby resource manager redirects to the active one
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
   curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_ANY);

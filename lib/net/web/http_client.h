@@ -21,8 +21,8 @@ struct WebAnswer {
   std::string body;    // truncated to one MiB
 };
 
-// Returns an answer whatever its status is. Code::kUnavailable: there is none; the message has the reason. kStartup:
-// the module with libcurl cannot be loaded (base/module.h).
+// Returns the answer, whatever its status is. Code::kUnavailable: there is no answer; the message has the reason.
+// kStartup: the module with libcurl cannot be loaded (base/module.h).
 Result<WebAnswer> ask_http(const WebRequest& request);
 
 }  // namespace dtrain::net

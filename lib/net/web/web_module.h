@@ -1,5 +1,5 @@
-// The module dtrain_web, which contains all code that needs libcurl: libcurl depends on 25 other libraries, and most
-// processes never download anything. download() and ask_http() load it.
+// The module dtrain_web, which contains all code that needs libcurl. It is separate because libcurl depends on 25 other
+// libraries, and most processes never download anything. download() and ask_http() load it.
 #pragma once
 
 #include "base/module.h"
