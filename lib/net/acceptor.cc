@@ -188,7 +188,7 @@ void AcceptorThread::serve() {
   }
 }
 
-// Returns false if the destructor has asked the thread to end.
+// Runs one turn of the thread. Returns false if the destructor has asked the thread to end.
 bool AcceptorThread::turn() {
   std::vector<pollfd> watched(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   acceptor_.watch(watched);

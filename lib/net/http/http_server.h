@@ -71,8 +71,8 @@ struct HttpOptions {
   // Returns true if a client's token is correct. Null: no token is needed. A program sends the token in the header
   // Authorization ("Bearer TOKEN"); a browser opens a page with "?token=TOKEN" once and gets a cookie.
   std::function<bool(std::string_view token)> accepts_token = nullptr;
-  // Only requests that name this host are answered ("Host: localhost"). Otherwise a page of another web site could read
-  // from this server through a name that resolves to the loopback address. For servers on loopback.
+  // For servers on loopback: answers only requests that name this host ("Host: localhost"). Otherwise a page of another
+  // web site could read from this server through a name that resolves to the loopback address.
   bool only_local_names = false;
   // the server uses HTTPS with this certificate; nullopt: plain HTTP
   std::optional<ServerCertificate> certificate = {};

@@ -18,7 +18,7 @@ size_t take_body(const char* bytes, size_t size, size_t count, void* body) {
   return size * count;
 }
 
-// libcurl's options are macros over a variadic function.
+// A function of its own, because libcurl's options are macros over a variadic function.
 void set_options(CURL* curl, const WebRequest& request, const curl_slist* headers, std::string& body, char* error) {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
