@@ -10,7 +10,7 @@
 namespace dtrain::telemetry {
 namespace {
 
-// Bounds for times from a tenth of a millisecond to a minute: steps, rounds.
+// Bounds for the times of steps and rounds, from a tenth of a millisecond to a minute.
 constexpr std::array kTimeBounds = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0};
 constexpr std::array kStalenessBounds = {1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0};
 

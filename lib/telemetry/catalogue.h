@@ -13,16 +13,16 @@ namespace dtrain::telemetry {
 enum class Kind : uint8_t {
   kCounter,    // only grows while a process runs
   kGauge,      // the latest value
-  kHistogram,  // counts of values below MetricInfo::bounds, with their sum
+  kHistogram,  // counts of values for each of MetricInfo::bounds, and the sum of the values
 };
 
 enum class Unit : uint8_t { kNone, kSeconds, kMilliseconds, kBytes, kRatio, kSamplesPerSecond, kWatts, kCelsius };
 
-// Processes that have a metric: a sum of these.
+// Which processes have a metric; the constants are added up.
 inline constexpr unsigned kOnWorker = 1, kOnServer = 2, kOnScheduler = 4;
 inline constexpr unsigned kOnAll = kOnWorker | kOnServer | kOnScheduler;
 
-// The order is that of the table in catalogue.cc. Heartbeats carry the metrics by name, so it may change.
+// In the order of the table in catalogue.cc. The order may change, because heartbeats carry the metrics by name.
 enum class Metric : uint16_t {
   // Progress
   kEpoch,
@@ -126,17 +126,17 @@ struct MetricInfo {
   std::string_view name;  // as in metrics.jsonl
   Kind kind;
   Unit unit;
-  unsigned on;             // kOnWorker, ...
-  std::string_view label;  // what distinguishes the series of this metric, such as "phase"; empty: there is only one
-                           // series
-  std::string_view help;   // one sentence
+  unsigned on;  // kOnWorker, ...
+  // the property by which the series of this metric differ, such as "phase"; empty: there is only one series
+  std::string_view label;
+  std::string_view help;                // one sentence
   std::span<const double> bounds = {};  // for a histogram: upper bounds, inclusive, ascending
 };
 
 // All metrics, in the order of Metric.
 std::span<const MetricInfo> catalogue();
 const MetricInfo& info(Metric metric);
-// Nullopt if there is no metric of that name.
+// Nullopt if there is no metric with that name.
 std::optional<Metric> find_metric(std::string_view name);
 
 std::string_view name_of(Unit unit);  // "seconds"; empty for kNone

@@ -20,7 +20,7 @@ struct ClassAccuracy {
   [[nodiscard]] double accuracy() const { return static_cast<double>(right) / static_cast<double>(images); }
 };
 
-// Images of one class that were classified as another one.
+// The number of images of one class that were classified as another class.
 struct Confusion {
   int64_t label = 0, prediction = 0;
   int64_t images = 0;
@@ -37,9 +37,9 @@ class ClassCounts {
 
   [[nodiscard]] const std::map<Pair, int64_t>& counts() const { return counts_; }
   [[nodiscard]] int64_t images() const;
-  // The classes that have images, in order of increasing accuracy; among equal ones the lower label first.
+  // The classes that have images, in order of increasing accuracy. Classes with the same accuracy are sorted by label.
   [[nodiscard]] std::vector<ClassAccuracy> accuracies() const;
-  // The most frequent one first; among equal ones the lower label, then the lower prediction first.
+  // Sorted by decreasing frequency, then by label, then by prediction.
   [[nodiscard]] std::vector<Confusion> confusions() const;
 
  private:
@@ -69,7 +69,7 @@ struct ClassResults {
   int64_t epoch = 0;
   uint64_t step = 0;  // number of weight updates before the validation
   int64_t rank = 0, workers = 1;
-  int64_t images = 0;                         // number of images that all workers together have classified
+  int64_t images = 0;                         // number of images that all workers have classified, in total
   std::string result = {};                    // name of the network's result; empty: it has only one
   std::vector<std::string> class_names = {};  // indexed by label; empty: not known
   ClassCounts counts = {};                    // only this worker's share

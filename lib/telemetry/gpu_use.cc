@@ -9,8 +9,8 @@ namespace dtrain::telemetry {
 
 namespace {
 
-// The part of NVML's interface that is used, which has stayed compatible since CUDA 7. It is declared here because a
-// host that builds dtrain may not have its header.
+// The part of NVML's interface that is used. It has been compatible since CUDA 7, and is declared here because a host
+// that builds dtrain may not have NVML's header.
 using Device = void*;
 struct Utilization {
   unsigned gpu, memory;  // percentage of the time, over at most the last second
@@ -22,7 +22,7 @@ constexpr int kSuccess = 0, kOfTheChip = 0;
 
 class Nvml {
  public:
-  // Null if the library is missing or cannot be used.
+  // Loads the library; null if it is missing or cannot be used.
   static std::shared_ptr<Nvml> load(const std::string& path) {
     void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return nullptr;
@@ -54,7 +54,7 @@ class Nvml {
  private:
   explicit Nvml(void* library) : library_(library) {}
 
-  // Null if this version of the library lacks the function.
+  // The function's address; null if this version of the library lacks it.
   template <class Function>
   [[nodiscard]] Function* function(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
@@ -76,7 +76,7 @@ class Nvml {
   int (*temperature_)(Device, int, unsigned*) = function<int(Device, int, unsigned*)>("nvmlDeviceGetTemperature");
 };
 
-// A metric without a value is removed, because an old value would be mistaken for a current one.
+// Sets the metric, or removes it if there is no value, because an old value would be mistaken for a current one.
 void set_or_remove(Registry& to, Metric metric, std::optional<double> value, const std::string& label) {
   if (value) {
     to.set(metric, *value, label);

@@ -14,8 +14,9 @@ namespace dtrain::telemetry {
 inline constexpr const char* kNvml = "libnvidia-ml.so.1";
 
 struct UsedGpu {
-  std::string label;       // in the metrics: its number in --gpus
-  std::string pci_bus_id;  // "0000:3b:00.0": NVML ignores CUDA_VISIBLE_DEVICES and numbers the GPUs differently
+  std::string label;  // the GPU's label in the metrics: its number in --gpus
+  // "0000:3b:00.0"; needed because NVML ignores CUDA_VISIBLE_DEVICES and numbers the GPUs differently
+  std::string pci_bus_id;
 };
 
 // Sets the metrics of these GPUs in every snapshot, until the handle is destroyed. `library`: NVML's name or path.

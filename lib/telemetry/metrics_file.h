@@ -18,8 +18,8 @@ class MetricsFile final : public Sink {
   // Code::kUsage if the file cannot be opened.
   static Result<std::unique_ptr<MetricsFile>> open(const std::string& path, std::string role, uint32_t rank);
 
-  // A value that is not finite is written as null, and the values of a metric with a label as one object. Code::kData
-  // if the line cannot be written.
+  // Appends a line. A value that is not finite is written as null, and the values of a metric with a label as one
+  // object. Code::kData if the line cannot be written.
   Result<> write(const Record& record) override;
 
  private:

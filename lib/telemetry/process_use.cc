@@ -51,10 +51,10 @@ double CoreWait::update() {
     pid_t thread = 0;
     std::from_chars(name.data(), name.data() + name.size(), thread);
     uint64_t ran_ns = 0, waited_ns = 0;
-    // A thread may have ended since its name was read.
+    // The thread may have ended since its name was read.
     if (!(std::ifstream(task.path() / "schedstat") >> ran_ns >> waited_ns)) continue;
     const auto before = ns_of_thread_.find(thread);
-    // If the value has decreased, another thread has got the same id.
+    // If the value has decreased, the id now belongs to another thread.
     const bool is_same = before != ns_of_thread_.end() && before->second <= waited_ns;
     total_ns_ += waited_ns - (is_same ? before->second : 0);
     now.emplace(thread, waited_ns);

@@ -1,4 +1,4 @@
-// What this process uses of its host, according to the kernel.
+// The resources of its host that this process uses, according to the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -21,16 +21,16 @@ ProcessUse process_use();
 // The time for which the threads of this process were ready to run but had no core. Not thread-safe.
 class CoreWait {
  public:
-  // Reads the kernel's counters of all threads and returns the sum in seconds, which never decreases. A thread that has
-  // ended counts with its value from the last call. 0 if the kernel does not count.
+  // Reads the kernel's counters of all threads and returns their sum in seconds, which never decreases. For a thread
+  // that has ended, the value from the last call is used. 0 if the kernel does not count these times.
   double update();
 
  private:
-  std::map<pid_t, uint64_t> ns_of_thread_;  // the threads that existed in the last call
+  std::map<pid_t, uint64_t> ns_of_thread_;  // for each thread that existed in the last call
   uint64_t total_ns_ = 0;
 };
 
-// Adds these as metrics to every snapshot, until the handle is destroyed.
+// Adds these numbers as metrics to every snapshot, until the handle is destroyed.
 [[nodiscard]] Registry::Handle collect_process_use(Registry& registry);
 
 }  // namespace dtrain::telemetry

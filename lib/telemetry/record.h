@@ -13,14 +13,15 @@
 
 namespace dtrain::telemetry {
 
-// Time of training after which its speed is judged: the first steps are not typical.
+// How long training must have run before its speed is judged, because the first steps are not typical.
 inline constexpr double kJudgedAfterSeconds = 30;
 
 struct Value {
   Metric metric;
   double value;
   std::string label = {};  // see Sample
-  bool of_epoch = false;   // the value is over a whole epoch, for a metric that otherwise is over a window
+  // whether the value is over a whole epoch; for a metric whose values are otherwise over a window
+  bool of_epoch = false;
 };
 
 struct Record {
@@ -36,7 +37,7 @@ class Sink {
   virtual Result<> write(const Record& record) = 0;
 };
 
-// Passes each record to all sinks, and to the registry, so that all see the same numbers. The registry does not get the
+// Passes each record to all sinks and to the registry, so that all get the same numbers. The registry does not get
 // values of whole epochs, because each of its series has only values of windows.
 class Recorder {
  public:

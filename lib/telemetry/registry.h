@@ -28,19 +28,21 @@ class Cell {
   std::atomic<double> value_ = 0;
 };
 
-// One series of a histogram. Threads and ownership: as for Cell.
+// One series of a histogram. Like a Cell, any thread may use it, and the registry owns it.
 class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds);
-  // Adds `count` values of this size.
+  // Adds `count` observations of `value`.
   void observe(double value, uint64_t count = 1);
 
   struct State {
-    std::vector<uint64_t> counts;  // one for each bound, not cumulative; the last one counts values above all bounds
+    // one for each bound, not cumulative; the last element counts values above all bounds
+    std::vector<uint64_t> counts;
     double sum = 0;
   };
   [[nodiscard]] State state() const;
-  void replace(const State& state);  // takes over a histogram with the same bounds that was counted elsewhere
+  // replaces the content by that of a histogram with the same bounds that was counted elsewhere
+  void replace(const State& state);
 
  private:
   std::span<const double> bounds_;
@@ -61,16 +63,16 @@ using Snapshot = std::vector<Sample>;  // in the order of Metric, then of the la
 // Thread-safe.
 class Registry {
  public:
-  // The series of a metric, which is created if it does not exist yet. The reference stays valid. If speed matters,
-  // keep the reference, because finding a series takes a lock.
+  // Returns the series of a metric, and creates it if it does not exist yet. The reference stays valid. If speed
+  // matters, keep the reference, because finding a series takes a lock.
   Cell& cell(Metric metric, const std::string& label = "");
   Histogram& histogram(Metric metric, const std::string& label = "");
   void set(Metric metric, double value, const std::string& label = "") { cell(metric, label).set(value); }
-  // Removes a series of a counter or gauge whose value is no longer known. No reference to it may be kept.
+  // Removes a series of a counter or gauge whose value is no longer known. References to it become invalid.
   void remove(Metric metric, const std::string& label = "");
 
-  // Called before each snapshot, by the thread that takes it, to write values that are counted elsewhere. The collector
-  // is removed when the handle is destroyed, which waits for a snapshot in progress.
+  // A collector writes values that are counted elsewhere. It is called before each snapshot, by the thread that takes
+  // the snapshot. It is removed when the handle is destroyed, which waits for a snapshot in progress.
   using Collector = std::function<void(Registry&)>;
   class Handle {
    public:
@@ -104,7 +106,7 @@ class Registry {
   uint64_t next_collector_ DT_GUARDED_BY(collecting_) = 0;
 };
 
-// The value of a series in a snapshot; nullopt if it is not there.
+// The value of a series in a snapshot; nullopt if the snapshot does not have the series.
 std::optional<double> value_of(const Snapshot& snapshot, Metric metric, std::string_view label = "");
 
 }  // namespace dtrain::telemetry

@@ -34,8 +34,8 @@ void Timeline::end() {
 }
 
 // The row of the track, or of the calling thread if `track` is null. The search starts at a position derived from the
-// owner's number, so the row is usually found at once. A thread's number is the address of thread-local memory; a
-// track's is the address of its name.
+// owner's number, so the row is usually found at once. The number of a thread is the address of thread-local memory;
+// the number of a track is the address of its name.
 Timeline::Row* Timeline::row_of(const char* track) {
   const uint64_t self = track != nullptr ? reinterpret_cast<uint64_t>(track) : static_cast<uint64_t>(::pthread_self());
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
@@ -63,7 +63,7 @@ void Timeline::add_to(const char* track, const TimelineEvent& event) {
 }
 
 void Timeline::add_to_row(const char* track, const TimelineEvent& event, std::span<const TimelineEvent> arrows) {
-  // A span that began before the recording has no counterparts in other processes.
+  // A span that began before the recording is left out, because it has no counterparts in other processes.
   if (!is_on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
   const size_t events = 1 + arrows.size();
   const bool fits = count_.fetch_add(events, std::memory_order_relaxed) + events <= kEventsMax;

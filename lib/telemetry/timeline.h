@@ -1,9 +1,9 @@
 // Records what the threads of a process do, and when: spans, and the points at which an arrow from one span to another
-// begins, passes and ends. tracer.h decides when it records, trace_file.h writes a file that Perfetto and
-// chrome://tracing show.
+// begins, passes and ends. tracer.h decides when the timeline records; trace_file.h writes a file that Perfetto and
+// chrome://tracing display.
 //
-// Each thread has its own row, so threads do not wait for each other. Each track also has a row: it shows what a
-// device does in one of its queues. While recording is off, a span costs one relaxed load.
+// Each thread has its own row, so that threads do not wait for each other. Each track has a row too; a track shows what
+// a device does in one of its queues. While recording is off, a span costs one relaxed load.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ namespace dtrain::telemetry {
 // The beginning, a middle point or the end of an arrow. The events of one arrow have the same id, in all processes.
 enum class ArrowPoint : uint8_t { kBegin, kPass, kEnd };
 
-// The arrow that follows a worker's request to a server and back: `request` is its number (kvstore/wire/header.h).
+// The arrow that follows a worker's request to a server and back. `request`: number of the request
+// (kvstore/wire/header.h).
 constexpr uint64_t arrow_of_request(uint32_t rank, uint64_t request) {
   constexpr unsigned kRequestBits = 40;
   return (static_cast<uint64_t>(rank + 1) << kRequestBits) | (request & ((uint64_t{1} << kRequestBits) - 1));
@@ -38,7 +39,7 @@ struct TimelineEvent {
     const char* name = nullptr;  // null: unused
     int64_t value = 0;
   };
-  const char* name = "";      // lives as long as the program or the timeline
+  const char* name = "";      // must live as long as the program or the timeline
   const char* category = "";  // static text
   int64_t begin_ns = 0;       // time on the steady clock
   int64_t end_ns = 0;         // for a span
@@ -62,17 +63,17 @@ class Timeline {
   Timeline();
 
   [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
-  // Discards what was recorded before, and records from now on.
+  // Discards earlier recordings, and records from now on.
   void begin() DT_EXCLUDES(mutex_);
   // Stops recording. Open spans are left out.
   void end();
 
-  // While recording is off, these do nothing. Events beyond the limits are dropped and counted.
+  // Add an event. While recording is off, they do nothing. Events beyond the limits are dropped and counted.
   void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
-  // The same in the row of a track, whose name comes from keep().
+  // Adds an event to the row of a track, whose name must come from keep().
   void add_to(const char* track, const TimelineEvent& event);
-  // For a name that does not live as long as the program. Returns a copy that lives as long as the timeline. Takes a
-  // lock, so callers should keep the result.
+  // Returns a copy of a name that lives as long as the timeline, for names that do not live as long as the program.
+  // Takes a lock, so callers should keep the result.
   const char* keep(std::string_view name) DT_EXCLUDES(mutex_);
 
   // The recorded events of each thread; threads without events are left out.
@@ -87,7 +88,7 @@ class Timeline {
 
  private:
   struct Row {
-    std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: no owner yet
+    std::atomic<uint64_t> owner = 0;  // the thread, or the address of the track's name; 0: the row has no owner yet
     Mutex mutex;                      // only rows() and begin() compete with the owner
     TimelineRow content DT_GUARDED_BY(mutex);
   };
@@ -115,18 +116,18 @@ class Span {
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
-  // Shown with the span. At most three; `name` is static text.
+  // Adds a number that is shown with the span, at most three. `name` must be static text.
   template <class Number>
   Span& with(const char* name, Number value) {
     if (open_) set(name, static_cast<int64_t>(value));
     return *this;
   }
-  // An arrow begins, passes or ends here, at this moment. It is recorded only if the span is.
+  // An arrow begins, passes or ends here, at this moment. It is recorded only if the span is recorded.
   Span& arrow(ArrowPoint point, uint64_t id) {
     if (open_) add_arrow(point, id);
     return *this;
   }
-  // Ends the span before its destruction.
+  // Ends the span before it is destroyed.
   void end();
   [[nodiscard]] bool is_recorded() const { return open_.has_value(); }
 

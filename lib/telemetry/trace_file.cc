@@ -23,10 +23,11 @@ constexpr std::string_view kPrefix = "trace-", kSuffix = ".json";
 constexpr std::string_view kEnd = "]}";
 // The number of bytes written at a time.
 constexpr size_t kBlockBytes = size_t{1} << 20;
-// A limit far above the length of lines that this program writes.
+// The longest line that is accepted, far above the length of the lines that this program writes.
 constexpr size_t kLineBytesMax = size_t{1} << 16;
 
-// Processes are shown in this order: the scheduler, the servers, the workers. Chrome requires numbers for them.
+// Numbers of processes, which Chrome's format requires. They determine the order in which processes are shown: the
+// scheduler, the servers, the workers.
 constexpr uint64_t kServers = 1'000'000, kWorkers = 2'000'000;
 uint64_t process_number(const TraceOrigin& origin) {
   if (origin.role == "scheduler") return 1;
@@ -42,7 +43,7 @@ std::string_view phase_of(ArrowPoint point) {
   return kPhases[static_cast<size_t>(point)];
 }
 
-// A number; a list with one number per worker if their first steps differ; null if no step was made.
+// The first step: a number; or a list with one number per worker if they differ; or null if no step was made.
 nlohmann::ordered_json first_step_json(const TraceRequest& request) {
   if (request.first_steps.size() > 1) return request.first_steps;
   return request.first_steps.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(request.first_steps.front());
@@ -95,7 +96,8 @@ class EventLines {
 
   Result<> row(size_t thread, const TimelineRow& row) {
     DT_TRY_VOID(about("thread_name", thread, fmt::format("\"name\":{}", json_string(row.thread))));
-    // In chronological order, with a span before the spans that it contains. They were recorded when they ended.
+    // Sorts the spans by beginning, with a span before the spans that it contains, because they were recorded when they
+    // ended.
     std::vector<const TimelineEvent*> events;
     for (const TimelineEvent& event : row.events) events.push_back(&event);
     std::ranges::stable_sort(events, {}, [](const TimelineEvent* e) { return std::pair(e->begin_ns, -e->end_ns); });
@@ -134,14 +136,14 @@ class EventLines {
   Writer& writer_;
 };
 
-// The part of a process's file that is needed for merging.
+// The part of a process's file that is needed to merge the files.
 struct Source {
   std::string path;
   uint64_t number = 0;
   nlohmann::ordered_json about;
 };
 
-// True if the file is complete: a file that was not completely written has another end.
+// True if the file is complete. A file that was not completely written has a different end.
 bool has_end(const std::string& path) {
   std::string end(kEnd.size() + 1, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -167,7 +169,7 @@ Result<Source> read_head(const std::string& path) {
 
 Result<> copy_events(const Source& source, Writer& out) {
   DT_TRY(LineReader lines, LineReader::open(source.path));
-  DT_TRY_VOID(lines.next());  // the head
+  DT_TRY_VOID(lines.next());  // skips the head
   while (true) {
     DT_TRY(std::optional<std::string_view> line, lines.next());
     if (!line || *line == kEnd) return {};
@@ -219,7 +221,7 @@ Result<> write_trace(const std::string& path, const TraceOrigin& origin, const s
 
 Result<MergedTrace> merge_traces(const std::vector<std::string>& directories) {
   MergedTrace merged;
-  std::map<std::string, Source> sources;  // indexed by file name: the same file may be in several directories
+  std::map<std::string, Source> sources;  // indexed by file name, because the same file may be in several directories
   for (const std::string& directory : directories) {
     std::error_code error;
     fs::directory_iterator entries(directory, error);

@@ -1,5 +1,5 @@
-// Traces as files in Chrome's trace event format, which chrome://tracing and https://ui.perfetto.dev show:
-// RUN_DIR/trace-ROLE-RANK.json of each process, and RUN_DIR/trace.json of all of them. docs/formats.md, "Trace".
+// Traces as files in Chrome's trace event format, which chrome://tracing and https://ui.perfetto.dev display:
+// RUN_DIR/trace-ROLE-RANK.json for each process, and RUN_DIR/trace.json for all of them. See docs/formats.md, "Trace".
 //
 // Each event is on a separate line, so that files can be merged without reading them completely.
 #pragma once
@@ -21,17 +21,17 @@ struct TraceOrigin {
   std::string role;  // "worker", "server" or "scheduler"
   uint32_t rank = 0;
   TraceRequest request;
-  std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; times are then on the process's own clock
+  std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; the times are then those of the process's own clock
 };
 
 // The file of a process, such as "trace-worker-3.json".
 std::string trace_file_name(const std::string& role, uint32_t rank);
 inline constexpr const char* kWholeTraceFile = "trace.json";
-bool is_trace_file(std::string_view name);  // the file of one process, or the merged file
+bool is_trace_file(std::string_view name);  // true for the file of one process, and for the merged file
 // Removes the traces that an earlier run has left in the directory.
 void remove_traces(const std::string& directory);
 
-// Replaces the file. `dropped`: the number of events that the timeline left out.
+// Writes the file, replacing an earlier one. `dropped`: the number of events that the timeline dropped.
 Result<> write_trace(const std::string& path, const TraceOrigin& origin, const std::vector<TimelineRow>& rows,
                      uint64_t dropped);
 
@@ -40,10 +40,11 @@ struct MergedTrace {
   uint64_t number = 0;  // number of the trace
   size_t files = 0;     // number of merged files
   uint64_t events = 0;
-  std::vector<std::string> left_out;  // "trace-worker-1.json: it is cut short"
+  // the files that were left out, with the reasons: "trace-worker-1.json: it is cut short"
+  std::vector<std::string> left_out;
 };
 // Merges the files of the latest trace in the directories into trace.json in the first directory. Leaves out files of
-// older traces and incomplete files. Code::kNotFound: there is no trace.
+// older traces, and incomplete files. Code::kNotFound: there is no trace.
 Result<MergedTrace> merge_traces(const std::vector<std::string>& directories);
 
 }  // namespace dtrain::telemetry

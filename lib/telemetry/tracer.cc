@@ -47,7 +47,7 @@ Result<> Tracer::request_next(uint64_t steps) {
   return {};
 }
 
-// A trace in progress that is not written yet is discarded in favor of the new one.
+// Begins a trace. If another trace is in progress and not written yet, it is discarded.
 void Tracer::start(const TraceRequest& request) {
   timeline_.end();
   request_ = request;
@@ -102,7 +102,7 @@ void Tracer::end_after(uint64_t step) {
   if (!records_messages_ && timeline_.is_on() && is_after(step)) write();
 }
 
-// Step numbers may be skipped or repeated: see the top of tracer.h.
+// Whether the trace ends before `step`. Step numbers may be skipped or repeated; see the top of tracer.h.
 bool Tracer::is_after(uint64_t step) const {
   return begun_ > request_.steps || step >= request_.first_of(rank_).value_or(0) + request_.steps;
 }

@@ -1,10 +1,12 @@
-// Decides when a process records its timeline, and writes the file: for --trace, SIGUSR2, and the scheduler's request.
+// Decides when a process records its timeline (for --trace, for SIGUSR2, and at the scheduler's request), and writes
+// the file.
 //
-// A trace covers some steps of each worker. It includes steps whose update was left out; they count, although the next
-// step of a job with one worker has the same number again. Workers that wait for each other trace the same steps. A
-// worker records from the beginning of the first step until the weights of the last one have arrived, which is in the
-// forward pass after it. A server records what belongs to these steps until the scheduler ends the trace, because all
-// workers have written theirs or because it no longer waits for some. The scheduler numbers the traces of a job from 1.
+// A trace covers some steps of each worker. Steps whose update was left out are included in this number, although in a
+// job with one worker the next step then has the same number again. Workers that wait for each other trace the same
+// steps. A worker records from the beginning of the first step until the weights of the last step have arrived, which
+// is in the forward pass after it. A server records what belongs to these steps until the scheduler ends the trace,
+// either because all workers have written their files or because it no longer waits for some of them. The scheduler
+// numbers the traces of a job from 1.
 #pragma once
 
 #include <atomic>
@@ -22,12 +24,13 @@
 namespace dtrain::telemetry {
 
 struct TraceRequest {
-  uint64_t number = 0;                // number of the trace; 0: no trace
-  std::vector<uint64_t> first_steps;  // indexed by worker: its first traced step, numbered as in its gradients; a
-                                      // single element applies to all workers
+  uint64_t number = 0;  // number of the trace; 0: no trace
+  // indexed by worker: the number of its first traced step, in the numbering of gradients; a single element applies to
+  // all workers
+  std::vector<uint64_t> first_steps;
   uint64_t steps = 0;
 
-  // nullopt: the trace has no steps of this worker.
+  // The first traced step of this worker; nullopt: the trace has no steps of it.
   [[nodiscard]] std::optional<uint64_t> first_of(uint32_t worker) const {
     if (first_steps.size() == 1) return first_steps.front();
     return worker < first_steps.size() ? std::optional(first_steps[worker]) : std::nullopt;
@@ -40,10 +43,10 @@ std::string steps_text(const TraceRequest& request);
 // Any thread may call it, but only one thread executes steps.
 class Tracer {
  public:
-  // The number of steps before those that --trace records: during these, memory is touched, connections grow, caches
-  // fill.
+  // The number of steps before those that --trace records. In these steps, memory is touched for the first time,
+  // connections grow, and caches fill.
   static constexpr uint64_t kWarmUpSteps = 5;
-  // The length of a trace that was requested without a number of steps.
+  // The number of steps of a trace that was requested without a number.
   static constexpr uint64_t kUsualSteps = 10;
 
   explicit Tracer(Log log) : log_(std::move(log)) {}
@@ -54,8 +57,8 @@ class Tracer {
   // Sets the identity of this process ("worker", 3), and the directory of its file. Until then nothing is written.
   void set_place(const std::string& role, uint32_t rank, const std::string& directory, Log log) DT_EXCLUDES(mutex_);
 
-  // For --trace: requests `steps` steps after the first kWarmUpSteps, whatever the number of the first step is. Trace
-  // number 1.
+  // For --trace: requests a trace of `steps` steps after the first kWarmUpSteps steps, whatever the number of the first
+  // step is. It is trace number 1.
   void request_at_start(uint64_t steps) DT_EXCLUDES(mutex_);
   // Requests a trace. Ignored unless its number is new. Steps that have already begun are not recorded.
   void request(const TraceRequest& request) DT_EXCLUDES(mutex_);
@@ -69,14 +72,15 @@ class Tracer {
   void forward_done(uint64_t step) {
     if (timeline_.is_on()) end_after(step);
   }
-  // For a server or the scheduler: the timeline if messages of this worker's step are to be recorded, otherwise null.
+  // For a server or the scheduler: the timeline if messages for this step of the worker are to be recorded, otherwise
+  // null.
   Timeline* of_step(uint32_t worker, uint64_t step) {
     return timeline_.is_on() && covers(worker, step) ? &timeline_ : nullptr;
   }
-  // For a server or the scheduler: from now on, messages of the trace's steps are recorded.
+  // For a server or the scheduler: from now on, messages for the trace's steps are recorded.
   void record_messages() DT_EXCLUDES(mutex_);
 
-  // True if a trace was requested and its file is not written yet.
+  // True if a trace was requested and its file has not been written yet.
   [[nodiscard]] bool is_wanted() const { return is_wanted_.load(std::memory_order_relaxed); }
   // The number of the last trace whose file was written or that was given up; 0: none.
   [[nodiscard]] uint64_t written() const { return written_.load(std::memory_order_relaxed); }
@@ -84,8 +88,8 @@ class Tracer {
 
   // Called when the trace with this number is over. Writes this process's part, if it has not done so yet.
   void close(uint64_t number) DT_EXCLUDES(mutex_);
-  // Called when the process ends: writes the recorded part of a trace in progress, and logs if a requested trace was
-  // not made.
+  // Called when the process ends. If a trace is in progress, writes the part that has been recorded. If a requested
+  // trace was not made, logs that.
   void finish() DT_EXCLUDES(mutex_);
 
  private:
@@ -106,9 +110,9 @@ class Tracer {
   mutable Mutex mutex_;
   Log log_ DT_GUARDED_BY(mutex_);
   TraceRequest request_ DT_GUARDED_BY(mutex_);
-  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // otherwise it is determined by the next step
-  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // number of steps from that one to the first one of the trace
-  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // a worker's steps since the timeline began, including the current one
+  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // false: the next step determines it
+  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // number of steps from that step to the first step of the trace
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // for a worker: steps since the timeline began, including the current one
   bool records_messages_ DT_GUARDED_BY(mutex_) = false;
   std::string role_ DT_GUARDED_BY(mutex_), directory_ DT_GUARDED_BY(mutex_);
   uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;
