@@ -12,14 +12,14 @@ namespace dtrain::cluster {
 
 struct Question {
   proc::Program program;
-  std::string missing;  // what to do if the program is not installed
+  std::string missing;  // what to do if the program is not installed, for the error
   std::chrono::seconds limit{30};
-  // True: signals do not interrupt the program, because it may already have carried out the request.
+  // True: the program changes something, so signals do not interrupt it; it may already have carried out the request.
   bool is_order = false;
 };
 
-// The lines that the program prints on stdout. Code::kStartup, with the program's own message: it does not exist, exits
-// with a code other than 0, or does not end in time. Code::kPreempted: a signal arrived.
+// Returns the lines that the program prints on stdout. Code::kStartup, with the program's own message: it does not
+// exist, exits with a code other than 0, or does not end in time. Code::kPreempted: a signal arrived.
 Result<std::vector<std::string>> ask(const Question& question);
 
 }  // namespace dtrain::cluster

@@ -66,11 +66,11 @@ class Follower {
 
   std::optional<proc::Run> tool_;
   Errand errand_ = Errand::kSubmit;
-  BatchSystem::Words command_;  // running in tool_
+  BatchSystem::Words command_;  // the command that is running in tool_
 
   std::string job_;                  // the job's number; empty: not submitted yet
   std::optional<BatchState> state_;  // from the last answer
-  bool no_answer_ = false;           // the system has not answered the last query, and the user has been told
+  bool no_answer_ = false;           // whether the last query got no answer, and the user has been told so
   std::string place_, advice_, live_;
   std::optional<proc::FileTail> output_;
   int64_t size_at_wait_ = 0;  // size of the output while the job waits
@@ -79,7 +79,7 @@ class Follower {
   int stops_ = 0;  // number of signals from the user to stop
   bool wants_stop_ = false, wants_cancel_ = false, wants_pass_on_ = false;
   bool cancelled_ = false;
-  std::optional<Error> error_;  // why the job is cancelled, if the user did not ask for it
+  std::optional<Error> error_;  // why this process cancels the job, if the user did not ask for it
 
   FollowLimits::Duration asks_after_;
   proc::Clock::time_point ask_at_ = proc::Clock::now(), look_at_ = proc::Clock::now(), place_at_ = proc::Clock::now();
@@ -203,7 +203,7 @@ void Follower::on_submitted(const proc::Finished& finished) {
   if (stops_ > 0) wants_cancel_ = true;
 }
 
-// A submission whose answer did not arrive in time may still have succeeded.
+// Handles a failed submission. If its answer only did not arrive in time, it may still have succeeded.
 void Follower::on_not_submitted(Error error, bool unknown) {
   error_ = std::move(error).with(fmt::format("submitting the job to {}", system_.name()));
   if (unknown && !system_.list().empty()) return begin(Errand::kFind, system_.list());
@@ -272,7 +272,7 @@ void Follower::on_phase(const BatchState& state) {
 }
 
 void Follower::on_waiting(const BatchState& state) {
-  // The job was put back into the queue while it was being stopped, or its cancellation was lost.
+  // Either the job was put back into the queue while it was being stopped, or its cancellation was lost.
   if (stops_ > 0 && !cancelled_) wants_cancel_ = true;
   advise(state.advice);
   const std::string live = fmt::format("{} is {}{}{}", job_text(), state.text, place_.empty() ? "" : ", ", place_);
@@ -285,7 +285,7 @@ void Follower::on_waiting(const BatchState& state) {
   wants_cancel_ = true;
 }
 
-// Some reasons last only until the system has examined the job.
+// Shows the advice, but only after a while, because some reasons last only until the system has examined the job.
 void Follower::advise(const std::string& advice) {
   const auto now = proc::Clock::now();
   if (advice != advice_) advised_at_ = advice.empty() ? std::nullopt : std::optional(now + limits_.hopeless);
@@ -303,7 +303,7 @@ void Follower::on_told(Errand errand, const proc::Finished& finished) {
   if (errand == Errand::kCancel) cancelled_ = done;
   if (!done) say(proc::failure_of(command_, finished));
   asks_after_ = limits_.ask_first;
-  // A cancellation that failed is tried again after the next answer.
+  // A failed cancellation is tried again after the next answer.
   if (done) {
     ask_soon();
   } else if (errand == Errand::kCancel) {
@@ -315,7 +315,7 @@ void Follower::look() {
   const auto now = proc::Clock::now();
   look_at_ = now + limits_.look;
   if (!running_since_) {
-    // If the output grows, the job has started.
+    // If the output has grown, the job has started.
     if (output_->size() > size_at_wait_) ask_soon();
     size_at_wait_ = std::max(size_at_wait_, output_->size());
     return;
@@ -335,7 +335,8 @@ void Follower::look() {
   ask_soon();
 }
 
-// The launcher in the job writes its live line as text, since its output is a file.
+// Shows a line of the job's output. The launcher in the job writes its live line as plain text, because its output is a
+// file.
 void Follower::show(const std::string& line) {
   if (job::is_formatted_progress(line)) {
     screen_.live(line);
@@ -345,7 +346,7 @@ void Follower::show(const std::string& line) {
 }
 
 void Follower::read_to_the_end() {
-  if (!live_.empty()) screen_.live("");  // the reason why the job waits no longer matters
+  if (!live_.empty()) screen_.live("");  // the reason why the job waited no longer matters
   screen_.finish();
   if (!output_) return;
   const auto sink = [this](const std::string& line) { screen_.line(line); };
@@ -362,7 +363,7 @@ std::optional<int> Follower::code_in_file() const {
 
 void Follower::end(const BatchState& state) {
   read_to_the_end();
-  // The system may have cancelled a job although it ended with a checkpoint, or before it started again.
+  // The system may have cancelled a job that ended with a checkpoint, or a job that it had not started again yet.
   const bool waited = state.failure && state.failure->code == Code::kStartup;
   if (error_) {
     result_ = tl::unexpected(*error_);
@@ -378,7 +379,7 @@ void Follower::end(const BatchState& state) {
   }
 }
 
-// Slurm, for example, forgets a job some minutes after its end.
+// Ends if the system no longer knows the job. Slurm, for example, forgets a job some minutes after its end.
 void Follower::end_unknown() {
   const std::optional<int> code = code_in_file();
   if (error_ || !code) {

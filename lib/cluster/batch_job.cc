@@ -42,16 +42,16 @@ Result<std::string> token_for(const job::Flags& flags) {
 
 Result<std::string> slurm_file(const UserCommand& command) {
   DT_TRY(const BatchRequest request, request_of(command, "slurm"));
-  // The run directory may not exist when the script is submitted.
+  // The output is not written to the run directory, which may not exist when the script is submitted.
   return sbatch_script(request, request.directory + "/slurm-%j.out");
 }
 
-// `run_dir`: absolute; if it is empty, the job creates one.
+// `run_dir`: absolute, or empty if the job is to create one.
 Result<SgeJob> sge_job_of(const UserCommand& command, const std::string& run_dir) {
   const job::Flags& flags = command.flags;
   const std::string environment = flags.launch.launcher == "sge" ? flags.launch.launcher_argument : "";
   UserCommand inner = command;
-  // The launcher in the job must not request anything again.
+  // The launcher in the job must not make requests to a batch system again.
   inner.arguments = job::without_flags(command.arguments, batch_flags());
   DT_TRY(BatchRequest request, request_of(inner, environment.empty() ? "sge" : ""));
   request.run_dir = run_dir;

@@ -1,5 +1,5 @@
-// A user's command as a job of a batch system: the file that each system needs, and the submission of a job that the
-// launcher follows.
+// Turns a user's command into a job of a batch system: the file that each system needs, and the submission of a job
+// that the launcher follows.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace dtrain::cluster {
 
-// The file with which one of job::kBatchSystems runs the job.
+// The file with which `system`, one of job::kBatchSystems, runs the job.
 Result<std::string> batch_file(std::string_view system, const UserCommand& command);
 
-// `suffix`: distinguishes the names of two jobs without --jobname.
+// `suffix`: makes the names of two jobs without --jobname different.
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix);
 
-// True if the job has to be submitted: --launcher names a batch system, and this process is not running on the system's
+// True if the job must be submitted: --launcher names a batch system, and this process is not running on the system's
 // nodes.
 bool is_submitted(const job::Flags& flags, const job::Environment& environment);
 

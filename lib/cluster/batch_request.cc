@@ -12,7 +12,8 @@
 namespace dtrain::cluster {
 namespace {
 
-// Both numbers count when only one is given: a process takes at least one core, and as much memory as the others.
+// `given`, or `otherwise` if it is not given (0). A process that has no number of its own takes one core, and as much
+// memory as the processes of the other role.
 int64_t or_else(int64_t given, int64_t otherwise) {
   return given > 0 ? given : otherwise;
 }
@@ -21,7 +22,7 @@ struct Load {
   int64_t servers = 0, workers = 0;
 };
 
-// What each of the nodes must carry.
+// The processes that run on each node.
 std::map<std::string, Load> loads_of(const job::HostAssignment& assignment) {
   std::map<std::string, Load> loads;
   for (const job::ProcessSlot& slot : assignment.servers) loads[slot.host].servers++;
@@ -29,7 +30,7 @@ std::map<std::string, Load> loads_of(const job::HostAssignment& assignment) {
   return loads;
 }
 
-// Every node is requested with the resources of the fullest one.
+// The resources of a node. All nodes are requested with the resources that the fullest one needs.
 NodeRequest node_request(const job::Flags& flags, const job::HostAssignment& assignment) {
   const job::BatchFlags& batch = flags.batch;
   const bool cores = batch.worker_cores > 0 || batch.server_cores > 0;
@@ -58,7 +59,8 @@ Result<> check_gpus(const std::vector<int64_t>& gpus) {
               fmt::join(gpus, ","), gpus.size(), fmt::join(first, ","));
 }
 
-// A job must finish its steps and write a checkpoint before its time limit, but should train most of the time.
+// How long before its time limit the job is told to stop: it must have time to finish its steps and write a checkpoint,
+// but should train most of the time.
 std::chrono::seconds stop_time_of(const job::Flags& flags) {
   using std::chrono::seconds;
   const seconds wanted =

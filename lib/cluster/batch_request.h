@@ -17,7 +17,7 @@ struct Flags;
 
 namespace dtrain::cluster {
 
-// The largest needs of any node. 0: the system's default.
+// The resources of each node: the largest needs of any node. 0: the system's default.
 struct NodeRequest {
   int64_t cores = 0;
   int64_t memory = 0;  // bytes
@@ -29,16 +29,16 @@ struct BatchRequest {
   std::string queue;  // empty: the system's default
   int64_t nodes = 1;
   NodeRequest node = {};
-  std::chrono::seconds time_limit{0};      // 0: the system's default
-  std::chrono::seconds stop_time{0};       // how long before the time limit the job is told to stop
-  std::vector<std::string> options = {};   // the user's own options for the system's command
-  std::string directory = {};              // where the launcher starts, absolute
-  std::string network = {};                // its name without a path, as checkpoints are named
-  std::string run_dir = {};                // absolute; empty: the job creates one whose name ends in the job's number
-  std::string checkpoints = {};            // their absolute prefix; empty: in the run directory
-  std::vector<std::string> command = {};   // the launcher's command line, without a run directory
-  std::vector<std::string> at_first = {};  // its flags when the job starts for the first time, but not when the system
-                                           // starts it again
+  std::chrono::seconds time_limit{0};     // 0: the system's default
+  std::chrono::seconds stop_time{0};      // how long before the time limit the job is told to stop
+  std::vector<std::string> options = {};  // the user's own options for the system's command
+  std::string directory = {};             // where the launcher starts, absolute
+  std::string network = {};      // the network's name without a path, which is also in the names of checkpoints
+  std::string run_dir = {};      // absolute; empty: the job creates one whose name ends in the job's number
+  std::string checkpoints = {};  // absolute prefix of the checkpoints; empty: they are in the run directory
+  std::vector<std::string> command = {};  // the launcher's command line, without a run directory
+  // further flags of the launcher, used when the job starts for the first time but not when the system starts it again
+  std::vector<std::string> at_first = {};
 };
 
 // The command as the user typed it.
@@ -62,7 +62,7 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
 
 // The names of the flags that only make requests to a batch system.
 const std::vector<std::string>& batch_flags();
-// The number of nodes that the flags ask for.
+// The number of nodes that the flags request.
 int64_t nodes_of(const job::Flags& flags);
 // Assigns the processes to nodes whose names are not known yet: NODE1, NODE2 and so on.
 Result<job::HostAssignment> assign_to_unknown_nodes(const job::Flags& flags);

@@ -15,7 +15,7 @@
 namespace dtrain::cluster {
 namespace {
 
-// A cluster's tool does not use ssh's addresses.
+// Refuses users and ports in the host file, because a cluster's tool cannot be told to use them.
 Result<> check_addresses(const job::HostAssignment& assignment, const std::string& tool) {
   for (const auto* slots : {&assignment.servers, &assignment.workers}) {
     for (const job::ProcessSlot& slot : *slots) {

@@ -91,7 +91,7 @@ class PodFollower {
   Result<> follow_logs(const std::vector<Pod>& pods);
   [[nodiscard]] bool shows(const std::string& line) const;
   void take_lines();
-  // Forwards lines until the time is up; returns true if a signal to stop has arrived.
+  // Passes lines on until the time is up. Returns true if a signal to stop has arrived.
   bool stopped_within(std::chrono::milliseconds time);
   Result<> remove();
   [[nodiscard]] Words kubectl(const Words& words) const;
@@ -158,7 +158,7 @@ void PodFollower::take_lines() {
 }
 
 bool PodFollower::shows(const std::string& line) const {
-  // These lines are meant for a launcher.
+  // Lines that are meant for a launcher are not shown.
   if (line.starts_with(job::kAddressLine) || line.starts_with(job::kFindingLine)) return false;
   const std::string_view node = node_of_ordinary_line(line);
   return node.empty() || node == "0" || node == "scheduler";
@@ -193,7 +193,7 @@ Result<> PodFollower::check_never(const std::vector<Pod>& pods) {
   return {};
 }
 
-// Nullopt: the job is still running.
+// Looks at the job once. Nullopt: it is still running.
 Result<std::optional<int>> PodFollower::look() {
   const Result<std::string> job = get({"get", "job", job_.name, "--output=json"});
   if (!job && is_not_found(job.error()))
@@ -202,7 +202,7 @@ Result<std::optional<int>> PodFollower::look() {
       job ? get({"get", "pods", "--selector=app.kubernetes.io/instance=" + job_.name, "--output=json"}) : job;
   if (!pods_text) {
     if (pods_text.error().code == Code::kPreempted) return tl::unexpected(pods_text.error());
-    // The pods run independently of kubectl, and the cluster may answer again.
+    // Tries again later: the pods run independently of kubectl, and the cluster may answer then.
     if (said_ != pods_text.error().message) screen_.line("dtrain: " + pods_text.error().message);
     said_ = pods_text.error().message;
     return std::nullopt;
@@ -229,11 +229,11 @@ Result<std::optional<int>> PodFollower::on_failed(const JobState& state, const s
   }
   screen_.line(fmt::format("dtrain: pod {} failed first, with code {}{}", first->name, *first->code,
                            first->reason.empty() ? "" : " (" + first->reason + ")"));
-  // The exit code of a killed container is not one of dtrain's.
+  // A code above 128 is not one of dtrain's: the container was killed.
   return *first->code > 128 ? job::kExitPeerLost : *first->code;
 }
 
-// The pods continue printing while they stop.
+// Deletes the job's objects. While they stop, the pods continue printing.
 Result<> PodFollower::remove() {
   const auto order = [&](const Words& what) {
     return ask({.program = {.arguments = kubectl(what)}, .missing = kKubectlMissing, .is_order = true});

@@ -24,9 +24,9 @@ struct KubernetesLimits {
   std::chrono::seconds stop{180};                                 // time for the pods to end after the Job is deleted
 };
 
-// Shows why pods wait, all output of the scheduler and worker 0, and warnings and errors of the others, as "[pod]
-// line". INT, TERM, USR1 and HUP delete the Job, whose processes get time to write a checkpoint; a second INT ends the
-// pods immediately. When this returns, the objects are deleted.
+// Shows why pods wait, all output of the scheduler and worker 0, and the warnings and errors of other processes, as
+// "[pod] line". INT, TERM, USR1 and HUP delete the Job, whose processes get time to write a checkpoint; a second INT
+// ends the pods immediately. When this returns, the objects are deleted.
 //
 // Returns the exit code of the first container that failed, or 0. Code::kStartup: kubectl is missing, the cluster
 // refuses the manifests, or a pod can never start; the message has kubectl's words. kPeerLost: another user or the
@@ -34,14 +34,14 @@ struct KubernetesLimits {
 // thread.
 Result<int> run_kubernetes_job(const KubernetesJob& job, const KubernetesLimits& limits, launch::Screen& screen);
 
-// The part of `kubectl get pods -o json` about one pod that is used here.
+// The part of the output of `kubectl get pods -o json` about one pod that is used here.
 struct Pod {
   std::string name;
   std::string phase;             // "Pending", "Running", "Succeeded", "Failed"
-  std::string waits = {};        // "ErrImagePull: ...", or why it has no node; empty: it is not waiting
-  bool never = false;            // it will not start without a change
+  std::string waits = {};        // "ErrImagePull: ...", or the reason why the pod has no node; empty: it is not waiting
+  bool never = false;            // the pod will not start unless something is changed
   std::optional<int> code = {};  // exit code of its container, if that has ended
-  std::string finished = {};     // time of the end, as a text that can be compared
+  std::string finished = {};     // time of the container's end, as a text that can be compared
   std::string reason = {};       // "OOMKilled", "Evicted"
 };
 std::vector<Pod> parse_pods(const std::string& json);

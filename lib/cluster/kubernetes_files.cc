@@ -11,7 +11,7 @@ namespace dtrain::cluster {
 namespace {
 
 constexpr size_t kLabelMax = 50;  // pods are named LABEL-NUMBER-RANDOM, and a DNS label has at most 63 characters
-constexpr int64_t kKeepSeconds = 86400;  // a finished Job that nobody deletes is removed after a day
+constexpr int64_t kKeepSeconds = 86400;  // after this time a finished Job that nobody deletes is removed
 
 struct Volume {
   std::string claim, path;
@@ -74,7 +74,8 @@ std::string service_of(const KubernetesSetting& setting) {
              setting.name, kSchedulerPort);
 }
 
-// Requests and limits are equal: the pod gets what it requests, and does not take resources that other pods requested.
+// The resources of a pod. Requests and limits are equal, so the pod gets what it requests and does not take resources
+// that other pods requested.
 std::string resources_of(const NodeRequest& pod) {
   constexpr int64_t kMiB = 1 << 20;
   std::vector<std::string> lines;
@@ -109,7 +110,7 @@ std::string script_of(const KubernetesSetting& setting, const std::optional<Volu
   return node_script(node);
 }
 
-// Shared memory through which the GPUs of a pod exchange data; by default a pod has 64 MiB.
+// The volumes of a pod. GPUs of a pod exchange data through shared memory, of which a pod has only 64 MiB by default.
 std::string volumes_of(const std::optional<Volume>& volume, bool shared_memory) {
   if (!volume && !shared_memory) return "";
   std::string mounts = "          volumeMounts:\n", volumes = "      volumes:\n";
@@ -144,7 +145,8 @@ std::string pod_of(const KubernetesSetting& setting, const std::optional<Volume>
   return text + resources_of(setting.pod) + volumes_of(volume, setting.pod.gpus > 1);
 }
 
-// If a pod fails or is evicted, the job ends, because a process that is started again cannot rejoin it.
+// The manifest of the Job. If a pod fails or is evicted, the whole job ends, because a process that is started again
+// could not rejoin it.
 std::string job_of(const KubernetesSetting& setting, const std::optional<Volume>& volume) {
   const int64_t nodes = nodes_of(setting.flags);
   std::string text = "apiVersion: batch/v1\nkind: Job\n" + metadata_of(setting, "") +

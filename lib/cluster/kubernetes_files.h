@@ -15,7 +15,7 @@ struct KubernetesSetting {
   std::string token;  // token of the job
   const job::Flags& flags;
   NodeRequest pod = {};                 // the resources that each pod needs
-  std::chrono::seconds stop_time{120};  // time for a checkpoint before a pod is killed
+  std::chrono::seconds stop_time{120};  // time that a pod has to write a checkpoint before it is killed
   std::vector<std::string> arguments;   // the user's arguments, without program name and subcommand
   std::string network;                  // the network's name without a path
   std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"
@@ -25,10 +25,10 @@ struct KubernetesSetting {
 //
 // The pods form the job by themselves, without a launcher: pod 0 runs the scheduler, which the others find by the name
 // that the Service gives to pod 0, and each pod runs its part of the servers and workers (node_script.h). A launcher
-// outside of the cluster could not do this, because pods cannot reach it in most clusters: the user's host is behind a
-// firewall or an address translation, and kubectl only opens connections into the cluster. This also makes the printed
-// file complete. There is one Job with equal pods rather than one Job for each role: Kubernetes then starts, counts and
-// ends all of them together, and a failure of one ends the job.
+// outside of the cluster could not form the job, because in most clusters pods cannot reach it: the user's host is
+// behind a firewall or an address translation, and kubectl only opens connections into the cluster. Without a launcher,
+// the printed file is also complete. There is one Job with equal pods rather than one Job for each role, so that
+// Kubernetes starts, counts and ends all of them together, and a failure of one pod ends the job.
 Result<std::string> kubernetes_manifests(const KubernetesSetting& setting);
 
 // A DNS label that resembles `text`: lower case, digits and '-', at most 50 characters.

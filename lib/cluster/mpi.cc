@@ -18,8 +18,8 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// Makes Open MPI's daemon on a host that lost its network end after 25 s; by default it would stay for eight minutes.
-// Version 4 has its own daemons, version 5 those of PRRTE.
+// Variables that make Open MPI's daemon end after 25 s on a host that has lost its network; by default it would stay
+// for eight minutes. Version 4 has its own daemons, version 5 those of PRRTE.
 Words keep_alive() {
   Words variables;
   for (const std::string daemon : {"OMPI", "PRTE"}) {
@@ -29,7 +29,8 @@ Words keep_alive() {
   return variables;
 }
 
-// One agent per host, which may use all cores. By default, Open MPI binds a process and its children to one core.
+// The command line of Open MPI's mpirun. It starts one agent per host, which may use all cores: by default, Open MPI
+// binds a process and its children to one core.
 Words open_mpi(const launch::AgentCommand& agents, bool names_hosts) {
   Words words = {"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none"};
   if (names_hosts) append(words, {"--host", fmt::format("{}", fmt::join(agents.hosts, ","))});
@@ -41,7 +42,7 @@ Words open_mpi(const launch::AgentCommand& agents, bool names_hosts) {
 }
 
 Words hydra(const launch::AgentCommand& agents, bool names_hosts) {
-  // mpirun's own name for this host may mean something else on the hosts.
+  // The launcher's address replaces mpirun's own name for this host, which may mean another host elsewhere.
   Words words = {"mpirun", "-localhost", agents.launcher, "-ppn", "1"};
   if (names_hosts) append(words, {"-hosts", fmt::format("{}", fmt::join(agents.hosts, ","))});
   append(words, {"-n", std::to_string(agents.hosts.size())});
@@ -70,7 +71,7 @@ Result<Mpi> installed_mpi() {
 }
 
 Result<Words> mpi_hosts(Mpi mpi) {
-  // Without a number of processes, Open MPI starts one on every host of its allocation.
+  // Open MPI starts one process on every host of its allocation if no number of processes is given.
   const Words arguments = mpi == Mpi::kOpenMpi
                               ? Words{"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none", "hostname"}
                               : Words{"mpirun", "-ppn", "1", "hostname"};

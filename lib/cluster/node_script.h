@@ -17,7 +17,7 @@ struct NodeScript {
   int64_t nodes = 1, servers = 0, workers = 0;
   std::string number;                 // number of this node, from 0, in shell syntax: "$JOB_COMPLETION_INDEX"
   std::string scheduler;              // name of node 0
-  std::string directory = {};         // working directory of the processes; empty: that of the script
+  std::string directory = {};         // working directory of the processes; empty: the script's own
   std::string run_dir = {};           // in shell syntax
   std::vector<std::string> command;   // the executable and the flags of every process
   std::vector<std::string> own = {};  // further arguments of every process, in shell syntax

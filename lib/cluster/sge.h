@@ -1,4 +1,4 @@
-// Used by the launcher in the first task of a Grid Engine array (sge_script.h) to find the other tasks.
+// Finds the tasks of a Grid Engine array (sge_script.h), for the launcher in its first task.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 
 namespace dtrain::cluster {
 
-// An array of tasks; this process runs in the first one.
+// An array of tasks. This process runs in the first task.
 struct SgeTasks {
   std::string job;                 // JOB_ID
   std::vector<std::string> hosts;  // indexed by task: distinct names ("node1", "node1#2")
-  std::vector<std::string> names;  // names of the hosts
+  std::vector<std::string> names;  // names of the hosts, without a number
 };
 // True if this process runs in a task of an array.
 bool in_sge_array(const job::Environment& environment);
-// Reads the files that the tasks have left in the run directory (sge_script.h). Code::kStartup: not in such a job.
+// Reads the files that the tasks have left in the run directory (sge_script.h). Code::kStartup: this process is not in
+// such a job.
 Result<SgeTasks> sge_tasks(const job::Environment& environment, const std::string& run_dir);
 // Publishes the launcher's address for the agents of the tasks.
 launch::AgentStarter sge_starter(const std::string& run_dir, const std::string& job);

@@ -26,7 +26,7 @@ class SgeBatch : public BatchSystem {
     return {"sh", "-c", "qstat && { qstat -j \"$0\" 2>/dev/null; true; }", job};
   }
   [[nodiscard]] Result<BatchState> state_of(const std::string& job, const proc::Finished& answer) const override;
-  // Grid Engine cannot send a signal of the user's choice, so the script does it.
+  // The script sends the signal, because Grid Engine cannot send a signal of the user's choice.
   [[nodiscard]] Words signal(const std::string& job, int number) const override {
     return {"sh", "-c", "echo \"$1\" >\"$0\"", sge_signal_file(job_, job), number == SIGUSR2 ? "USR2" : "TERM"};
   }
@@ -41,7 +41,7 @@ class SgeBatch : public BatchSystem {
 
 Result<std::string> SgeBatch::job_of(const Words& lines) const {
   for (const std::string& line : lines) {
-    const std::string number = line.substr(0, line.find('.'));  // "12.1-3:1" for an array
+    const std::string number = line.substr(0, line.find('.'));  // for an array: "12.1-3:1"
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return number;
   }
   return fail(Code::kStartup, "qsub printed '{}' instead of a job number", proc::first_words(lines));
@@ -59,7 +59,8 @@ std::string tasks_text(const std::vector<std::string>& tasks) {
   return fmt::format("tasks {} ", fmt::join(tasks, ","));
 }
 
-// Parses a line of qstat: number, priority, name, user, state, date, time, queue if running, slots, tasks of an array.
+// Parses a line of qstat. Its columns: number, priority, name, user, state, date, time, queue if it is running, slots,
+// tasks of an array.
 void take_line(const std::vector<std::string_view>& words, SgeState& state) {
   constexpr size_t kState = 4, kQueue = 7;
   const bool runs = words[kQueue].find('@') != std::string_view::npos;

@@ -12,7 +12,7 @@ constexpr const char* kSgeHeader = R"(#!/bin/bash
 # Trains with dtrain on the hosts that Grid Engine gives. Made by dtrain for qsub, which reads the options below.
 )";
 
-// The part after the definitions of run_dir, command and flags.
+// The part of the script after the definitions of run_dir, command and flags.
 constexpr const char* kBegin = R"(
 if [ ! -x "${command[0]}" ]; then
   echo "error [start-up] $(hostname) has no executable '${command[0]}': all hosts must have it" >&2
@@ -22,7 +22,7 @@ mkdir -p "$run_dir" || exit {startup}
 files=$run_dir/sge-$JOB_ID
 )";
 
-// Task 1 begins when all tasks have started, however long some of them are queued.
+// Runs the launcher in task 1 when all tasks have started, however long some of them are queued.
 constexpr const char* kMeet = R"(
 agent() {
   trap '' USR1 USR2 # which Grid Engine sends to all processes of a task
@@ -106,7 +106,7 @@ int64_t slots_of(const SgeJob& job) {
   return request.node.cores > 0 ? request.nodes * request.node.cores : job.processes;
 }
 
-// Memory is requested per slot.
+// The memory per slot, because SGE requests memory per slot.
 int64_t memory_of_slot(const SgeJob& job) {
   constexpr int64_t kMiB = 1 << 20;
   const int64_t slots = is_array(job) ? 1 : slots_of(job);

@@ -13,10 +13,10 @@ struct SgeJob {
   BatchRequest request;
   std::string parallel_environment = {};  // empty: an array of tasks
   int64_t processes = 0;                  // servers and workers
-  std::string output_dir = {};  // directory for the job's output; Grid Engine starts no task if it does not exist
+  std::string output_dir = {};  // directory for the job's output; if it does not exist, Grid Engine starts no task
 };
 
-// SGE counts cores as slots of a parallel environment. Code::kUsage: cores are requested without one.
+// Code::kUsage: cores are requested without a parallel environment, although SGE counts cores as slots of one.
 Result<> check_sge_job(const SgeJob& job);
 
 // The text of the script, with the options for qsub in its comments. The tasks of an array meet in the run directory,
@@ -28,7 +28,7 @@ std::string qsub_script(const SgeJob& job);
 // Files in the run directory. `number`: the job's number.
 std::string sge_output_file(const SgeJob& job, const std::string& number);
 std::string sge_code_file(const SgeJob& job, const std::string& number);
-// To send a signal, a user who can write to the directory writes its name into this file; the script passes it on.
+// To send a signal, a user who may write to the directory writes its name into this file; the script then passes it on.
 std::string sge_signal_file(const SgeJob& job, const std::string& number);
 
 }  // namespace dtrain::cluster

@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kSlurmMissing = "Slurm's commands must be installed (Debian: slurm-client)";
 
-// One agent on each node, which may use all resources that the job has there, even while other steps of the job run:
-// the shell from which dtrain is called can be such a step.
+// The command line of srun. It starts one agent on each node, which may use all resources that the job has there, even
+// while other steps of the job run: the shell from which dtrain is called can be such a step.
 std::vector<std::string> srun(const launch::AgentCommand& agents) {
   std::vector<std::string> words = {"srun", "--overlap", "--mem=0", "--mpi=none", "--export=ALL", "--wait=0"};
   const std::string count = std::to_string(agents.hosts.size());
@@ -88,8 +88,8 @@ Result<launch::AgentStarter> slurm_starter() {
 launch::AgentStarter slurm_starter(bool binds) {
   return {.tool = "srun", .allocation = {}, .command = [binds](const launch::AgentCommand& agents) {
             launch::Command command{.role = "srun", .arguments = srun(agents)};
-            // An agent's processes share all cores that the job has on the node. The variable is set only if Slurm
-            // binds tasks, because srun would warn otherwise.
+            // The processes of an agent share all cores that the job has on the node. The variable is set only if Slurm
+            // binds tasks, because otherwise srun would warn about it.
             if (binds) command.environment = {"SLURM_CPU_BIND=none"};
             return command;
           }};

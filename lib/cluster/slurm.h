@@ -21,18 +21,18 @@ struct SlurmAllocation {
 // Code::kStartup: this process is not inside an allocation.
 Result<SlurmAllocation> slurm_allocation(const job::Environment& environment);
 
-// The nodes of the allocation; scontrol expands their names. Code::kUsage: fewer tasks were requested than the job has
+// The nodes of the allocation, whose names scontrol expands. Code::kUsage: fewer tasks were requested than the job has
 // servers and workers; kStartup: scontrol is missing or refuses.
 Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes);
 
-// Gives each of several workers on one node separate GPUs, if Slurm has given the node enough for all of them
-// (SLURM_GPUS_ON_NODE). `gpus`: the GPUs that the flags give to each worker.
+// If several workers are on one node, gives each of them separate GPUs, provided that Slurm has given the node enough
+// for all of them (SLURM_GPUS_ON_NODE). `gpus`: the GPUs that the flags give to each worker.
 void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& environment, job::HostAssignment& assignment);
 
 // True if a cluster with this output of `scontrol show config` binds tasks to cores.
 bool binds_tasks(const std::vector<std::string>& configuration);
 
-// Asks Slurm for its configuration. Code::kStartup: Slurm cannot be reached; the message has its own words.
+// Asks Slurm for its configuration. Code::kStartup: Slurm cannot be reached; the message has Slurm's own words.
 Result<launch::AgentStarter> slurm_starter();
 // The same if it is already known whether the cluster binds tasks to cores.
 launch::AgentStarter slurm_starter(bool binds);

@@ -30,8 +30,8 @@ bool contains_word(const std::array<const char*, N>& words, const std::string& w
   return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
 }
 
-// The value of KEY=VALUE in a line of scontrol. The job's name may contain anything, so only the part from the user's
-// id on, which follows the name, is searched.
+// The value of KEY=VALUE in a line of scontrol. Only the part from the user's id on is searched, because the job's
+// name, which precedes it, may contain anything.
 std::string value_in(const std::string& line, std::string_view key) {
   const size_t user = line.find(" UserId=");
   const size_t at = line.find(fmt::format(" {}=", key), user == std::string::npos ? 0 : user);
@@ -66,7 +66,7 @@ std::string advice_on(const SlurmJob& job, const std::string& asked) {
   return "";
 }
 
-// Slurm's explanation for a job that did not end by itself.
+// Slurm's explanation if a job did not end by itself; nullopt if it did.
 std::optional<Error> failure_of(const SlurmJob& job) {
   const bool ran = !job.nodes.empty();
   const Code code = ran ? Code::kPeerLost : Code::kStartup;
@@ -114,7 +114,7 @@ class SlurmBatch : public BatchSystem {
   [[nodiscard]] Words queue(const std::string& job, const BatchState& now) const override;
   [[nodiscard]] std::string position_in(const Words& lines, const std::string& job) const override;
   [[nodiscard]] Words signal(const std::string& job, int number) const override {
-    // With TERM, Slurm would log that the job is cancelled.
+    // TERM is replaced by INT, because with TERM Slurm would log that the job is cancelled.
     const std::string name = number == SIGTERM ? "INT" : number == SIGUSR2 ? "USR2" : std::to_string(number);
     return with_cluster({"scancel"}, {"--batch", "--signal=" + name, number_of_job(job)}, job);
   }
@@ -129,7 +129,7 @@ class SlurmBatch : public BatchSystem {
   }
 
  private:
-  // For a job on another cluster, sbatch prints "12;cluster".
+  // The number without the cluster: for a job on another cluster, sbatch prints "12;cluster".
   static std::string number_of_job(const std::string& job) { return job.substr(0, job.find(';')); }
   static Words with_cluster(Words command, const Words& rest, const std::string& job) {
     if (const size_t at = job.find(';'); at != std::string::npos) command.push_back("--clusters=" + job.substr(at + 1));

@@ -15,9 +15,9 @@ struct SlurmJob {
   std::string reason = {};  // "Resources"; "None"
   std::string partition = {};
   std::string nodes = {};  // "node[1-3]"; empty before it runs
-  std::string start = {};  // "2026-11-25T01:32:42"; for a waiting job the expected time; empty: unknown
+  std::string start = {};  // "2026-11-25T01:32:42"; if the job is waiting, the expected time; empty: unknown
   int64_t restarts = 0;
-  int code = 0, signal = 0;  // ExitCode
+  int code = 0, signal = 0;  // the two numbers of ExitCode
 };
 // Code::kNotFound: the text does not describe a job.
 Result<SlurmJob> parse_slurm_job(const std::string& line);
@@ -30,7 +30,7 @@ struct SlurmFiles {
   std::string script;   // path of the script to submit
   std::string run_dir;  // absolute; contains the files below
 };
-// The pattern that sbatch_script takes for the name of the job's output file.
+// The pattern for the name of the job's output file, which is passed to sbatch_script.
 std::string output_pattern(const std::string& run_dir);
 
 std::unique_ptr<BatchSystem> slurm_batch(const BatchRequest& request, const SlurmFiles& files);

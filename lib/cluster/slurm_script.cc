@@ -12,7 +12,7 @@ constexpr const char* kHeader = R"(#!/bin/bash
 # Trains with dtrain on the nodes that Slurm gives. Made by dtrain for sbatch, which reads the options below.
 )";
 
-// The part after the definitions of cd, run_dir, checkpoints, command, at_first and at_restart.
+// The part of the script after the definitions of cd, run_dir, checkpoints, command, at_first and at_restart.
 constexpr const char* kBody = R"(
 # Whether the run has a checkpoint; with a file as $1, whether it has one that is newer than the file.
 has_checkpoint() {
@@ -86,8 +86,8 @@ std::vector<std::string> options_of(const BatchRequest& request, const std::stri
   constexpr int64_t kMiB = 1 << 20;
   std::vector<std::string> options = {"--job-name=" + request.name, fmt::format("--nodes={}", request.nodes)};
   if (!request.queue.empty()) options.push_back("--partition=" + request.queue);
-  // If no number of cores is given, a job would get one core on each node. Requesting whole nodes also gives all of
-  // their memory.
+  // If no number of cores is given, whole nodes are requested, because a job would otherwise get one core on each node.
+  // With whole nodes it also gets all of their memory.
   if (request.node.cores > 0) options.push_back(fmt::format("--cpus-per-task={}", request.node.cores));
   if (request.node.cores == 0) options.emplace_back("--exclusive");
   if (request.node.memory > 0) {
@@ -119,7 +119,7 @@ std::string definitions_of(const BatchRequest& request) {
           "\n";
   text += "command=(" + proc::shell_line(request.command) + ")\n";
   text += "at_first=(" + proc::shell_line(request.at_first) + ")\n";
-  // A run that was stopped before its first checkpoint starts from the beginning.
+  // If the run was stopped before its first checkpoint, it starts from the beginning.
   std::vector<std::string> at_restart = request.at_first;
   const auto has = [&](const char* word) {
     return std::find(at_restart.begin(), at_restart.end(), word) != at_restart.end();

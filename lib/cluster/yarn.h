@@ -1,5 +1,5 @@
 // Runs jobs on YARN through its services API. A service (yarn_spec.h) starts an agent in each of its containers, and
-// the agents call back to the launcher; another process next to the launcher submits the service, follows it and
+// the agents call back to the launcher. A separate process next to the launcher submits the service, follows it and
 // destroys it.
 #pragma once
 
@@ -20,7 +20,8 @@ struct YarnUrl {
   std::string host;
   std::string ca_file = {};  // see net::WebRequest
 };
-// `user`: becomes user.name, which clusters without Kerberos require, if the URL names none. Code::kUsage: not a URL.
+// `user`: value of user.name, which clusters without Kerberos require, if the URL does not have it. Code::kUsage: not a
+// URL.
 Result<YarnUrl> parse_yarn_url(const std::string& url, const std::string& user);
 std::string to_text(const YarnUrl& url);
 
@@ -31,7 +32,7 @@ struct YarnSetting {
   std::string image = {};
   std::string library_path = {};  // LD_LIBRARY_PATH of the agents; empty: none
 };
-// The command is `dtrain launch-service`; its environment contains the specification.
+// The command that starts the agents is `dtrain launch-service`; its environment contains the specification.
 launch::AgentStarter yarn_starter(const YarnSetting& setting);
 
 inline constexpr const char* kYarnSpec = "DTRAIN_SERVICE_SPEC";
@@ -39,12 +40,12 @@ inline constexpr const char* kYarnSpec = "DTRAIN_SERVICE_SPEC";
 struct YarnLimits {
   std::chrono::milliseconds ask{std::chrono::seconds(1)};        // between queries until all containers run
   std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // between queries afterwards
-  std::chrono::milliseconds destroy{std::chrono::seconds(10)};   // time for the service to disappear after it was
-                                                                 // destroyed
+  // time for the service to disappear after it was destroyed
+  std::chrono::milliseconds destroy{std::chrono::seconds(10)};
 };
 
 // Submits the service, prints its progress on stdout, and returns when it has ended. TERM and any failure destroy the
-// service. Code::kStartup: YARN cannot be reached, or refuses; the message has its own words. kPeerLost: the service
+// service. Code::kStartup: YARN cannot be reached, or refuses; the message has YARN's own words. kPeerLost: the service
 // failed, or another user stopped or destroyed it. The calling process must have a single thread.
 Result<> follow_yarn_service(const YarnUrl& url, const std::string& name, const std::string& spec,
                              const YarnLimits& limits = {});

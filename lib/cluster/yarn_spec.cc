@@ -7,7 +7,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// YARN requires a number of cores and an amount of memory.
+// The values that are used if none are given, because YARN requires a number of cores and an amount of memory.
 constexpr int64_t kYarnCores = 1;
 constexpr int64_t kYarnMemoryMb = 4096;
 

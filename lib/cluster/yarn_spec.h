@@ -26,7 +26,7 @@ inline constexpr const char* kYarnNumber = "${COMPONENT_ID}";
 inline constexpr const char* kYarnFirstHost = "node-0.${SERVICE_NAME}.${USER}.${DOMAIN}";
 
 // The JSON for POST /app/v1/services. The script is stored as a file in each container ("conf/dtrain.sh" in its
-// directory), because YARN passes a command through two shells. A container that has ended is not started again.
+// directory), because YARN would pass a command through two shells. A container that has ended is not started again.
 std::string yarn_spec(const YarnService& service);
 
 }  // namespace dtrain::cluster
