@@ -62,7 +62,8 @@ const std::vector<PublishedSet>& published_sets() {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Passes the bytes of a file on, decompressed if that is requested and they are compressed.
+// Passes the bytes of a file to `take`, piece by piece; decompresses them if `decompress` is set and the file is
+// compressed.
 Result<> read_pieces(const std::string& path, bool decompress,
                      const std::function<Result<>(std::span<std::byte>)>& take) {
   std::vector<std::byte> piece(kPieceBytes);
@@ -136,7 +137,7 @@ Result<> move_file(const std::string& from, const std::string& to) {
   return {};
 }
 
-// Downloads one file to `path`, unless it exists already, and checks it.
+// Downloads one file to `path` unless it already exists, and checks it.
 class Fetch {
  public:
   Fetch(const PublishedSet& set, const PublishedFile& file, const DataGetOptions& options, const Log& log)
@@ -144,7 +145,7 @@ class Fetch {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Checks the file in place, if its address is a directory of this host; otherwise does the same as run().
+  // If the file's address is a directory of this host, checks the file there; otherwise does the same as run().
   Result<> use_in_place() {
     constexpr std::string_view kFile = "file://";
     remembers_ = true;
@@ -210,7 +211,8 @@ class Fetch {
     DT_TRY(found_, digest_of(path, file_, options_, log_));
     return found_ == file_.digest;
   }
-  // A file of this name that this program did not create is not removed.
+  // Checks a file that exists already. If it is the wrong file, it is not removed, because this program did not create
+  // it.
   Result<> check_present() {
     if (is_remembered()) {
       log_.info("'{}' already exists; an earlier run has checked it", path_);
@@ -225,8 +227,9 @@ class Fetch {
                 file_.digest, hint());
   }
 
-  // Checking a large file takes as long as reading it completely. The result is kept in the directory of the data set,
-  // because the file's own directory may be read-only. It is valid as long as size and time of the file are unchanged.
+  // The file that records that a file was checked, because checking a large file takes as long as reading it
+  // completely. It is in the directory of the data set, because the directory of the checked file may be read-only. It
+  // is valid as long as the size and time of the checked file are unchanged.
   [[nodiscard]] std::string note_path() const { return options_.out + "/" + file_.name + ".checked"; }
   [[nodiscard]] std::string note() const {
     std::error_code error;
@@ -258,9 +261,9 @@ class Fetch {
 
 // ---- CIFAR
 
-constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // limit for all members of an archive
+constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // limit for all extracted members of an archive together
 
-// Writes the members with these names, from any directory of the archive, into `directory`.
+// Extracts the members with these names, whatever their directory in the archive, into `directory`.
 Result<> unpack(const std::string& archive, const std::vector<std::string>& names, int64_t bytes_max,
                 const std::string& directory) {
   std::vector<std::string> found;
@@ -283,7 +286,7 @@ Result<> unpack(const std::string& archive, const std::vector<std::string>& name
   return {};
 }
 
-// Encodes the images as PNG, which preserves every pixel, and writes them in order.
+// Encodes the images as PNG, which preserves every pixel, and writes them to a record file in order.
 Result<int64_t> write_records(const data::ImageSource& source, const std::string& path, const DataGetOptions& options) {
   constexpr int64_t kBlock = 1024;
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
@@ -353,7 +356,7 @@ Result<> get_cifar(const PublishedSet& set, data::Cifar kind, const DataGetOptio
   return convert_cifar(set, kind, options, log);
 }
 
-// Flags about encoding are only for ImageNet; the images of the other sets keep every pixel.
+// The flags about encoding apply only to ImageNet; the images of the other sets keep every pixel.
 Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) {
   const DataGetOptions defaults;
   const bool is_default = options.resize == defaults.resize && options.val_resize == defaults.val_resize &&
@@ -363,7 +366,8 @@ Result<> check_encoding(const PublishedSet& set, const DataGetOptions& options) 
               set.name);
 }
 
-// Without checksums, a web server's error page could be mistaken for the data set.
+// Checks that the idx files can be read: without checksums, a web server's error page could be mistaken for the data
+// set.
 Result<> check_idx(const std::string& directory) {
   for (const char* name : {"train", "t10k"}) {
     DT_TRY_VOID(data::open_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, name),
@@ -418,8 +422,7 @@ Result<> get_data(const PublishedSet& set, const DataGetOptions& options, const 
   Result<> got = get_into_directory(set, options, log);
   if (got) return {};
   if (is_new)
-    fs::remove(options.out, error);  // fails if a partial download is there, with which the next try
-                                     // continues
+    fs::remove(options.out, error);  // fails if the directory holds a partial download; the next try continues from it
   Error why = got.error();
   if (why.code == Code::kUnavailable) why.message += fmt::format("; {}", kWithoutNetwork);
   return tl::unexpected(why);

@@ -17,14 +17,16 @@ namespace dtrain::dataset {
 struct PublishedFile {
   std::string name;
   net::DigestKind kind = net::DigestKind::kMd5;
-  std::string digest;       // hexadecimal
-  bool of_content = false;  // the digest is that of the decompressed content, because gzip may compress it in many ways
+  std::string digest;  // hexadecimal
+  // `digest` is that of the decompressed content, because the same content can be compressed to many different gzip
+  // files
+  bool of_content = false;
 };
 
 struct PublishedSet {
-  std::string name;     // "mnist"
-  std::string address;  // address of the directory with the files; empty: the user must give it, because the files are
-                        // not public
+  std::string name;  // "mnist"
+  // address of the directory with the files; empty if they are not public: the user must then give the address
+  std::string address;
   std::vector<PublishedFile> files;
 };
 // mnist, cifar10, cifar100, imagenet. Code::kUsage for other names.
@@ -37,15 +39,15 @@ struct DataGetOptions {
   int resize = 480;    // imagenet: the shorter edge of the training images
   int val_resize = 256;
   int quality = 95;
-  int threads = 0;   // 0: one
+  int threads = 0;   // 0: one thread
   int attempts = 5;  // number of tries for a download
   std::chrono::milliseconds first_pause{1000};
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Creates in options.out: for mnist, the four idx files; for cifar10 and cifar100, train.rec, test.rec and their
-// indexes. Downloaded files that are no longer needed are removed. A data set that already exists is not changed. Every
-// step can be interrupted at any point: the next call continues.
+// Creates the data set in options.out: the four idx files of mnist, or train.rec, test.rec and their indexes for
+// cifar10 and cifar100 (for imagenet: imagenet_get.h). Removes downloaded files that are no longer needed. Does not
+// change a data set that already exists. May be interrupted at any point: the next call continues from there.
 //
 // Code::kNotFound, kUnavailable: the address does not have a file, or does not answer; kData: a file is not the
 // published one (it is removed), or the directory cannot be written; kUsage: there is no address, or it is malformed.

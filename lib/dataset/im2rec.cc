@@ -22,10 +22,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kListSuffix = ".lst";
 
-// The file that exists while the lists are being created: an interrupted run has created only some of them.
+// The suffix of a file that exists while the lists are being created. If it is still there, an interrupted run has
+// created only some of the lists.
 constexpr std::string_view kUnfinished = ".lst.partial";
 
-// All PREFIX*.lst, sorted by name; all lists in PREFIX if it is a directory.
+// Returns all files PREFIX*.lst, sorted by name; or, if PREFIX is a directory, all lists in it.
 std::vector<std::string> lists_at(const fs::path& path, bool inside) {
   std::error_code error;
   const fs::path directory = inside ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -40,8 +41,8 @@ std::vector<std::string> lists_at(const fs::path& path, bool inside) {
   return lists;
 }
 
-// A directory's own lists come first. If it has none, the prefix refers to the lists next to it, such as images.lst for
-// a directory `images`.
+// If `prefix` is a directory that contains lists, returns these. Otherwise returns the lists whose paths begin with
+// `prefix`, such as images.lst next to a directory `images`.
 std::vector<std::string> find_lists(const std::string& prefix) {
   std::error_code ignored;
   if (fs::is_directory(prefix, ignored)) {
@@ -70,7 +71,8 @@ Result<> write_lists(const std::string& prefix, const std::string& root, const s
   return {};
 }
 
-// A file's extension is compared in lower case, with its dot.
+// Checks that each extension is in lower case and begins with its dot, because files' extensions are compared in this
+// form.
 Result<> check_extensions(const std::vector<std::string>& extensions) {
   for (const std::string& extension : extensions) {
     const bool has_capitals = std::ranges::any_of(extension, [](char c) { return c >= 'A' && c <= 'Z'; });
@@ -82,7 +84,7 @@ Result<> check_extensions(const std::vector<std::string>& extensions) {
   return {};
 }
 
-// A class with a single image cannot be in both lists.
+// Warns if val_fraction is used and some class has a single image, which cannot be in both lists.
 void warn_of_single_images(const data::ImageDirectory& found, const Im2recOptions& options, const Log& log) {
   if (options.division.val_fraction == 0) return;
   std::map<float, int64_t> counts;
@@ -96,7 +98,7 @@ void warn_of_single_images(const data::ImageDirectory& found, const Im2recOption
            fmt::join(single, ", "), single.size() == 1 ? "this class" : "these classes");
 }
 
-// The directories in `root` that have no listed image.
+// The directories in `root` from which no image was listed.
 Result<std::vector<std::string>> directories_without_image(const std::string& root, const data::ImageDirectory& found) {
   std::set<std::string> listed;
   for (const auto& [directory, label] : found.labels) listed.insert(fs::path(directory).begin()->string());
@@ -105,8 +107,8 @@ Result<std::vector<std::string>> directories_without_image(const std::string& ro
   return names;
 }
 
-// What the list leaves out, for messages: "left out: 3 .jfif (an image), 1 .webp; no image of: cat"; empty if nothing
-// is.
+// A message about the files and directories that the list leaves out: "left out: 3 .jfif (an image), 1 .webp; no image
+// of: cat". Empty if nothing is left out.
 Result<std::string> left_out_text(const std::string& root, const data::ImageDirectory& found,
                                   const data::OtherFiles& others, bool recursive) {
   std::vector<std::string> parts;
@@ -121,7 +123,7 @@ Result<std::string> left_out_text(const std::string& root, const data::ImageDire
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Creates PREFIX.lst, or the lists into which it is divided, from the images in `root`.
+// Creates PREFIX.lst, or the several lists that replace it if it is divided, from the images in `root`.
 Result<> make_lists(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                     const Im2recHost& host) {
   DT_TRY_VOID(check_extensions(options.extensions));
@@ -158,7 +160,7 @@ Result<> make_lists(const std::string& prefix, const std::string& root, const Im
   return {};
 }
 
-// The flags for creating a list that differ from their defaults: "--recursive, --chunks".
+// The flags about the creation of a list that differ from their defaults: "--recursive, --chunks".
 std::string listing_flags(const Im2recOptions& options) {
   const Im2recOptions defaults;
   const std::pair<const char*, bool> given[] = {
@@ -178,7 +180,8 @@ std::string listing_flags(const Im2recOptions& options) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Existing lists are packed unchanged, so that an interrupted run continues, and edited lists are kept.
+// Warns that existing lists are packed unchanged, without regard to the flags about creating lists: an interrupted run
+// can then continue, and edited lists are kept.
 void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOptions& options, const Log& log) {
   const std::string flags = listing_flags(options);
   if (flags.empty()) return;
@@ -186,7 +189,7 @@ void warn_of_present_lists(const std::vector<std::string>& lists, const Im2recOp
            lists.front(), lists.size() > 1 ? fmt::format(" (as well as {} other lists)", lists.size() - 1) : "", flags);
 }
 
-// The lists to pack; creates them if there are none.
+// Returns the lists to pack. Creates them if there are none.
 Result<std::vector<std::string>> prepare_lists(const std::string& prefix, const std::string& root,
                                                const Im2recOptions& options, const Log& log, const Im2recHost& host) {
   std::error_code error;
@@ -217,7 +220,7 @@ std::string out_name(const std::string& out, const Im2recOptions& options) {
   return options.nsplit > 1 ? fmt::format("{}.part{:03}", out, options.part) : out;
 }
 
-// Checks the output first, because packing can take hours, and would end with an error, or with the loss of the list.
+// Checks the output before packing, which can take hours and would otherwise end with an error or overwrite the list.
 Result<> check_out(const std::string& list, const std::string& out) {
   std::error_code error;
   if (fs::is_directory(out, error)) {
@@ -233,7 +236,7 @@ Result<> check_out(const std::string& list, const std::string& out) {
   return {};
 }
 
-// Checks the directory once: if it is missing, each image of the list would be skipped with a separate warning.
+// Checks that the directory exists. Otherwise each image of the list would be skipped with a separate warning.
 Result<> check_root(const std::string& root) {
   std::error_code error;
   if (root.empty() || fs::is_directory(root, error)) return {};
@@ -273,7 +276,7 @@ struct PackedFile {
   int64_t images = 0;
 };
 
-// Logs the last line if there are several record files: the number of images in each, and how to train on them.
+// If there are several record files, logs the number of images in each of them and how to train on all of them.
 void log_packed_files(const std::vector<PackedFile>& files, const std::string& prefix, const Log& log) {
   if (files.size() < 2) return;
   std::vector<std::string> counts;
@@ -296,7 +299,7 @@ Result<> check(const Im2recOptions& options) {
   if (options.division.seed != 0 && options.division.val_fraction == 0) {
     return fail(Code::kUsage, "--seed has an effect only with --val-fraction");
   }
-  constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // three digits in the names
+  constexpr int kLabelsMax = 1 << 16, kPartsMax = 1000;  // the number of a part has three digits in its file name
   if (options.label_width < 0 || options.label_width > kLabelsMax) {
     return fail(Code::kUsage, "label-width {}: must be from 1 to {}", options.label_width, kLabelsMax);
   }
@@ -335,7 +338,8 @@ Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root,
   std::vector<PackedFile> files;
   for (const std::string& list : lists) {
     std::error_code error;
-    if (lists.size() > 1 && fs::file_size(list, error) == 0) {  // for example, a small data set has no test images
+    // the list may be empty: a small data set may have no images for testing, for example
+    if (lists.size() > 1 && fs::file_size(list, error) == 0) {
       log.warn("{}: the list is empty; nothing is packed from it", list);
       continue;
     }

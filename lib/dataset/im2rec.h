@@ -1,6 +1,6 @@
-// dtrain im2rec: packs image files into record files. It accepts the command lines of both of MXNet's tools:
-//   im2rec PREFIX ROOT [options]            im2rec_prefix
-//   im2rec LIST ROOT OUT [key=value ...]    im2rec_list, with apply_im2rec_key for each key
+// dtrain im2rec: packs image files into record files. It accepts the command lines of both of MXNet's im2rec tools:
+//   im2rec PREFIX ROOT [options]            handled by im2rec_prefix
+//   im2rec LIST ROOT OUT [key=value ...]    handled by im2rec_list, with apply_im2rec_key for each key
 #pragma once
 
 #include <atomic>
@@ -18,31 +18,33 @@ namespace dtrain::dataset {
 struct Im2recOptions {
   bool list = false;       // only create the lists
   bool recursive = false;  // one label per directory below ROOT; otherwise only the images in ROOT itself, with label 0
-  bool shuffle = true;     // shuffle the list in im2rec.py's order
+  bool shuffle = true;     // shuffle the list, into the same order as im2rec.py
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   ListDivision division;
   int label_width = 0;  // labels on each line of a list; 0: all fields between the first and the last TAB
-  int nsplit = 1;       // pack only one of `nsplit` parts of each list, for example on each of several hosts
-  int part = 0;         // the number of this part; its file is OUT.partNNN
+  // divide each list into this number of parts and pack only one of them, for example on each of several hosts
+  int nsplit = 1;
+  int part = 0;  // number of the part to pack; its file is OUT.partNNN
   PackOptions pack;
 };
-// Code::kUsage if a value is out of range, or has no effect together with another one.
+// Code::kUsage if a value is out of range, or has no effect because of another value.
 Result<> check(const Im2recOptions& options);
 
-// How the calling command prints the table of directories, and how it interrupts the packing.
+// The functions of the calling command: how to print the table of directories, and how to stop the packing.
 struct Im2recHost {
   std::function<void(const std::string& line)> print = [](const std::string&) {};
   const std::atomic<bool>* stop = nullptr;
 };
 
 // Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If `prefix` is a
-// directory, packs all lists in it. If there is no list, or options.list is set, first lists `root` into PREFIX.lst, or
-// into several lists (dataset/packing/list_files.h). Continues where an earlier run was interrupted. Code::kNotFound if
-// there is no image; kData if a list yields no record; kPreempted if the host's `stop` became true.
+// directory, packs all lists in it. If there is no list, or if options.list is set, first creates the list PREFIX.lst
+// of the images in `root`, or several lists (dataset/packing/list_files.h). Continues where an earlier run was
+// interrupted. Code::kNotFound if there is no image; kData if a list yields no record; kPreempted if the host's `stop`
+// became true.
 Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options, const Log& log,
                        const Im2recHost& host = {});
 
-// Packs one list into `out` and the index next to it.
+// Packs one list into the record file `out`, and writes its index next to it.
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log, const Im2recHost& host = {});
 

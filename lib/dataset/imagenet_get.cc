@@ -28,7 +28,7 @@ bool is_image(const std::string& name) {
   return suffix == ".jpeg" || suffix == ".jpg" || suffix == ".png";
 }
 
-// The archives of the classes, indexed by class name.
+// Finds the inner archives of the classes; the result is indexed by class name.
 Result<std::map<std::string, TarMember>> class_archives(const ReadTar& read, int64_t end, const std::string& name) {
   DT_TRY(const std::vector<TarMember> outer, data::list_tar(read, 0, end, name));
   std::map<std::string, TarMember> archives;
@@ -88,7 +88,7 @@ int64_t number_in_name(const std::string& path) {
   return number;
 }
 
-// Labels, indexed by the numbers of the images.
+// The labels of the validation images, indexed by the number of the image.
 class GroundTruth {
  public:
   GroundTruth(const std::string& text, const std::map<int64_t, std::string>& synsets,

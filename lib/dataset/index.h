@@ -7,8 +7,8 @@
 
 namespace dtrain::dataset {
 
-// Writes FILE.idx with the sound records, numbered from 0, and reports broken places. Code::kNotFound; kData if there
-// is no sound record.
+// Writes FILE.idx, which numbers the sound records from 0, and logs where the file is damaged. Code::kNotFound: there
+// is no file; kData: there is no sound record.
 Result<> index_records(const std::string& path, const Log& log);
 
 }  // namespace dtrain::dataset

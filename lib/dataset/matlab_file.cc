@@ -9,7 +9,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// Element types and array classes, with the format's numbers.
+// Types of elements and classes of arrays; the values are those of the file format.
 enum MatType : uint32_t {
   kInt8 = 1,
   kUint8,
@@ -36,7 +36,7 @@ struct Element {
   Bytes content;
 };
 
-// Removes the first element from `rest` and returns it. Up to four bytes of content may be stored within the tag.
+// Removes the first element from `rest` and returns it. A content of at most four bytes may be stored inside the tag.
 Result<Element> take_element(Bytes& rest) {
   constexpr size_t kTagBytes = 8;
   if (rest.size() < kTagBytes) return wrong("the file ends within an element");
@@ -55,10 +55,10 @@ Result<Element> take_element(Bytes& rest) {
   return element;
 }
 
-// The parts at the beginning of every array; `rest` is what follows them.
+// The fields at the beginning of every array; `rest` holds the bytes after them.
 struct Array {
   uint8_t array_class = 0;
-  int64_t count = 0;  // number of its values
+  int64_t count = 0;  // number of values in the array
   Bytes rest;
 };
 
@@ -73,11 +73,11 @@ Result<Array> open_array(Bytes content) {
     array.count *= load_u32(dimensions.content.data() + i);
     if (array.count > kCountMax) return wrong("an array has too many values");
   }
-  DT_TRY_VOID(take_element(array.rest));  // skips its name
+  DT_TRY_VOID(take_element(array.rest));  // skips the array's name
   return array;
 }
 
-// The text in an array; "" if the array is not a text.
+// The text in a character array; "" for an array of another class.
 Result<std::string> text_of(Bytes content) {
   DT_TRY(Array array, open_array(content));
   if (array.array_class != kCharClass) return std::string();

@@ -10,8 +10,9 @@
 
 namespace dtrain::dataset {
 
-// Returns the name of each synset that has images, indexed by ILSVRC2012_ID: 1: "n02119789", ... The file has one
-// struct array `synsets` with the fields ILSVRC2012_ID and WNID. `name` is the file's name, for messages. Code::kData.
+// Returns the names of the synsets that have images, indexed by ILSVRC2012_ID: {1: "n02119789", ...}. The file must
+// contain one struct array, `synsets`, with the fields ILSVRC2012_ID and WNID. `name`: the file's name, for messages.
+// Code::kData if the file is malformed.
 // Source: MathWorks, MAT-File Format, version 5.
 Result<std::map<int64_t, std::string>> read_synsets(Bytes file, const std::string& name);
 

@@ -1,4 +1,4 @@
-// The contact sheet and the array of data_stat.h.
+// write_sheet and write_array of stat.h: the contact sheet and the array.
 #include <algorithm>
 
 #include "base/file.h"
@@ -20,12 +20,12 @@ Result<data::DataSets> open_images(job::Flags& flags, const char* name, const Lo
   return role::open_data(flags, 0, log);
 }
 
-// Options for loading the first `count` images of an epoch, in batches.
+// Options for a loader that loads the first `count` images of an epoch, in batches.
 data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset& images, int64_t count, int64_t batch) {
   return {.share = {0, images.size()},
           .batch_size = batch,
           .batches = (count + batch - 1) / batch,
-          .labels = {{.name = "label", .classes = 0}},  // only shown, so any label is allowed
+          .labels = {{.name = "label", .classes = 0}},  // the labels are only shown, so any label is allowed
           .shuffle = flags.job.augment.shuffle,
           .shuffle_chunk_bytes = flags.job.augment.shuffle_chunk << 20,
           .seed = flags.job.seed.value_or(0),
@@ -34,7 +34,7 @@ data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset&
           .max_bad_records = flags.data.max_bad_records};
 }
 
-// The number of images that are available, `count` at most.
+// Returns the number of images to load: `count`, or the number of available images if it is smaller.
 int64_t available(int64_t count, const data::Dataset& images, const Log& log) {
   if (count > images.size()) log.warn("there are only {} images, although {} were requested", images.size(), count);
   return std::min(count, images.size());

@@ -13,7 +13,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// The headers of most images fit into this many bytes; EXIF thumbnails may make them longer.
+// The headers of most images fit into this number of bytes; an EXIF thumbnail may make them longer.
 constexpr int64_t kHeadBytes = 8 << 10;
 constexpr int64_t kRecordsPerBlock = 256;
 
@@ -48,12 +48,12 @@ void merge(DataStat& all, const DataStat& some) {
   add_counts(all.orientations, some.orientations);
 }
 
-// Examines the records of one file.
+// Examines records of one file.
 class RecordReader {
  public:
   RecordReader(const data::RecordFile& file, bool decodes) : file_(file), decodes_(decodes) {}
 
-  // The record is at [offset, end), with padding.
+  // Examines the record at [offset, end); the range includes the padding.
   Result<> look_at(int64_t offset, int64_t end, DataStat& stat) {
     if (!decodes_ && end - offset > 2 * kHeadBytes) {
       DT_TRY(const bool is_enough, look_at_head(offset, end, stat));
@@ -69,7 +69,7 @@ class RecordReader {
   }
 
  private:
-  // False if the first bytes are not enough.
+  // Examines only the beginning of the record. Returns false if that is not enough to find the image's header.
   Result<bool> look_at_head(int64_t offset, int64_t end, DataStat& stat) {
     buffer_.resize(static_cast<size_t>(kHeadBytes));
     DT_TRY_VOID(file_.read_at(offset, buffer_));
@@ -91,12 +91,12 @@ class RecordReader {
   images::Image image_;
 };
 
-// Collects what several threads find out about the records of one file.
+// Sums the results of several threads for one file.
 class FileSum {
  public:
   FileSum(const data::RecordFile& file, const Log& log) : bar_({"reading " + file.path(), "", file.size()}, log) {}
 
-  // Adds records; the last one begins at `offset`.
+  // Adds the results for some records, the last of which begins at `offset`.
   void add(const DataStat& some, int64_t offset) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     merge(sum_, some);

@@ -1,4 +1,4 @@
-// The texts of data_stat.h.
+// DataStat::text() and DataStat::json() of stat.h.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace dtrain::dataset {
 namespace {
 
-// Values and the number of occurrences of each, in ascending order.
+// Pairs of a value and its number of occurrences, in ascending order of the values.
 using Counts = std::vector<std::pair<int64_t, int64_t>>;
 
 struct Spread {
@@ -53,7 +53,7 @@ Spread spread_of_labels(const DataStat& stat) {
   return spread_of(std::move(counts));
 }
 
-// Sizes in order of decreasing frequency.
+// The most frequent sizes (`most` at most), the most frequent one first.
 std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> frequent_sizes(const DataStat& stat, size_t most) {
   std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> sizes(stat.sizes.begin(), stat.sizes.end());
   std::ranges::stable_sort(sizes, std::greater(), [](const auto& size) { return size.second; });

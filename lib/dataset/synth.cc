@@ -14,12 +14,12 @@ namespace dtrain::dataset {
 namespace {
 
 constexpr int64_t kOrientationsMax = 10;
-constexpr int64_t kTints = 7;  // the nonempty subsets of blue, green, red
+constexpr int64_t kTints = 7;  // the nonempty subsets of {blue, green, red}
 
-// The numbers below were chosen by training LeNet with --batch-size 64 --lr 0.01 --scale 0.0078125. It reaches an
+// The constants below were chosen so that LeNet, trained with --batch-size 64 --lr 0.01 --scale 0.0078125, reaches an
 // accuracy of 0.20 to 0.29 after one epoch and 0.98 to 0.99 after five (four seeds); logistic regression reaches 0.21
-// to 0.36. With less noise the set is learned in one epoch, with more it is not learned in five. Without --scale the
-// inputs saturate LeNet's tanh: with --lr 0.02 the accuracies are then 0.20 and 0.96 to 0.99.
+// to 0.36. With less noise, LeNet learns the set in one epoch; with more, it does not learn it in five. Without
+// --scale, the inputs saturate LeNet's tanh; with --lr 0.02 the accuracies are then 0.20 and 0.96 to 0.99.
 constexpr double kContrast = 40;
 constexpr double kContrastLeast = 0.3;
 constexpr double kNoise = 38;
@@ -63,7 +63,7 @@ Result<> check(const SynthOptions& options) {
   return {};
 }
 
-// The images of another data set may exist only once, so they are not overwritten.
+// Refuses to overwrite the record files of another data set, which may be the only copy.
 Result<> refuse_other_set(const std::string& directory) {
   for (const char* name : {"/train.rec", "/test.rec"}) {
     std::error_code none;
@@ -73,7 +73,7 @@ Result<> refuse_other_set(const std::string& directory) {
   return {};
 }
 
-// Writes one set. `set` is a number that makes the random draws of the training and test sets differ.
+// Writes the training or the test set. `set` is a number that makes the random draws of the two sets differ.
 Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count, const Log& log) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
   std::vector<uint8_t> payload;

@@ -82,14 +82,15 @@ std::string settings_text(const PackOptions& options) {
 
 namespace {
 
-// The result of `kRandom` depends on the image's position in the list, not on the threads.
+// The interpolation method for an image. The method for `kRandom` depends on the image's position in the list, so that
+// the number of threads does not matter.
 images::Interpolation method_for(const PackOptions& options, images::ImageSize from, images::ImageSize to,
                                  size_t place) {
   RandomStream random(0, Use::kAugment, place);
   return choose(static_cast<images::Interpolation>(options.inter_method), from, to, random);
 }
 
-// The changes for an image of this size.
+// How an image of this size must be cropped, resized and converted.
 Result<images::PngChange> change_of(const PackOptions& options, images::ImageSize whole, size_t place) {
   images::PngChange change{.cut = options.center_crop ? images::central_square(whole) : images::whole_image(whole)};
   change.size = {change.cut.height, change.cut.width};
@@ -101,12 +102,12 @@ Result<images::PngChange> change_of(const PackOptions& options, images::ImageSiz
   return change;
 }
 
-// Appends a regular file directly to `out`; reads other files with read_file(). Code::kDevice for a disk fault, which
-// does not mean that the image is broken.
+// Appends the content of a file to `out`: a regular file is read directly into it, another file with read_file().
+// Code::kDevice means a disk fault, and does not mean that the image is broken.
 Result<> append_file(const std::string& path, const data::FileCalls& calls, const Log& log, std::vector<uint8_t>& out) {
   const size_t begin = out.size();
   struct stat status {};
-  // A pipe is opened only once, because its writer would not notice a second reader.
+  // A pipe must be opened only once, because its writer would not notice a second reader.
   const bool is_special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
   if (is_special) {
     DT_TRY(const std::string file, read_file(path, kDataBytesMax));
@@ -165,7 +166,7 @@ Result<> ImagePacker::append_image(Bytes file, size_t place, std::vector<uint8_t
   return encode(payload);
 }
 
-// Decodes into image_, and only the part that is needed.
+// Decodes the image into image_; only the part that is needed, where that is possible.
 Result<> ImagePacker::decode(Bytes file) {
   if (options_.color < 0) {
     DT_TRY_VOID(decoder_.decode_as_stored(file, image_), "keeping the stored colors (color -1; 1 and 0 convert them)");
@@ -197,7 +198,7 @@ Result<> ImagePacker::resize(size_t place) {
   return {};
 }
 
-// Gives the same pixels as resize_image(), but faster.
+// Gives the same pixels as resize_image(), but is faster.
 void ImagePacker::resize_bilinear(const images::ImageSize& to) {
   const images::ImageView from{.image = &image_, .height = image_.height, .width = image_.width};
   const images::Window whole = images::whole_image(to);
@@ -224,7 +225,7 @@ Result<> ImagePacker::encode(std::vector<uint8_t>& payload) {
   return {};
 }
 
-// An image of 16 bits per channel, which Image cannot hold, is stored as a PNG of 16 bits.
+// Image cannot hold 16 bits per channel, so such an image is converted and stored separately, as a PNG of 16 bits.
 Result<> ImagePacker::append_deep_image(Bytes file, size_t place, std::vector<uint8_t>& payload) {
   DT_TRY(const images::ImageHeader header, images::read_image_header(file));
   DT_TRY_VOID(images::check_image_size(header.format, header.height, header.width));

@@ -1,4 +1,4 @@
-// Creates the payload of one record from an image file, as im2rec's options require.
+// Creates the payload of one record from an image file, according to im2rec's options.
 #pragma once
 
 #include <functional>
@@ -15,50 +15,54 @@
 namespace dtrain::dataset {
 
 struct PackOptions {
-  bool pass_through = false;  // keep the files' bytes; color, size and encoding cannot be changed then
+  bool pass_through = false;  // store the files unchanged; then color, size and encoding cannot be changed
   int color = 1;  // 1: color; 0: gray; -1: as stored, which is gray, color or color with alpha, of 8 or 16 bits
   bool center_crop = false;  // crop the central square, before resizing
   int resize = 0;            // length of the shorter edge; 0: do not resize
-  int inter_method = 1;      // number of an Interpolation; kRandom draws from the image's position in the list
-  std::optional<std::string> encoding = {};  // ".jpg", the default, or ".png"
-  std::optional<int> quality = {};           // JPEG: 0 .. 100, 95 by default; PNG: compression level, above 9 means 3
-  int restart_interval = 0;     // JPEG: rows of MCUs between restart markers; 0: none, or those of the file
-  bool raw = false;             // keep the pixels without encoding them
-  bool pack_label = false;      // store all labels of an image; otherwise only the first
-  bool label_in_header = true;  // store the first of several labels in the header too (im2rec.cc); otherwise 0
-                                // (im2rec.py)
+  int inter_method = 1;      // number of an Interpolation; kRandom chooses one by the image's position in the list
+  std::optional<std::string> encoding = {};  // ".jpg" (the default) or ".png"
+  // JPEG: 0 .. 100, 95 by default; PNG: the compression level, where values above 9 mean 3
+  std::optional<int> quality = {};
+  // JPEG: rows of MCUs between restart markers; 0: add none (the markers of a copied file are kept)
+  int restart_interval = 0;
+  bool raw = false;         // keep the pixels without encoding them
+  bool pack_label = false;  // store all labels of an image; otherwise only the first
+  // if an image has several labels, also store the first one in the header, like im2rec.cc; otherwise store 0 there,
+  // like im2rec.py
+  bool label_in_header = true;
   int threads = 1;
 
   [[nodiscard]] std::string encoding_or_default() const { return encoding.value_or(".jpg"); }
-  // No image is decoded, not even to add restart markers.
+  // True if the files are copied unchanged: no image is parsed, not even to add restart markers.
   [[nodiscard]] bool copies_files() const { return pass_through && restart_interval == 0; }
 };
 // Code::kUsage if a value is out of range, or if an option would have no effect because of another one.
 Result<> check(const PackOptions& options);
-// All options that affect the records, on one line: "color=1 center_crop=0 ...".
+// All options that affect the content of the records, on one line: "color=1 center_crop=0 ...".
 std::string settings_text(const PackOptions& options);
 
 // Where the images of a list are stored.
 struct ImageDirectory {
   std::string root;  // the paths of the entries are relative to it
-  // If it is not null, reads the file of an entry from elsewhere, such as an archive. Threads may call it at the same
-  // time.
+  // If not null, it is called to read the image of an entry from elsewhere, such as an archive. Several threads may
+  // call it at the same time.
   std::function<Result<std::string>(const data::ListEntry& entry)> read = nullptr;
   data::FileCalls calls = data::FileCalls::of_system();
 
   [[nodiscard]] std::string path_of(const data::ListEntry& entry) const;
 };
 
-// Keeps its memory from image to image. Used by one thread at a time.
+// Reuses its memory from image to image. Must be used by one thread at a time.
 class ImagePacker {
  public:
-  // `options` must have been checked. Disk faults that a retry overcame are logged.
+  // `options` must have been checked. Disk faults that are overcome by a retry are logged.
   ImagePacker(PackOptions options, ImageDirectory source, const Log& log)
       : options_(std::move(options)), source_(std::move(source)), log_(log) {}
 
-  // Replaces `payload` by the one for `entry`, which is at this place in its list. The error names the file and the
-  // reason. Code::kDevice: a disk fault that retries did not overcome (records/retrying_file.h), or too little memory;
-  // the image may be sound. Any other code: the image cannot be read, or cannot be stored in the requested format.
+  // Replaces the content of `payload` by the payload for `entry`, which is at position `place` in its list. An error
+  // names the file and the reason. Code::kDevice: a disk fault that retries did not overcome (records/retrying_file.h),
+  // or a lack of memory; the image may be sound. Any other code: the image cannot be read, or cannot be stored in the
+  // requested format.
   Result<> pack(const data::ListEntry& entry, size_t place, std::vector<uint8_t>& payload);
 
  private:

@@ -18,7 +18,7 @@ Result<> check(const ListDivision& division) {
   const double train = division.train_ratio, test = division.test_ratio;
   if (!(train >= 0 && train <= 1)) return fail(Code::kUsage, "train-ratio {}: must be from 0 to 1", train);
   if (!(test >= 0 && test <= 1)) return fail(Code::kUsage, "test-ratio {}: must be from 0 to 1", test);
-  constexpr double kRounding = 1e-9;  // 0.7 and 0.3 may sum to a little more than 1
+  constexpr double kRounding = 1e-9;  // the sum of 0.7 and 0.3 may be slightly above 1
   if (train + test > 1 + kRounding) {
     return fail(Code::kUsage, "train-ratio {} and test-ratio {} sum to more than 1; lower one of them", train, test);
   }
@@ -60,7 +60,7 @@ class ListDivider {
   }
 
  private:
-  // The entries [from, to), limited to those that exist and are before `end`.
+  // The entries [from, to), without those that do not exist or are not before `end`.
   [[nodiscard]] std::vector<data::ListEntry> slice(int64_t from, int64_t to, int64_t end) const {
     const int64_t last = std::min(end, static_cast<int64_t>(entries_.size()));
     from = std::min(from, last);
@@ -73,13 +73,13 @@ class ListDivider {
   int64_t chunk_, test_, train_;
 };
 
-// The number of images for validation in a class of `count` images.
+// The number of validation images in a class of `count` images.
 int64_t validation_count(int64_t count, double fraction) {
   if (count < 2) return 0;
   return std::clamp<int64_t>(std::llround(static_cast<double>(count) * fraction), 1, count - 1);
 }
 
-// Which entries are for validation: one value for each entry.
+// Chooses the entries for validation: the result has one value for each entry.
 std::vector<bool> choose_validation(const std::vector<data::ListEntry>& entries, const ListDivision& division) {
   std::map<float, std::vector<size_t>> classes;  // the entries of each label, sorted by id
   std::vector<size_t> by_id(entries.size());
@@ -105,7 +105,7 @@ std::vector<NamedList> divide_classes(const std::vector<data::ListEntry>& entrie
   return lists;
 }
 
-// The beginning of the first line after the one with byte `at`.
+// The beginning of the next line after the one that contains byte `at`.
 size_t next_line(std::string_view text, size_t at) {
   const size_t line_end = text.find_first_of("\r\n", at);
   return std::min(text.find_first_not_of("\r\n", line_end), text.size());

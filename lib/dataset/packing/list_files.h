@@ -1,5 +1,5 @@
-// Divides a list of images: into the files of a training, validation and test set, into chunks, and into the parts that
-// several hosts pack. The rules are those of MXNet's im2rec.py and im2rec.cc, so the files are equal.
+// Divides a list of images into lists for training, validation and testing, into chunks, and into parts that several
+// hosts pack. It follows the rules of MXNet's im2rec.py and im2rec.cc, so the resulting files are the same.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,14 @@ namespace dtrain::dataset {
 
 struct ListDivision {
   int chunks = 1;
-  double train_ratio = 1.0;   // 1: one list for each chunk, without "_train" in its name
-  double test_ratio = 0.0;    // fraction of the whole list, like train_ratio
-  double val_fraction = 0.0;  // fraction of each class; excludes the three above. 0: no such division
-  uint64_t seed = 0;          // determines the images of val_fraction
+  double train_ratio = 1.0;  // with 1, each chunk has a single list, without "_train" in its name
+  double test_ratio = 0.0;   // like train_ratio, a fraction of the images of a chunk
+  // fraction of the images of each class; excludes the three values above. 0: no such division
+  double val_fraction = 0.0;
+  uint64_t seed = 0;  // determines which images val_fraction selects
 };
-// Code::kUsage if a value is out of range, if the ratios sum to more than 1, or if val_fraction is given with another
-// division.
+// Code::kUsage if a value is out of range, if the ratios sum to more than 1, or if val_fraction is combined with
+// another division.
 Result<> check(const ListDivision& division);
 
 struct NamedList {
@@ -28,16 +29,17 @@ struct NamedList {
   std::vector<data::ListEntry> entries;
 };
 // Chunk i has the entries [i c, (i + 1) c), where c = ceil(n / chunks). In each chunk the first floor(c test_ratio)
-// entries are for testing, the next floor(c train_ratio) for training, and the rest for validation if the ratios sum to
-// less than 1. A short last chunk is divided at the same positions.
-// With a val_fraction, each class (the images with the same first label) gives round(n val_fraction) of its n images to
-// "_val" and the others to "_train": at least one image to each, and a single image to "_train". The choice depends on
-// the seed, the label and the ids, not on the order of `entries`, which both lists keep.
+// entries are for testing and the next floor(c train_ratio) for training; if the ratios sum to less than 1, the rest is
+// for validation. A last chunk with fewer than c entries is divided at the same positions.
+// With a val_fraction, round(n val_fraction) of the n images of each class (the images with the same first label) go to
+// the list "_val", and the others to "_train". Both lists get at least one image of each class; a class with a single
+// image goes to "_train". The choice depends on the seed, the label and the ids, not on the order of `entries`. Both
+// lists keep that order.
 std::vector<NamedList> divide_list(const std::vector<data::ListEntry>& entries, const ListDivision& division);
 
-// The lines of part `part` of `count`. The text is cut into `count` pieces of equal size in bytes, and each cut is
-// moved to the beginning of the next line, as dmlc-core's text splitter does. The parts are disjoint and complete; a
-// part may be empty.
+// Returns the lines of part number `part` of `count` parts. The text is cut into `count` pieces of equal size in bytes,
+// and each cut is then moved to the beginning of the next line, as in dmlc-core's text splitter. Each line belongs to
+// exactly one part; a part may be empty.
 std::string_view part_of_lines(std::string_view text, int part, int count);
 
 }  // namespace dtrain::dataset

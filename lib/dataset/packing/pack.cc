@@ -14,7 +14,8 @@
 namespace dtrain::dataset {
 namespace {
 
-// Training expects the same number of labels in each record, and treats a record with a different number as broken.
+// Warns if the records have different numbers of labels: training expects the same number in each record, and treats a
+// record with a different number as broken.
 void warn_of_different_numbers(const std::vector<data::ListEntry>& entries, const Log& log) {
   if (entries.empty()) return;
   const size_t usual = entries.front().labels.size();
@@ -36,7 +37,7 @@ void warn_of_labels(const std::vector<data::ListEntry>& entries, const PackOptio
       several, entries.size());
 }
 
-// FNV-1a over everything that the records depend on.
+// FNV-1a hash of everything that the records depend on.
 class ListHash {
  public:
   void add(std::string_view bytes) {
@@ -53,7 +54,7 @@ class ListHash {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// What a run must have in common with an earlier one in order to continue it.
+// The settings in the journal. A run can continue an earlier one only if both have the same settings.
 std::string run_settings(const std::vector<data::ListEntry>& entries, const std::string& root,
                          const PackOptions& options) {
   ListHash hash;
@@ -68,7 +69,7 @@ std::string run_settings(const std::vector<data::ListEntry>& entries, const std:
                      printable(directory.string(), directory.string().size()));
 }
 
-// The threads that create the records' payloads. They end when this object is destroyed.
+// The threads that create the payloads of the records. The destructor ends them.
 class PackThreads {
  public:
   PackThreads(const std::vector<data::ListEntry>& entries, const ImageDirectory& directory, const PackOptions& options,
@@ -107,13 +108,13 @@ class PackThreads {
   std::vector<std::thread> threads_;
 };
 
-// A disk fault or a lack of memory does not mean that the image is broken. Skipping it would give other files than a
-// run without the fault.
+// A disk fault or a lack of memory ends the run. It does not mean that the image is broken; if the image were skipped,
+// the files would differ from those of a run without the fault.
 bool ends_run(const Error& error) {
   return error.code == Code::kDevice;
 }
 
-// Reports skipped images, up to a number that a person can read.
+// Logs the skipped images, but only as many as a person would read.
 class SkippedImages {
  public:
   void add(const Error& error, const Log& log) {
@@ -127,7 +128,8 @@ class SkippedImages {
   int64_t count_ = 0;
 };
 
-// Writes the records in order until all are written, `stop` is true, or an image has an error that ends the run.
+// Writes the records in order until all are written, until `stop` is true, or until an image has an error that ends the
+// run.
 Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWindow& window, PackedRecords& records,
                         ProgressBar& progress, const Log& log, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kPatience{100};
@@ -152,12 +154,13 @@ Result<> write_in_order(const std::vector<data::ListEntry>& entries, ReorderWind
   return {};
 }
 
-// A window large enough for one slow image among a hundred ordinary ones, on many threads.
+// This window is large enough for one slow image among a hundred ordinary ones, even with many threads.
 constexpr size_t kWindowItems = 4096;
 constexpr size_t kWindowBytes = size_t{256} << 20;
-// Files that are only copied all take about the same time per byte. With the large window, the threads would only run
-// ahead of the disk, into memory that the system has to clear and that is not in any cache: this took 1.2 times the CPU
-// time. 4 MiB instead of 8 are 2 % faster, but would hold only a few large files.
+// The window for files that are only copied, which all take about the same time per byte. With the larger window, the
+// threads would only run ahead of the disk, and fill memory that the system has to clear and that is not in any cache:
+// it took 1.2 times the CPU time. A window of 4 MiB instead of 8 MiB is 2 % faster, but would hold only a few large
+// files.
 constexpr size_t kCopyWindowBytes = size_t{8} << 20;
 
 }  // namespace

@@ -25,7 +25,7 @@ struct JournalLine {
   uint64_t key = 0;
   int64_t bytes = 0;
   uint32_t checksum = 0;
-  size_t end = 0;  // where the next line begins
+  size_t end = 0;  // position in the journal after this line
 };
 
 template <class Number>
@@ -52,7 +52,7 @@ std::optional<JournalLine> parse_line(std::string_view text) {
   return line;
 }
 
-// The lines after the first one, up to the first incomplete one.
+// Parses the lines after the first one, until an incomplete line.
 std::vector<JournalLine> parse_journal(std::string_view text) {
   std::vector<JournalLine> lines;
   size_t begin = text.find('\n') + 1;
@@ -85,7 +85,7 @@ uint32_t checksum_of(Bytes bytes) {
   return crc32c(std::as_bytes(bytes));
 }
 
-// True if the record at `offset` is the one that the journal describes.
+// True if the record at `offset` has the size and checksum that the journal line gives.
 bool matches(int fd, int64_t offset, const JournalLine& line, std::vector<uint8_t>& buffer) {
   buffer.resize(static_cast<size_t>(line.bytes));
   size_t got = 0;
@@ -151,7 +151,7 @@ Result<> PackedRecords::start_anew(const std::string& settings) {
   return write(journal_fd_.get(), journal_path(), as_bytes(std::string(kFirstWord) + settings + '\n'));
 }
 
-// Keeps the lines whose records are complete, and truncates both files after them.
+// Keeps the journal lines up to the first one whose record is not complete, and truncates both files there.
 Result<> PackedRecords::cut_at_whole_records(const std::string& journal) {
   const std::vector<JournalLine> lines = parse_journal(journal);
   size_t synced = 0;  // number of lines whose records are on disk
@@ -170,7 +170,8 @@ Result<> PackedRecords::cut_at_whole_records(const std::string& journal) {
     }
     if (line.kind == JournalLine::Kind::kLeftOut) left_out_++;
     bytes_ += line.bytes;
-    // The word "complete" is written again at the end of this run.
+    // If the record file does not have its final name yet, the line "complete" is removed, because this run will write
+    // it again.
     if (line.kind != JournalLine::Kind::kComplete || has_its_name_) journal_end = line.end;
   }
   DT_TRY_VOID(
@@ -228,7 +229,7 @@ Result<> PackedRecords::flush() {
   DT_TRY_VOID(write(records_fd_.get(), records_path(), pending_));
   DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(pending_lines_)));
   const auto written = static_cast<int64_t>(pending_.size());
-  // Starts writing to disk, so that sync() does not have to wait long.
+  // Starts writing to disk now, so that sync() does not have to wait long.
   ::sync_file_range(records_fd_.get(), bytes_ - written, written, SYNC_FILE_RANGE_WRITE);
   pending_.clear();
   pending_lines_.clear();
@@ -239,7 +240,7 @@ Result<> PackedRecords::flush() {
 
 Result<> PackedRecords::sync() {
   if (has_its_name_) return {};
-  unsynced_ = 0;  // before flush(), which calls sync() when there is much to sync
+  unsynced_ = 0;  // must be set before flush(), which calls sync() again if there is still much to sync
   DT_TRY_VOID(flush());
   DT_TRY_VOID(call("sync", records_path(), [&] { return ::fdatasync(records_fd_.get()); }));
   DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(std::string(kSynced) + '\n')));
@@ -251,8 +252,8 @@ Result<> PackedRecords::commit() {
   if (!has_its_name_) {
     DT_TRY_VOID(sync());
     DT_TRY_VOID(write(journal_fd_.get(), journal_path(), as_bytes(std::string(kComplete) + '\n')));
-    // Removes the old index first, so that the new record file is never seen together with it. A file without an index
-    // is indexed by a scan.
+    // Removes the old index first, so that the new record file never exists together with the old index. A record file
+    // without an index is still usable: its records are found by a scan.
     std::filesystem::remove(data::index_path(path_), absent);
     DT_TRY_VOID(call("rename", path_, [&] { return ::rename(records_path().c_str(), path_.c_str()); }));
     has_its_name_ = true;

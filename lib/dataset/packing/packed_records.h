@@ -1,15 +1,15 @@
-// A record file and its index that may be written in several runs of the program: the output of im2rec.
+// A record file and its index, written in one or several runs of the program: the output of im2rec.
 //
-// While X.rec is written, the records are in X.rec.partial, and the journal X.idx.partial has a line for each item of
-// the list: either written, with its size and checksum, or left out. A run that finds both files, with the same
-// settings in the journal's first line, continues after the last complete record. A process may be killed at any point;
-// after a power failure, records that did not reach the disk are recognized by their checksum.
+// While X.rec is being written, the records are in X.rec.partial. The journal X.idx.partial has one line for each item
+// of the list, which says either that the item was written, with size and checksum, or that it was left out. A run that
+// finds both files, with its own settings in the journal's first line, continues after the last complete record. The
+// process may be killed at any point. After a power failure, the checksums show which records did not reach the disk.
 //
 //   dtrain im2rec 1 TAB settings
-//   r TAB key TAB bytes TAB crc-32c          a record; `bytes` is what it takes in the file
+//   r TAB key TAB bytes TAB crc-32c          a record, which occupies `bytes` bytes of the file
 //   s                                        an item that was left out
 //   synced                                   all records before this line are on disk
-//   complete                                 nothing follows; the record file may have its name already
+//   complete                                 all items are done; the record file may already have its final name
 #pragma once
 
 #include <functional>
@@ -25,13 +25,14 @@ namespace dtrain::dataset {
 
 class PackedRecords {
  public:
-  // For tests: called before each system call that writes ("write", "sync", "rename"). If it returns an errno other
-  // than 0, the call fails with that error.
+  // For tests: called before each system call that writes ("write", "sync", "rename"). If it returns a nonzero errno,
+  // the call fails with that error.
   using Fault = std::function<int(const char* call)>;
 
-  // Opens `path`.partial, which an interrupted process has left, or creates it. Two runs whose files are equal have
-  // equal `settings`, one line of text. If the existing files have different settings, the log says so, and they are
-  // overwritten. Code::kUsage if another process is writing them, kData if they cannot be written.
+  // Opens `path`.partial if an interrupted process has left it, and creates it otherwise. `settings` is one line of
+  // text; it must be equal for two runs exactly if they would write the same files. If the existing files have
+  // different settings, a message is logged and they are overwritten. Code::kUsage if another process is writing them,
+  // kData if they cannot be written.
   static Result<PackedRecords> open(const std::string& path, const std::string& settings, const Log& log,
                                     Fault fault = nullptr);
 
@@ -42,13 +43,13 @@ class PackedRecords {
 
   Result<> append(uint64_t key, Bytes payload);
   Result<> leave_out();
-  // Writes everything to disk, so that a later run can continue from here.
+  // Writes everything to disk, so that a later run can continue after the items that are done.
   Result<> sync();
-  // Gives the files their final names. The journal remains until forget(), so that a run that packs several lists and
-  // is interrupted during a later one does not pack this one again.
+  // Gives the files their final names. The journal remains until forget(): if a run packs several lists and is
+  // interrupted in a later list, the journal tells the next run that this list is complete.
   Result<> commit();
 
-  // Removes the journal of a complete file.
+  // Removes the journal of a completed file.
   static void forget(const std::string& path);
   // Removes the files of an incomplete run.
   void discard();
@@ -70,11 +71,11 @@ class PackedRecords {
   UniqueFd records_fd_, journal_fd_;
   std::vector<data::IndexEntry> entries_;
   int64_t left_out_ = 0;
-  int64_t bytes_ = 0;             // size of all records, including the pending ones
-  int64_t unsynced_ = 0;          // bytes since the last sync()
-  bool has_its_name_ = false;     // an earlier run has renamed the complete record file
+  int64_t bytes_ = 0;             // size of all records, including those in pending_
+  int64_t unsynced_ = 0;          // bytes written since the last sync()
+  bool has_its_name_ = false;     // an earlier run has given the complete record file its final name
   std::vector<uint8_t> pending_;  // records not written yet
-  std::string pending_lines_;     // their lines in the journal
+  std::string pending_lines_;     // the journal lines of the records in pending_
 };
 
 }  // namespace dtrain::dataset

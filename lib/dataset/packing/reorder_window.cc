@@ -11,7 +11,7 @@ size_t bytes_of(const Result<ReorderWindow::Bytes>& result) {
 
 }  // namespace
 
-// The item whose result is needed next is always handed out, even if a single result is larger than the window.
+// The item whose result is needed next is handed out in any case, even if a single result is larger than the window.
 bool ReorderWindow::has_room() const {
   return next_ == first_ || (next_ - first_ < items_max_ && bytes_ < bytes_max_);
 }
@@ -52,7 +52,7 @@ ReorderWindow::Bytes ReorderWindow::spare() {
 }
 
 void ReorderWindow::reuse(Bytes memory) {
-  constexpr size_t kSpareMax = 64, kBytesMax = 1 << 20;  // larger buffers are rare and are freed
+  constexpr size_t kSpareMax = 64, kBytesMax = 1 << 20;  // larger buffers are rare; they are freed
   const MutexLock lock(mutex_);
   if (spare_.size() < kSpareMax && memory.capacity() <= kBytesMax) spare_.push_back(std::move(memory));
 }
