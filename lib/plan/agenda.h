@@ -1,4 +1,4 @@
-// The pending actions of a simulation (simulator.h), in the order of virtual time.
+// The pending actions of a simulation (simulator.h), ordered by virtual time.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace dtrain::plan {
 // What a worker sends to a server.
 struct Request {
   enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
-  sync::Step wanted = 0;  // the step to begin; a push carries the gradient of the previous step
-  uint32_t exchange = 0;  // number of this exchange of the worker; the answer repeats it
+  sync::Step wanted = 0;  // the step that the worker wants to begin; a push carries the gradient of the step before it
+  uint32_t exchange = 0;  // number of the exchange among those of this worker; the reply repeats it
 };
 
 // What a server sends to a worker.
 struct Reply {
-  sync::Step step = 0;   // the step that the worker may begin
+  sync::Step step = 0;   // number of gradients that had been applied to the weights in the reply
   uint64_t applied = 0;  // gradients applied to these weights
   uint32_t exchange = 0;
-  uint64_t number = 0;  // number of the Answer; see Observer::on_take
+  uint64_t number = 0;  // number of the sync::Answer that the reply carries; see Observer::on_take
 };
 
 // An action at a point in virtual time.
 struct Action {
   enum class Kind : uint8_t {
-    kRequestComes,  // its first byte arrives
+    kRequestComes,  // the first byte of the request arrives
     kRequest,
     kReplyComes,
     kReply,
@@ -48,7 +48,7 @@ struct Action {
   uint64_t order = 0;
 };
 
-// Actions with the same time are taken in the order in which they were added, so that a simulation is deterministic.
+// Actions with the same time are taken in the order in which they were added, which makes a simulation deterministic.
 class Agenda {
  public:
   void add(Time time, Action action) {

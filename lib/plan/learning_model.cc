@@ -15,7 +15,7 @@ constexpr int64_t kMeasured = 1000;               // number of images on which t
 constexpr kvstore::StalenessWeight kInverse{.rule = kvstore::StalenessWeight::Rule::kPower, .value = 1};
 constexpr uint64_t kMeasureStream = ~uint64_t{0};
 
-// Draws images of ten patterns of blurred spots, with noise of the same strength.
+// Draws the synthetic images: ten patterns of blurred spots, with noise of about the same strength as the spots.
 LearningData drawn_data() {
   constexpr int64_t kSize = 28, kClasses = 10, kCount = 4000;
   LearningData data;
@@ -45,7 +45,7 @@ LearningData drawn_data() {
   return data;
 }
 
-// Scales the values to at most 1, so that one learning rate suits all data sets.
+// If a value is above 1, divides all values by the largest one, so that one learning rate suits all data sets.
 void scale_to_one(std::vector<float>& values) {
   float largest = 0;
   for (const float value : values) largest = std::max(largest, std::abs(value));
@@ -131,7 +131,7 @@ void LearningModel::on_take(uint32_t server, sync::Worker worker, uint64_t numbe
   const auto answer = std::find_if(sent.begin(), sent.end(), [&](const auto& s) { return s.first == number; });
   DT_CHECK(answer != sent.end(), "the simulator delivered answer {}, which was not sent, to worker {}", number, worker);
   servers_[server].taken[worker] = answer->second;
-  sent.erase(sent.begin(), answer + 1);  // earlier answers were lost or will arrive too late
+  sent.erase(sent.begin(), answer + 1);  // the answers before it were lost, or will arrive too late to be used
 }
 
 void LearningModel::on_begin(double /*ms*/, sync::Worker worker, sync::Step step) {
@@ -150,7 +150,7 @@ void LearningModel::on_begin(double /*ms*/, sync::Worker worker, sync::Step step
     const float* x = data_.image(i);
     for (int64_t f = 0; f <= data_.features; f++) {
       const float value = f < data_.features ? x[f] : 1.0f;
-      if (value == 0) continue;  // most pixels of a digit's image
+      if (value == 0) continue;  // for speed: most pixels of a handwritten digit are 0
       float* row = gradient.data() + static_cast<size_t>(f) * stride_;
       for (size_t c = 0; c < stride_; c++) row[c] += value * error[c];
     }
@@ -187,7 +187,7 @@ void LearningModel::apply(Server& server, const sync::Apply& apply) {
   server.applied += sum.gradients;
   const double weight = kvstore::weight_of(weight_, apply.staleness);
   const auto scale = static_cast<float>(setting_.learning_rate * weight / sum.gradients);
-  // Workers that received the old weights are still reading them.
+  // Workers that received the old weights may still read them, so the update is applied to a copy.
   if (server.weights.use_count() > 1) server.weights = std::make_shared<std::vector<float>>(*server.weights);
   for (size_t i = 0; i < sum.values.size(); i++) (*server.weights)[i] -= scale * sum.values[i];
 }

@@ -19,7 +19,7 @@ double own_seconds(const observe::Run& run, int64_t rank) {
   return seconds;
 }
 
-// The number of steps that the worker had made at the end of its last epoch, when its phases were written.
+// The number of steps that the worker had made at the end of its last epoch; its phases were written at that time.
 double steps_of(const observe::Run& run, int64_t rank) {
   const observe::Curve* const curve =
       run.curve({.metric = "wait_data_share", .of_epochs = true, .role = "worker", .rank = rank});

@@ -15,12 +15,12 @@
 namespace dtrain::plan {
 namespace {
 
-constexpr int64_t kStepsMax = 200;           // limit on the simulated steps
-constexpr int64_t kMessagesMax = 4'000'000;  // rough limit on the messages in the simulation of one scheme
+constexpr int64_t kStepsMax = 200;           // limit on the simulated steps of a worker
+constexpr int64_t kMessagesMax = 4'000'000;  // approximate limit on the messages in the simulation of one scheme
 constexpr int64_t kStepsMin = 5;
 constexpr int64_t kPartitionsShown = 10;
 
-// The steps of each worker in an epoch of BSP; all workers make the same number.
+// The number of steps that each worker makes in an epoch of BSP, which is the same for all workers.
 int64_t steps_of_epoch(const PlannedJob& job) {
   const auto workers = std::ssize(job.speeds);
   const int64_t samples = job.epoch_samples > 0 ? job.epoch_samples : job.records;

@@ -18,7 +18,7 @@
 namespace dtrain::plan {
 namespace {
 
-// Fills in what is known about the job without running its workers.
+// Sets the members of `job` that can be determined without running its workers.
 Result<> describe(job::Flags flags, PlannedJob& job) {
   const auto workers = std::ssize(job.speeds);
   flags.job.num_workers = workers;
@@ -40,7 +40,7 @@ Result<> describe(job::Flags flags, PlannedJob& job) {
   return {};
 }
 
-// Returns a hint if the log at `path` belongs to a run in which all workers waited for the slowest.
+// Returns a hint if the log at `path` is that of a run in which all workers waited for the slowest one.
 std::string hint_of_run(const std::string& path) {
   const Result<job::JobSpec> spec = job::read_job_spec(path);
   if (!spec || spec->flags.num_servers == 0 || job::store_of(spec->flags).scheme != job::Scheme::kBsp) return {};
@@ -50,7 +50,8 @@ std::string hint_of_run(const std::string& path) {
       path, spec->flags.scheme.kv_store);
 }
 
-// Sets the speeds of the workers' own steps if `path` is a run directory that contains them. Returns whether it does.
+// If `path` is a run directory with the durations of the workers' own steps, sets the speeds from them and returns
+// true.
 bool take_own_speeds(const std::string& path, int64_t workers, PlannedJob& job) {
   std::error_code error;
   if (workers == 0 || !std::filesystem::is_directory(path, error)) return false;

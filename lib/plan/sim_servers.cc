@@ -64,7 +64,7 @@ void SimServers::on_park(Time now, uint32_t server, const sync::Park& park, uint
   if (!std::exchange(state.is_parked, true)) state.since = now;
 }
 
-// `exchange`: the exchange of the request if it is answered at once; nullopt if the answer is to a parked request.
+// `exchange`: the exchange of the request if it is answered at once; nullopt if the request was parked.
 void SimServers::on_answer(Time now, uint32_t server, const sync::Answer& answer, std::optional<uint32_t> exchange) {
   Parked& state = parked_at(server, answer.worker);
   const bool was_parked = !exchange && std::exchange(state.is_parked, false);

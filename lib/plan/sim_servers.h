@@ -1,5 +1,5 @@
-// The servers of a simulation (simulator.h). They act like the shard in kvstore, but count gradients instead of summing
-// them.
+// The servers of a simulation (simulator.h). They behave like the shards in kvstore, but only count gradients instead
+// of summing them.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,25 @@ namespace dtrain::plan {
 
 class SimServers {
  public:
-  // Sends an answer to a worker. `parked`: how long the worker's pull has waited at this server.
+  // Sends an answer to a worker. `parked`: how long the worker's request has been parked at this server.
   using Send = std::function<void(uint32_t server, sync::Worker worker, const Reply& reply, Time parked)>;
 
-  // Counts events, gradients and updates in `outcome`. The arguments must outlive it.
+  // Counts events, gradients and updates in `outcome`. The arguments must outlive this object.
   SimServers(const Setting& setting, std::span<Observer* const> observers, Outcome& outcome, Send send);
 
-  // Lets one server handle a worker's event. `exchange`: the worker's exchange that the event belongs to.
+  // Lets one server handle an event of a worker. `exchange`: the number of the worker's exchange to which the event
+  // belongs.
   void feed(Time now, uint32_t server, const sync::Event& event, uint32_t exchange);
   // Lets all servers handle an event that does not belong to an exchange.
   void feed_all(Time now, const sync::Event& event);
-  void forget_parked(sync::Worker worker);                    // called for a crashed worker, which no longer waits
-  [[nodiscard]] sync::Step clock(sync::Worker worker) const;  // the largest clock of all servers
+  void forget_parked(sync::Worker worker);  // must be called when a worker crashes: its requests are no longer parked
+  [[nodiscard]] sync::Step clock(sync::Worker worker) const;  // the worker's largest clock among all servers
 
  private:
   struct Server {
     sync::Machine machine;
-    uint64_t applied = 0;                // number of gradients that were applied
-    std::vector<uint32_t> in_round;      // gradients in the accumulator of each group
+    uint64_t applied = 0;                // number of gradients applied so far
+    std::vector<uint32_t> in_round;      // number of gradients in the accumulator of each group
     std::vector<uint64_t> kept_applied;  // `applied` at the last Keep of each group
   };
   struct Parked {

@@ -19,11 +19,12 @@ namespace {
 
 constexpr int64_t kWorkersMax = 65536;
 // Virtual time overflows after 584 years. These limits keep it far below that.
-constexpr double kMsMax = 1e7;                   // limit of a step and of a latency
-constexpr double kRoundMsMax = 1e8;              // limit of the time that all workers' bytes take
-constexpr int64_t kLinesMax = int64_t{1} << 24;  // connections between workers and servers: about a gigabyte of memory
+constexpr double kMsMax = 1e7;       // limit of a worker's step time and of the latency
+constexpr double kRoundMsMax = 1e8;  // limit of the time in which the bytes of all workers pass a server
+// limit of the number of connections between workers and servers, which need about a gigabyte of memory
+constexpr int64_t kLinesMax = int64_t{1} << 24;
 
-// Parses "A", "AxB" or "A:B".
+// The numbers A and B of "AxB" or "A:B"; for "A" alone, B is 1.
 template <class First>
 using Counted = std::pair<First, int64_t>;
 template <class First>
@@ -67,7 +68,8 @@ Result<std::vector<Setting::Join>> parse_joins(const std::string& text) {
   return joins;
 }
 
-// The speeds of all workers. Workers that join later and are not listed are as fast as the last listed one.
+// The step times of all workers. If some of the workers that join later are not listed, they are as fast as the last
+// listed worker.
 Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t joiners) {
   std::vector<double> step_ms;
   if (!options.speeds.empty()) {
@@ -89,8 +91,8 @@ Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t jo
   return step_ms;
 }
 
-// Each host in the file denotes one more worker, in order. The remaining workers have no host and are identified by
-// rank.
+// Each host in the groups file stands for one worker, in order of the ranks. The remaining workers have no host and are
+// identified by their rank.
 std::vector<job::WorkerPlace> places_of(std::string_view text, size_t workers) {
   std::vector<job::WorkerPlace> places(workers);
   size_t next = 0;
@@ -143,7 +145,7 @@ Result<> apply_inject(const job::Inject& inject, Setting& setting) {
   return {};
 }
 
-// The time that the gradients and weights of all workers need to pass through one server.
+// The time in which the gradients and weights of all workers pass through one server.
 double round_ms(const Setting& setting) {
   if (setting.network.gbit_per_s <= 0) return 0;
   const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
@@ -172,7 +174,7 @@ Result<Setting> setting_of(const SimulateOptions& options) {
         "ms; the limits are {:g} and {:g} ms",
         round_ms(setting), options.latency_ms, kRoundMsMax, kMsMax);
   }
-  // Unanswered messages are sent again only after twice the time that all messages together need.
+  // The first repetition waits for at least twice the time in which the messages of all workers pass through a server.
   setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));
   setting.network_faults.resend_max_ms = std::max(5000.0, setting.network_faults.resend_ms);
   return setting;
@@ -210,7 +212,7 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Set
   return schemes;
 }
 
-// Counts the steps that all workers have begun.
+// A progress bar of the steps begun by all workers together.
 class StepBar final : public Observer {
  public:
   StepBar(const std::string& scheme, const Setting& setting, ShowLive show)

@@ -1,4 +1,4 @@
-// The output of `dtrain simulate`.
+// Creates the output of `dtrain simulate`.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ double updates_per_s(const Outcome& outcome) {
   return static_cast<double>(outcome.updates) / std::max(outcome.seconds, 1e-9);
 }
 
-// The column of a staleness in the histogram. The columns are 1, 2, 3-4, 5-8, ...; each ends at a power of two.
+// The column of a staleness in the histogram. The columns are 1, 2, 3-4, 5-8, ...: each ends at a power of two.
 size_t column_of(uint64_t staleness) {
   size_t column = 0;
   while ((uint64_t{1} << column) < staleness) column++;
@@ -46,14 +46,14 @@ std::string column_name(size_t column) {
   return begin >= end ? fmt::format("{}", end) : fmt::format("{}-{}", begin, end);
 }
 
-// The workers with each step time, sorted by step time.
+// The workers grouped by their step time, in ascending order.
 std::map<double, std::vector<size_t>> by_speed(const std::vector<double>& step_ms) {
   std::map<double, std::vector<size_t>> workers;
   for (size_t w = 0; w < step_ms.size(); w++) workers[step_ms[w]].push_back(w);
   return workers;
 }
 
-constexpr size_t kSpeedsMax = 8;  // maximum number of columns
+constexpr size_t kSpeedsMax = 8;  // maximum number of columns in a table of the workers' speeds
 
 std::string job_line(const SimulateResult& result) {
   const SimulateOptions& options = result.options;

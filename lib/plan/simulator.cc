@@ -17,20 +17,21 @@ using Incident = Observer::Incident;
 
 struct SimWorker {
   enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
-  bool is_live = true;   // from the view of the servers
-  bool is_busy = false;  // the end of the epoch waits for it
+  bool is_live = true;   // whether the servers consider it live
+  bool is_busy = false;  // whether the end of the epoch must wait for it
   uint32_t incarnation = 0;
   Request request = {};     // the request of the exchange in progress
   uint32_t unanswered = 0;  // number of servers that have not answered yet
-  sync::Step next = 0;      // the step that it may begin: the smallest of the answers
-  uint64_t applied = 0;     // gradients applied to its weights: the smallest count of the answers
+  sync::Step next = 0;      // the step that it may begin: the smallest step of the servers' answers
+  uint64_t applied = 0;     // gradients applied to its weights: the smallest number of the servers' answers
   Time since = 0;           // when it entered its current state
-  Time parked = 0;          // the longest time that any server kept it waiting in this exchange
+  Time parked = 0;          // the longest time for which a server has parked its request in this exchange
   Time resend_after = 0;
-  std::optional<sync::Step> crash_at = {};  // crashes in this step, or in the first later step that it begins
-  Time crash_after = 0;                     // time from the beginning of that step to the crash
+  // the step in which it crashes; if it never begins this step, the next step that it begins
+  std::optional<sync::Step> crash_at = {};
+  Time crash_after = 0;  // time from the beginning of that step to the crash
   bool returns = false;
-  sync::Step join_at = 0;  // the step to join at; later if the servers are past it
+  sync::Step join_at = 0;  // the step at which it joins, or later if the servers are already past this step
 };
 
 class Simulation {
@@ -89,7 +90,7 @@ class Simulation {
   std::vector<uint8_t> is_answered_;
   uint32_t first_late_;  // rank of the first worker that joins later
   size_t joins_done_ = 0;
-  sync::Worker late_joined_ = 0;  // one past the last worker that has joined later
+  sync::Worker late_joined_ = 0;  // one more than the rank of the last worker that has joined later
   uint32_t busy_ = 0;             // number of workers with is_busy
   sync::Step epoch_ = 1;
   Time epoch_began_ = 0;
@@ -97,7 +98,8 @@ class Simulation {
   SimServers servers_;
 };
 
-// Workers whose lead is not bounded stop at a total number of gradients. Otherwise each stops after its own steps.
+// If the lead of the workers is not bounded, the training ends when all workers together have made a number of
+// gradients. Otherwise each worker ends after its own number of steps.
 bool ends_by_progress(const sync::Policy& policy) {
   return !policy.lead_max && !sync::has_same_weights(policy);
 }
@@ -157,7 +159,7 @@ Outcome Simulation::run() {
   outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(), [](const SimWorker& worker) {
     return worker.state == State::kDone || worker.state == State::kAway;
   });
-  for (size_t w = 0; w < workers_.size(); w++) {  // count the wait at the end of the last epoch
+  for (size_t w = 0; w < workers_.size(); w++) {  // add the wait at the end of the last epoch
     const Time end = time_of_ms(outcome_.seconds * 1000);
     if (workers_[w].state != State::kDone || workers_[w].since > end) continue;
     outcome_.workers[w].waiting_s += static_cast<double>(end - workers_[w].since) / 1e9;
@@ -167,8 +169,8 @@ Outcome Simulation::run() {
   return std::move(outcome_);
 }
 
-// The time without progress after which the simulation gives up: longer than any worker can take from one step to the
-// next, whatever the network does.
+// If nothing progresses for this time, the simulation gives up. It is longer than any worker can need from one step to
+// the next, whatever the network does.
 Time Simulation::patience() const {
   const double slowest_ms =
       setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
@@ -336,7 +338,8 @@ void Simulation::set_busy(sync::Worker w, bool is_busy) {
 
 void Simulation::end_epoch() {
   outcome_.seconds = static_cast<double>(now_) / 1e9;
-  // The last epoch ends again if a worker returns after its end. Its entry is then replaced.
+  // If a worker returns after the end of the last epoch, this epoch ends a second time; the new duration then replaces
+  // the first one.
   outcome_.epoch_s.resize(epoch_);
   outcome_.epoch_s.back() = static_cast<double>(now_ - epoch_began_) / 1e9;
   if (epoch_ == setting_.epochs) return;
@@ -344,7 +347,7 @@ void Simulation::end_epoch() {
   for (sync::Worker w = 0; w < workers_.size(); w++) {
     if (workers_[w].state == State::kStopped) stopped.push_back(w);
   }
-  if (stopped.empty()) return;  // all have crashed; a worker that returns continues this epoch
+  if (stopped.empty()) return;  // all workers have crashed; a worker that returns continues this epoch
   epoch_++;
   epoch_began_ = now_;
   for (const sync::Worker w : stopped) {
@@ -405,7 +408,7 @@ void Simulation::join(const Action& action) {
 
 void Simulation::on_request(const Action& action) {
   const sync::Worker w = action.worker;
-  // A real server would answer with kStaleIncarnation.
+  // A message of a process that has crashed. A real server would answer it with kStaleIncarnation.
   if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);
   const Request& request = action.request;
   if (request.kind == Request::Kind::kPushPull)

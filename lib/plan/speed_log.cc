@@ -17,25 +17,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kRanksMax = 65536;  // needed because a log may contain anything
+constexpr int64_t kRanksMax = 65536;  // limits the memory, because a log may contain any rank
 
-// One Speedometer line: a window of batches of one worker.
+// One Speedometer line: the speed of a worker in a window of batches.
 struct Window {
   int64_t rank = 0;
   std::string_view batches;  // text such as "Epoch[0] Batch [0-20]"
-  std::string_view speed;    // text of the number
+  std::string_view speed;    // text of the speed
 };
 
 std::optional<Window> window_in(std::string_view text) {
   const SplitLine line = split_log_line(text);
   const std::optional<observe::SpeedText> speed = observe::find_speed(line.text);
-  if (!line.rank || !speed) return std::nullopt;  // skips for example "Node[server 0]"
+  if (!line.rank || !speed) return std::nullopt;  // for example, skips "Node[server 0]"
   return Window{*line.rank, speed->batches, speed->speed};
 }
 
 // The windows of one worker, in order.
 struct Windows {
-  std::string last;  // batches of the last window, because MXNet 0.7 to 0.9 print one line for each metric
+  // `batches` of the last window: MXNet 0.7 to 0.9 print one line for each metric, all with the same window
+  std::string last;
   std::vector<double> speeds;
 };
 

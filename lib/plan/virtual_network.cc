@@ -6,7 +6,7 @@
 namespace dtrain::plan {
 namespace {
 
-constexpr uint64_t kFaultStream = ~uint64_t{0};  // a stream number that no worker's rank uses
+constexpr uint64_t kFaultStream = ~uint64_t{0};  // the number of a random stream that no worker uses
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // The network of a simulation: each host has one outgoing and one incoming link, and messages may be delayed, lost or
-// duplicated. A message leaves when its sender's link is free. Its first byte arrives after the latency, and it has
-// arrived in full when the receiver's link has had time to take all of its bytes.
+// duplicated. A message is sent as soon as its sender's outgoing link is free. Its first byte arrives after the
+// latency. The message is complete when the receiver's incoming link has had the time to transfer all of its bytes.
 #pragma once
 
 #include <cmath>
@@ -21,10 +21,11 @@ inline Time time_of_ms(double ms) {
 struct NetworkSetting {
   double latency_ms = 0.1;
   double gbit_per_s = 10;  // bandwidth of a host in each direction; 0: unlimited
-  uint64_t bytes = 0;      // size of a step's gradients, and of its weights; divided evenly among the servers
+  // size of a step's gradients, which is also that of its weights; divided evenly among the servers
+  uint64_t bytes = 0;
 };
 
-// Faults of the messages that a host sends.
+// Faults that happen to the messages of a host.
 struct MessageFaults {
   double drop = 0, duplicate = 0;  // fractions of the messages
   double delay_min_ms = 0, delay_max_ms = 0;
@@ -32,10 +33,11 @@ struct MessageFaults {
 
 struct NetworkFaults {
   MessageFaults faults = {};
-  std::vector<MessageFaults> by_host = {};  // indexed by host: workers, then servers; empty: `faults` for all
+  // indexed by host, first the workers, then the servers; empty: `faults` holds for all
+  std::vector<MessageFaults> by_host = {};
   double until_ms = std::numeric_limits<double>::infinity();  // no faults after this time
   uint64_t seed = 0;                                          // combined with the seed of the simulation
-  // Delay before an unanswered request is first repeated; doubles each time up to resend_max_ms.
+  // Time until an unanswered request is first sent again. It doubles each time, up to resend_max_ms.
   double resend_ms = 100;
   double resend_max_ms = 5000;
 };
@@ -45,13 +47,13 @@ class VirtualNetwork {
   using Host = uint32_t;
   VirtualNetwork(const NetworkSetting& setting, const NetworkFaults& network_faults, size_t hosts, uint64_t seed);
 
-  // The times at which the first byte of each copy of a message arrives. There are 0, 1 or 2 copies.
+  // The times at which the first byte of each copy of a message arrives. There may be 0, 1 or 2 copies.
   struct Arrivals {
     int count = 0;
     Time at[2] = {};
   };
   Arrivals send(Time now, Host from, uint64_t bytes);
-  // Returns when a message whose first byte arrives at `now` has arrived in full.
+  // Returns the time at which a message whose first byte arrives at `now` is complete.
   Time receive(Time now, Host to, uint64_t bytes);
 
   [[nodiscard]] bool loses_messages() const { return loses_messages_; }
