@@ -1,4 +1,5 @@
-// The checks of `dtrain doctor`: pure functions from the facts about the hosts to the rows of its table.
+// The checks of `dtrain doctor`: functions without side effects that compute the rows of its table from the facts about
+// the hosts.
 #pragma once
 
 #include <optional>
@@ -10,63 +11,65 @@
 
 namespace dtrain::doctor {
 
-enum class Verdict { kSkip, kPass, kWarn, kFail };  // from best to worst; kSkip: not requested, or not possible
-std::string_view word_of(Verdict verdict);          // "pass"
+// from best to worst; kSkip: the check was not requested, or is not possible
+enum class Verdict { kSkip, kPass, kWarn, kFail };
+std::string_view word_of(Verdict verdict);  // "pass"
 
-// One of the examined hosts.
+// The results for one of the examined hosts.
 struct HostReport {
   std::string name;  // as in the host file, or "this host"
   bool is_launcher = false;
-  bool is_here = false;              // the launcher's host, or another name of it: "localhost"
+  bool is_here = false;              // it is the launcher's host, perhaps under another name such as "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on this host
-  int64_t gpus = 0;                  // number of GPUs that these workers use; 0: none
-  bool has_first_worker = false;     // it runs worker 0, which writes the checkpoints
+  int64_t gpus = 0;                  // number of GPUs that these workers use
+  bool has_first_worker = false;     // this host runs worker 0, which writes the checkpoints
   std::optional<Facts> facts = {};   // nullopt: the host could not be examined
   std::string error = {};            // why it could not be examined
   bool shares_run_directory = false;
-  std::vector<Contact> contacts = {};  // its connections to others
-  std::string contact_error = {};      // why there are no contacts
+  std::vector<Contact> contacts = {};  // connections from this host to other hosts
+  std::string contact_error = {};      // why the connections could not be tested
 };
 
-// The speed of the path between two hosts, given by index; the first one opened the connection.
+// The speed of the path between two hosts, given by their indexes; `from` opened the connection.
 struct PairSpeed {
   size_t from = 0, to = 0;
   PathSpeed speed;
 };
 
-// What the flags request.
+// What the command line requests.
 struct Asked {
-  std::string starter;  // how hosts are reached: "ssh", "mpirun", "srun"; empty: only this host is examined
-  bool job = false;     // flags of a job were given
+  // the command that starts processes on the hosts: "ssh", "mpirun", "srun"; empty: only this host is examined
+  std::string starter;
+  bool job = false;  // the command line has flags of a job
   bool perf = false;
   bool resumes = false;       // the job continues from a run directory
-  bool names_matter = false;  // the starter resolves host names on the hosts
+  bool names_matter = false;  // the hosts themselves must resolve the hosts' names, because of the starter
   int64_t workers = 1, servers = 0;
-  int64_t launcher_open_files = 0;  // descriptors that the launcher needs
-  int64_t checkpoints = 0;          // the largest number that are on disk at one time
+  int64_t launcher_open_files = 0;  // number of file descriptors that the launcher needs
+  int64_t checkpoints = 0;          // the largest number of checkpoints on disk at one time
   bool allow_mixed_builds = false;
 };
 
 struct Examined {
   Asked asked;
-  std::vector<HostReport> hosts;      // this host first
-  std::vector<PairSpeed> pairs = {};  // with --perf
+  std::vector<HostReport> hosts;      // the launcher's host is the first
+  std::vector<PairSpeed> pairs = {};  // measured with --perf
 };
 
 struct Row {
   std::string check;
   Verdict verdict = Verdict::kPass;
-  std::vector<std::string> hosts = {};  // the hosts that the row is about; empty: the job as a whole
+  std::vector<std::string> hosts = {};  // the hosts to which the row applies; empty: the job as a whole
   std::string found;
-  std::string remedy = {};  // empty unless kWarn or kFail
-  bool about_all = false;   // the row is about all hosts that the check examined
+  std::string remedy = {};  // what the user can do; empty unless the verdict is kWarn or kFail
+  bool about_all = false;   // the row applies to all hosts that the check examined
 };
 
-// All rows, in the order of the checks. A check has one row if all hosts pass; otherwise it has one row for each
-// different finding, the worst first.
+// Returns all rows, in the order of the checks. A check gives one row if all hosts pass; otherwise it gives one row for
+// each distinct finding, the worst first.
 std::vector<Row> check_all(const Examined& examined);
 
-// The checks one by one, for tests.
+// The individual checks, declared for tests.
 std::vector<Row> check_reach(const Examined& examined);
 std::vector<Row> check_build(const Examined& examined);
 std::vector<Row> check_processor(const Examined& examined);
@@ -91,7 +94,7 @@ std::vector<Row> check_bandwidth(const Examined& examined);
 std::vector<Row> check_disk_speed(const Examined& examined);
 std::vector<Row> check_decode_speed(const Examined& examined);
 
-// How the user can fix a host that could not be reached, derived from the message of ssh or of the launcher.
+// How the user can make an unreachable host reachable, derived from the message of ssh or of the launcher (`words`).
 std::string remedy_for_unreachable(std::string_view words, const std::string& host, const std::string& starter);
 
 // The exit code: 3 if a host could not be examined, otherwise 1 if a check failed, otherwise 0.

@@ -1,4 +1,4 @@
-// Checks of each host on its own: can it be reached, and what does it have?
+// Checks that look at each host separately: whether it can be reached, and what it offers.
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 namespace dtrain::doctor {
 namespace {
 
-// Remedies for known messages of ssh and of the launcher; the first one that matches counts.
+// Remedies for known messages of ssh and of the launcher; the first entry whose words occur in the message is used.
 struct Known {
   std::string_view words;
   std::string_view remedy;  // HOST is a placeholder for the host
@@ -45,7 +45,7 @@ void replace_host(std::string& text, const std::string& host) {
   for (size_t at = 0; (at = text.find("HOST", at)) != std::string::npos; at += host.size()) text.replace(at, 4, host);
 }
 
-// The number of descriptors that a process on this host needs, computed as the processes do when they start.
+// The number of file descriptors that a process on this host needs, computed as the processes do when they start.
 int64_t open_files_needed(const Asked& asked, const HostReport& host) {
   int64_t needed = job::descriptors_for(0);
   if (host.is_launcher)
@@ -58,7 +58,7 @@ int64_t open_files_needed(const Asked& asked, const HostReport& host) {
   return needed;
 }
 
-// Equal processors have the same text.
+// A short description of the instruction sets that matter most. Processors that are equal in them have the same text.
 std::string isa_text(const Processor& processor) {
   const auto has = [&](const char* isa) {
     return std::find(processor.isa.begin(), processor.isa.end(), isa) != processor.isa.end();
@@ -77,9 +77,10 @@ std::vector<std::string> missing_isa(const Processor& processor) {
   return missing;
 }
 
-constexpr double kLittleDisk = 64 << 20;  // for logs, metrics and events
+constexpr double kLittleDisk = 64 << 20;  // at least this much is needed for logs, metrics and events
 
-// A new checkpoint is written before the old one is removed, so there must be space for two.
+// The least free space that the run directory needs: space for two checkpoints, because a new checkpoint is written
+// before the old one is removed.
 double disk_needed_at_least(const HostReport& host, const Facts& facts) {
   return host.has_first_worker ? std::max(kLittleDisk, 2 * facts.needs.checkpoint) : kLittleDisk;
 }
@@ -194,7 +195,7 @@ std::vector<Row> check_open_files(const Examined& examined) {
   return rows_of("open files", findings, range_text(limits, [](double limit) { return fmt::format("{:.0f}", limit); }));
 }
 
-// Shared memory is used only by NCCL, between the GPUs of one host.
+// Shared memory matters only to NCCL, which uses it between the GPUs of a host.
 std::vector<Row> check_shared_memory(const Examined& examined) {
   constexpr double kEnough = 512 << 20;
   std::vector<double> sizes;

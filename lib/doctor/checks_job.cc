@@ -1,4 +1,4 @@
-// Checks of what a job needs: GPUs, flags, data and memory. Also contains the list of all checks.
+// Checks of what a job needs: GPUs, flags, data and memory. This file also defines check_all().
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
@@ -22,7 +22,7 @@ bool has_usable_gpus(const HostReport& host) {
   return asks_for_gpus(host) && host.facts->gpus.error.empty();
 }
 
-// A check of GPU software versions, which should be the same on all hosts.
+// How to check the version of a piece of GPU software, which should be the same on all hosts.
 struct VersionCheck {
   std::string check;
   std::string Gpus::*version;
@@ -83,7 +83,7 @@ Finding judge_data(const Facts& facts) {
   return {.found = fmt::format("{} files, {}", facts.files.size(), bytes_text(bytes))};
 }
 
-// The content of each file that is most common among the hosts.
+// For each file, the content that most hosts have.
 std::map<std::string, std::string> usual_files(const Examined& examined) {
   std::map<std::string, std::vector<std::string>> by_path;
   for (const HostReport& host : examined.hosts) {
@@ -126,7 +126,7 @@ Finding judge_memory(const HostReport& host, const Facts& facts) {
   return {.found = fmt::format("{}, and {} are free", found, bytes_text(facts.memory_free_bytes))};
 }
 
-// Without a job: reports the memory that exists.
+// If there is no job: a row about the memory that the hosts have.
 std::vector<Row> memory_row(const Examined& examined) {
   std::vector<double> free, all;
   const std::vector<Finding> findings =

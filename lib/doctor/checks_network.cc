@@ -19,14 +19,15 @@ bool all_are_one_host(const Examined& examined) {
   return std::all_of(examined.hosts.begin(), examined.hosts.end(), [](const HostReport& host) { return host.is_here; });
 }
 
-// Only the cause: the ends of the connection are named elsewhere, and ports change between examinations.
+// Only the cause of the error. The ends of the connection are named elsewhere in the row, and the port differs from
+// examination to examination.
 std::string cause_of(const std::string& error) {
   if (!error.starts_with("cannot connect to ")) return error;
   const size_t end = error.find(": ");
   return end == std::string::npos ? error : error.substr(end + 2);
 }
 
-// A failed connection, with the names of its ends.
+// A failed connection: the names of the two hosts, and the error.
 struct Blocked {
   std::string from, to, error;
 };
@@ -53,7 +54,8 @@ std::string remedy_for_blocked(const std::string& error) {
          "another interface with -i";
 }
 
-// If a host is cut off from most others in one direction, the rows name the host instead of each pair.
+// If several hosts fail to connect to the same host, or one host fails to connect to several others, with the same
+// error, a single finding names this host; there is no finding for each pair.
 std::vector<Finding> findings_of(const std::vector<Blocked>& blocked) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> to, from;  // indexed by host and error
   for (const Blocked& one : blocked) {
@@ -87,7 +89,7 @@ std::vector<double> round_trips(const Examined& examined) {
   return all;
 }
 
-// How far the clock of a host is ahead of this host's clock.
+// How far the clock of `host` is ahead of the clock of the launcher's host.
 std::optional<double> clock_ahead(const HostReport& host) {
   for (const Contact& contact : host.contacts) {
     if (contact.host == 0 && contact.error.empty()) return -contact.clock_ahead_s;
@@ -95,7 +97,7 @@ std::optional<double> clock_ahead(const HostReport& host) {
   return std::nullopt;
 }
 
-// The names that this host cannot resolve either. Other hosts are not blamed for them.
+// The names that the launcher's host cannot resolve; they are not reported as faults of the other hosts.
 std::set<std::string> unknown_here(const Examined& examined) {
   std::set<std::string> unknown;
   if (!examined.hosts.front().facts) return unknown;
@@ -122,7 +124,7 @@ Finding judge_name(const Examined& examined, const HostReport& host, const Facts
                             : "add the name to DNS or to /etc/hosts on this host (dtrain itself uses addresses)"};
 }
 
-// For each name, the addresses that most hosts resolve it to.
+// For each name, the addresses to which most hosts resolve it.
 std::map<std::string, std::string> usual_addresses(const Examined& examined) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const HostReport& host : examined.hosts) {
@@ -136,7 +138,8 @@ std::map<std::string, std::string> usual_addresses(const Examined& examined) {
   return usual;
 }
 
-// In its own /etc/hosts, a host often maps its name to a loopback address, which is harmless.
+// Warns if a name has other addresses here than on most hosts. A loopback address is accepted: /etc/hosts often maps a
+// host's own name to one, which is harmless.
 std::optional<Finding> judge_addresses(const Facts& facts, const std::map<std::string, std::string>& usual) {
   for (const ResolvedName& name : facts.names) {
     const std::string addresses = fmt::format("{}", fmt::join(name.addresses, " "));
@@ -218,7 +221,8 @@ std::vector<Row> check_ports(const Examined& examined) {
   return rows_of("ports", findings);
 }
 
-// Logs are easier to compare if clocks agree, and TLS certificates and the schedulers' tokens depend on the time.
+// Checks that the hosts' clocks agree: otherwise logs are hard to compare, and TLS certificates and tokens of the
+// scheduler may seem to be invalid, because they depend on the time.
 std::vector<Row> check_clock(const Examined& examined) {
   constexpr double kWarn = 1, kFail = 300;
   if (is_alone(examined)) return single_row("clock", Verdict::kSkip, "only one host");

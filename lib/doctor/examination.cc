@@ -24,12 +24,12 @@ namespace fs = std::filesystem;
 using launch::Command;
 using proc::Finished;
 
-constexpr auto kFactsTime = std::chrono::seconds(30);  // time after the agent's greeting for names, data and memory
+constexpr auto kFactsTime = std::chrono::seconds(30);  // time for names, data and memory, after the agents' greeting
 constexpr auto kMeasuringTime = std::chrono::seconds(30);
 constexpr auto kContactsTime = std::chrono::seconds(25);
 constexpr auto kPathTime = std::chrono::seconds(30);
 
-// The value of a flag at its last occurrence in a command line; empty: it is not given.
+// The value of the last occurrence of a flag in a command line; empty if the flag is not given.
 std::string last_value(const std::vector<std::string>& arguments, const std::string& flag) {
   const auto found = std::find(arguments.rbegin(), arguments.rend(), flag);
   return found == arguments.rend() || found == arguments.rbegin() ? "" : *std::prev(found);
@@ -42,7 +42,7 @@ std::optional<std::string> rest_of_line(const Finished& run, std::string_view be
   return std::nullopt;
 }
 
-// Why a command that was started on a host has not printed its line.
+// Why a command that was started on a host did not print the expected line.
 std::string why_nothing(const launch::HostRuns& runs, size_t host_number, size_t number) {
   if (runs.lost(host_number)) return runs.lost(host_number)->message;
   const Finished& run = runs.run(number);
@@ -61,10 +61,10 @@ class Examination {
   Result<Examined> run();
 
  private:
-  // The part of one host, indexed by Command::host_number.
+  // What is known about one host before the examination. Indexed by Command::host_number.
   struct Part {
-    Command command;               // command of one of the job's processes there
-    std::set<std::string> gpus{};  // GPUs of all its workers, if the host file gives them
+    Command command;               // the command of one of the job's processes on this host
+    std::set<std::string> gpus{};  // the GPUs of all workers on this host, if the host file gives them
   };
 
   Result<> plan();
@@ -97,7 +97,7 @@ Result<Examined> Examination::run() {
   return std::move(examined_);
 }
 
-// Determines which processes of the job run on each host.
+// Determines which processes of the job are on each host.
 Result<> Examination::plan() {
   const launch::Job& job = setting_.job;
   examined_.asked = setting_.asked;
@@ -134,7 +134,7 @@ void Examination::add_process(const Command& command) {
   }
 }
 
-// `own`: flags of examine-host.
+// Returns the command that examines a host. `own`: flags of examine-host.
 Command Examination::host_command(size_t host_number, const std::vector<std::string>& own, bool with_flags) const {
   const Part& part = parts_[host_number];
   Command command = part.command;
@@ -163,7 +163,7 @@ Result<> Examination::gather() {
     DT_TRY(const size_t run, runs_.start(host_command(host_number, own, true)));
     runs.push_back(run);
   }
-  // Only a limited number of hosts are contacted at the same time.
+  // Connections to the hosts are limited to kAtOnce at the same time, so the hosts may be greeted in several turns.
   const auto turns = static_cast<int64_t>(parts_.size() / launch::ConnectGate::kAtOnce + 1);
   const auto time =
       turns * setting_.job.limits.greet + kFactsTime + (setting_.asked.perf ? kMeasuringTime : std::chrono::seconds(0));
@@ -186,7 +186,8 @@ Result<> Examination::gather() {
   return {};
 }
 
-// Records the address error as a fact of this host: the scheduler could not be started.
+// If the launcher's address is unknown, records that as a fact of the launcher's host, because its scheduler could not
+// be started.
 void Examination::blame_address() {
   std::optional<Facts>& here = examined_.hosts[0].facts;
   if (setting_.address_error.empty() || !here) return;
@@ -205,8 +206,8 @@ net::Endpoint Examination::endpoint(size_t host_number) const {
   return {facts.address, static_cast<uint16_t>(facts.port)};
 }
 
-// Each host connects to every other one and to this host, where the scheduler would listen. This host does not connect
-// to any, because a launcher does not.
+// Lets each host connect to every other one and to the launcher's host, where the scheduler would listen. The
+// launcher's host itself does not connect to any host, because a launcher does not do that either.
 Result<> Examination::connect() {
   std::vector<size_t> runs(parts_.size()), started;
   for (size_t from = 1; from < parts_.size(); from++) {
@@ -266,7 +267,8 @@ Result<> Examination::measure_paths() {
   return {};
 }
 
-// A marker file where the run directory would be, or in its nearest existing parent; the hosts look for it.
+// Creates a marker file where the run directory would be, or in its nearest existing parent directory. The hosts look
+// for this file, to find out whether they share the directory.
 std::optional<launch::RunDirMark> make_mark(launch::Job job) {
   if (job.other_hosts.empty()) return std::nullopt;
   const bool absolute = fs::path(job.run_dir).is_absolute();
@@ -286,8 +288,8 @@ Result<Examined> examine(const ExaminationSetting& setting) {
   return Examination(setting, *runs).run();
 }
 
-// The circle method: one host stays in place, the others move on by one place each round. With an odd number one host
-// pauses.
+// The circle method: one host keeps its place, and the others move on by one place in each round. If the number of
+// hosts is odd, one host pauses in each round.
 std::vector<std::vector<std::pair<size_t, size_t>>> rounds_of(size_t hosts) {
   std::vector<std::vector<std::pair<size_t, size_t>>> rounds;
   const size_t places = hosts + hosts % 2;

@@ -1,5 +1,5 @@
-// Converts the doctor's facts to and from JSON. Missing members, in facts that another build has sent, keep their
-// defaults.
+// Converts the doctor's facts to and from JSON. The facts may come from another build of dtrain: members that it did
+// not send keep their default values.
 #pragma once
 
 #include "base/json.h"

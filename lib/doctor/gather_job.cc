@@ -30,8 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kWholeMax = int64_t{64} << 20;  // larger files are sampled
-constexpr int64_t kSample = int64_t{1} << 20;     // at the beginning and at the end
+constexpr int64_t kWholeMax = int64_t{64} << 20;  // only a part of a larger file is read
+constexpr int64_t kSample = int64_t{1} << 20;     // bytes read at the beginning, and at the end, of such a file
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -66,8 +66,8 @@ DataFile look_at(const std::string& path) {
   return found;
 }
 
-// A set of class directories counts as one file: the number of its images is used as its size, and the checksum covers
-// the names of the directories.
+// Describes a directory with one subdirectory for each class as if it were one file: its size is the number of its
+// images, and its checksum covers the names of the subdirectories.
 DataFile look_at_directory(const std::string& path) {
   DataFile found{.path = path};
   std::vector<std::string> classes;
@@ -133,13 +133,13 @@ bool names_data(const job::Flags& flags) {
   return !flags.job.augment.benchmark && (!data.data_dir.empty() || !data.data_train.empty());
 }
 
-// Each server has its part of the weights, the sums and the optimizer's state. Without servers, each worker has all of
-// these.
+// Each server holds its part of the weights, of the sums and of the optimizer's state. Without servers, each worker
+// holds all weights and all of the optimizer's state.
 Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
   const role::MemoryNeed need = role::memory_need(network);
-  const double weights = need.weights / 2;  // the other half are gradients
+  const double weights = need.weights / 2;  // the other half is for the gradients
   const auto copies = static_cast<double>(slots.size());
   const auto servers = static_cast<double>(flags.job.num_servers);
   MemoryNeeds needs;
@@ -149,13 +149,13 @@ Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
     const auto devices = static_cast<double>(role::device_count(flags));
     needs.worker = need.weights * devices + need.activations * static_cast<double>(flags.job.batch_size);
   } else {
-    needs.worker = need.weights;  // the host's copies of weights and gradients
+    needs.worker = need.weights;  // copies of the weights and the gradients in host memory
   }
   if (servers == 0) needs.worker += weights * copies;
   return needs;
 }
 
-// Limits the test to this size, and to a second or two.
+// The test of writing ends after this number of bytes, or after a second or two.
 constexpr size_t kWritten = size_t{64} << 20;
 
 void measure_writing(const std::string& directory, Speeds& speeds) {
@@ -180,7 +180,7 @@ void measure_writing(const std::string& directory, Speeds& speeds) {
   speeds.disk_write = static_cast<double>(written) / std::max(1e-9, seconds_since(begin));
 }
 
-// Reads the largest file, after asking the kernel to drop it from its cache.
+// Measures reading the largest file, after asking the kernel to drop it from the page cache.
 void measure_reading(const std::vector<DataFile>& files, Speeds& speeds) {
   const auto largest = std::max_element(files.begin(), files.end(),
                                         [](const DataFile& a, const DataFile& b) { return a.bytes < b.bytes; });

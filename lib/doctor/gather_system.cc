@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The text after "KEY   :" or "KEY:" on the first line of a /proc file that begins with it.
+// The text after "KEY:" or "KEY   :", on the first line of a /proc file that begins so.
 std::string value_in(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -59,7 +59,7 @@ void look_at_shared_memory(Facts& facts) {
   facts.shm_free_bytes = static_cast<int64_t>(status.f_bavail * status.f_frsize);
 }
 
-// A request to the system's resolver, which handles it in a separate thread (getaddrinfo_a).
+// A request to the system's resolver, which is handled by a separate thread (getaddrinfo_a).
 struct Lookup {
   std::string name;
   addrinfo hints{};
@@ -91,7 +91,7 @@ ResolvedName result_of(Lookup& lookup) {
   return resolved;
 }
 
-// Tests whether this user can write to the path, by creating a file without a name.
+// The reason why this user cannot write to the directory; empty if writing is possible. Creates nothing.
 std::string why_not_writable(const std::string& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) return "it is not a directory";
@@ -114,7 +114,7 @@ void gather_system(Facts& facts) {
 
 std::vector<ResolvedName> resolve_names(const std::vector<std::string>& names) {
   constexpr auto kPatience = std::chrono::seconds(6);
-  // Never freed: the resolver's threads may still use unanswered requests when this process ends.
+  // Never freed: if requests are not answered in time, threads of the resolver may use them until this process ends.
   auto* lookups = new std::vector<Lookup>(names.size());
   std::vector<gaicb*> list;
   for (size_t i = 0; i < names.size(); i++) {

@@ -31,10 +31,10 @@ std::vector<std::string> words_of(const std::string& list) {
 
 struct Place {
   net::Listen listen;
-  std::string address;  // address for the others
+  std::string address;  // address for the other hosts
 };
 
-// The address at which a process of the job would listen here.
+// Where a process of the job with these flags would listen on this host.
 Result<Place> place_of(const job::LaunchFlags& flags, const HostSide& side) {
   if (flags.role == job::Role::kScheduler) {
     DT_TRY(const net::Listen listen, role::scheduler_listen(flags, side.key));

@@ -1,5 +1,5 @@
-// Runs on each host that `dtrain doctor` examines: `dtrain examine-host`, an internal command. examine()
-// (examination.h) starts it and reads the lines that it prints.
+// What runs on each host that `dtrain doctor` examines: the internal command `dtrain examine-host`. examine()
+// (examination.h) starts this command and reads the lines that it prints.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dtrain::doctor {
 
-// The environment variable with the key that authenticates the hosts to each other.
+// The environment variable that holds the key with which the hosts authenticate to each other.
 inline constexpr const char* kDoctorKey = "DTRAIN_DOCTOR_KEY";
-// The beginnings of the printed lines.
+// The first words of the lines that the command prints.
 inline constexpr std::string_view kFactsLine = "facts ";
 inline constexpr std::string_view kContactLine = "contact ";
 inline constexpr std::string_view kContactsEnd = "contacts done";
@@ -19,16 +19,16 @@ inline constexpr std::string_view kSpeedLine = "speed ";
 
 struct HostSide {
   std::string key;
-  std::string launcher;  // the launcher's address, for a host whose flags cannot be read
+  std::string launcher;  // the launcher's address; used if the host cannot read the job's flags
   std::string names;     // names to resolve, separated by commas
   bool perf = false;     // measure the disk and the decoders
 };
 
-// Prints the facts of this host, and serves the other hosts until it is ended. `flags`: those of a process of the job
-// on this host; an Error if they cannot be read.
+// Prints the facts of this host, then serves the other hosts until the process is ended. `flags`: the flags of a
+// process of the job on this host, or the Error of reading them.
 Result<> tell_facts(const HostSide& side, const Result<job::Flags>& flags);
 
-// Connects to the targets (peers.h) and prints the results.
+// Connects to the targets (see peers.h) and prints the results.
 Result<> tell_contacts(const HostSide& side, const std::string& targets);
 
 // Prints the speed of the path to HOST:PORT.

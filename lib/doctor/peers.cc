@@ -23,7 +23,7 @@ constexpr std::string_view kHello = "dtrain-doctor ";
 constexpr unsigned kUnacknowledgedMs = 15'000;
 constexpr size_t kLineMax = 256;
 constexpr size_t kBlock = size_t{256} << 10;
-constexpr int64_t kBytesMax = int64_t{1} << 30;  // limit for one take or give
+constexpr int64_t kBytesMax = int64_t{1} << 30;  // limit of the BYTES of a take or give request
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -33,15 +33,16 @@ bool would_block() {
   return errno == EAGAIN || errno == EINTR;
 }
 
-// If a peer closes while bytes for it are in flight, it answers them with a reset: the other end may see the end of the
-// stream, a reset or a broken pipe, depending on the timing.
+// The error for a connection that the peer has closed. If it closes the connection while bytes for it are in flight, it
+// answers these with a reset. So depending on the timing, this end sees the end of the stream, a reset or a broken
+// pipe.
 tl::unexpected<Error> lost_peer(int error) {
   if (error == 0 || error == ECONNRESET || error == EPIPE)
     return fail(Code::kStartup, "the peer closed the connection");
   return fail(Code::kStartup, "the connection broke: {}", std::strerror(error));
 }
 
-// The serving end of one connection. Nothing blocks.
+// The serving end of a connection. No call blocks.
 class Served {
  public:
   explicit Served(UniqueFd connection) : connection_(std::move(connection)) { net::set_watched(connection_); }
@@ -132,7 +133,7 @@ class Served {
   int64_t to_take_ = 0, to_give_ = 0;
 };
 
-// A connection that has not proved yet that it knows the key. Afterwards, it joins `served`.
+// A connection whose peer has not yet proved that it knows the key. When it has, the connection moves to `served`.
 class NewPeer : public net::Caller {
  public:
   NewPeer(UniqueFd connection, const std::string& key, const std::vector<char>& block, std::vector<Served>& served)
@@ -154,7 +155,7 @@ class NewPeer : public net::Caller {
   std::vector<Served>& served_;
 };
 
-// The connecting end. Each call waits for at most `limit_`.
+// The connecting end of a connection. Each call waits for at most `limit_`.
 class Peer {
  public:
   static Result<Peer> connect(const net::Endpoint& endpoint, const std::string& key, std::chrono::milliseconds limit) {
@@ -230,7 +231,8 @@ class Peer {
   std::vector<char> buffer_;
 };
 
-// Measures one round trip, and how far the other clock is ahead, assuming that it was read at the midpoint.
+// Measures a round trip, and how far the peer's clock is ahead, assuming that the peer read it halfway through the
+// round trip.
 Result<Contact> ping(Peer& peer) {
   const double wall = wall_clock_s();
   const auto begin = Clock::now();
@@ -252,7 +254,8 @@ Result<Contact> contact(const Target& target, const std::string& key, std::chron
   return best;
 }
 
-// First sends or receives a small part, to find out how many bytes take about the given time.
+// Returns the speed in bytes/s. First moves a small number of bytes, to find out how many bytes take about `time`; then
+// moves these.
 Result<double> speed_of(const std::function<Result<>(int64_t bytes)>& move, std::chrono::milliseconds time) {
   constexpr int64_t kFirst = 1 << 20;
   double speed = 0;
@@ -280,7 +283,7 @@ Result<net::ListeningSockets> listen_at(const net::Listen& where) {
 
 void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::chrono::milliseconds lifetime,
                  const Log& log, int stop) {
-  constexpr auto kTurn = std::chrono::seconds(1);  // wakes up to notice connections whose time is over
+  constexpr auto kTurn = std::chrono::seconds(1);  // how often connections whose time is over are looked for
   const std::vector<char> block(kBlock, 'x');
   std::vector<Served> served;
   net::Acceptor acceptor(

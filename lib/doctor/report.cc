@@ -13,11 +13,11 @@ namespace {
 
 constexpr size_t kVerdictWidth = 7;
 constexpr size_t kHostsWidthMax = 28;
-constexpr size_t kTextWidthMin = 30;  // in a narrower window, lines are longer than the window
-constexpr size_t kMatrixHosts = 16;   // more do not fit into a window
+constexpr size_t kTextWidthMin = 30;  // if the window leaves less than this, the lines are longer than the window
+constexpr size_t kMatrixHosts = 16;   // a matrix of more hosts does not fit into a window
 constexpr size_t kSlowestShown = 10;
 
-// Wraps a text into lines at blanks.
+// Breaks a text into lines of at most `width` columns, at blanks.
 std::vector<std::string> broken(const std::string& text, size_t width) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -65,7 +65,8 @@ std::string row_text(const Row& row, const Widths& widths) {
 
 using Matrix = std::map<std::pair<size_t, size_t>, std::string>;
 
-// Rows are the hosts at which a path begins, columns those at which it ends, both by their numbers.
+// A matrix of the paths. The rows are the hosts at which a path begins, the columns those at which it ends; both are
+// numbered.
 std::string matrix_text(const Examined& examined, const std::string& title, const Matrix& cells) {
   std::set<size_t> from, to;
   size_t name = 0;
@@ -88,7 +89,7 @@ std::string matrix_text(const Examined& examined, const std::string& title, cons
   return text;
 }
 
-// A path in one direction.
+// A path in one direction, between the hosts with these indexes.
 struct OneWay {
   size_t from = 0, to = 0;
   double speed = 0;
@@ -132,7 +133,7 @@ std::string paths_text(const Examined& examined) {
          matrix_text(examined, "round-trip time in ms, measured by the row's host (0 is this host)", round_trips);
 }
 
-// What was skipped, grouped by reason.
+// What was skipped, one reason after the other.
 std::string skipped_text(const std::vector<Row>& rows, size_t columns) {
   std::vector<std::string> reasons;
   std::map<std::string, std::vector<std::string>> checks;

@@ -8,12 +8,12 @@
 
 namespace dtrain::doctor {
 
-// A table with one line for each row and one for its remedy, then what was skipped, the matrices of --perf, and finally
-// the verdict: "doctor: 14 checks, 1 warning, 0 failed, 6 skipped". Lines are wrapped at `columns`; 0: they are not
-// wrapped.
+// Returns the report: a table with one line for each row, followed by a line for its remedy if it has one; then what
+// was skipped, the matrices of --perf, and finally the summary "doctor: 14 checks, 1 warning, 0 failed, 6 skipped".
+// Lines are wrapped at `columns` columns; 0: not wrapped.
 std::string table(const Examined& examined, const std::vector<Row>& rows, size_t columns);
 
-// All findings, as one line.
+// Returns all findings, as one line of JSON.
 std::string json_line(const Examined& examined, const std::vector<Row>& rows);
 
 }  // namespace dtrain::doctor
