@@ -1,4 +1,4 @@
-// The device that `dtrain bench train` measures: the CPU, or one GPU.
+// The device whose speed `dtrain bench train` measures: the CPU, or one GPU.
 #pragma once
 
 #include <functional>
@@ -20,38 +20,39 @@ namespace dtrain::bench {
 using exec::cpu::Peak;
 using exec::cpu::ProfileLine;
 
-inline constexpr uint64_t kBenchSeed = 1;  // seed of weights and data
+inline constexpr uint64_t kBenchSeed = 1;  // seed of the weights and the data
 kvstore::UpdateRule bench_rule();          // SGD with momentum
 
-// One thread calls it.
+// Used by one thread.
 class BenchDevice {
  public:
   virtual ~BenchDevice() = default;
 
   virtual std::string name() const = 0;  // for messages: "cpu", "gpu(0): NVIDIA H200, ..."
-  // Called once, before the calls below. The executor has its initial weights, and belongs to this object. The store
-  // updates them with SGD; `waits` must outlive it.
+  // Each must be called once, compile() first, before the calls below. The executor has its initial weights and is
+  // owned by this object. The store updates these weights with SGD; `waits` must outlive it.
   virtual Result<exec::Executor*> compile(const graph::Graph& graph, const exec::Options& options) = 0;
   virtual Result<std::unique_ptr<kvstore::Store>> make_store(Waits& waits) = 0;
 
-  // The peak performance of the device, and the time of the calls in a step. `run` makes the given number of steps. On
-  // a CPU, the clock is read at each call in all steps after begin_profile(); on a GPU, in the steps that profile()
-  // makes.
-  virtual Result<> measure_peak() = 0;  // if called again, the better figures are kept
+  // The following functions measure the peak performance of the device and the duration of the calls in a step. `run`
+  // makes the given number of steps. A CPU is measured by reading the clock at each call, in all steps after
+  // begin_profile(); a GPU in the steps that profile() makes.
+  virtual Result<> measure_peak() = 0;  // if called again, keeps the better figures
   [[nodiscard]] const Peak& peak() const { return peak_; }
   virtual void begin_profile() = 0;
   virtual Result<std::vector<ProfileLine>> profile(const std::function<Result<>(int64_t steps)>& run) = 0;
 
  protected:
-  void note_peak(const Peak& peak);  // keeps the larger figures, because other processes can only lower them
+  // keeps the larger figures, because other processes on the host can only lower them
+  void note_peak(const Peak& peak);
 
  private:
   Peak peak_;
 };
 
 std::unique_ptr<BenchDevice> bench_cpu(int threads);
-// `number`: as in --gpus. `module`: the file of the GPU module (role/setup/device_loader.h). Code::kDevice: the GPU
-// cannot be used.
+// `number`: the GPU's number, as in --gpus. `module`: the file of the GPU module (role/setup/device_loader.h).
+// Code::kDevice: the GPU cannot be used.
 Result<std::unique_ptr<BenchDevice>> bench_gpu(int number, const std::string& module);
 
 }  // namespace dtrain::bench

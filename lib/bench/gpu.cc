@@ -1,5 +1,6 @@
-// `dtrain bench train` on a GPU: like training in one process, with the weights in the GPU's memory. Its calls are
-// timed by the spans of a trace (docs/reference/traces.md); in traced steps, calls are queued one by one.
+// `dtrain bench train` on a GPU, which works like training in one process, with the weights in GPU memory. The duration
+// of the calls is taken from the spans of a trace (docs/reference/traces.md); in traced steps, the calls are queued one
+// by one.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -20,13 +21,13 @@ namespace {
 constexpr int64_t kProfiledSteps = 20;
 constexpr double kNsPerS = 1e9;
 
-// The spans with the same name.
+// The spans with one name.
 struct Calls {
   std::vector<double> seconds;  // in chronological order
-  double bytes = 0;             // sum over all of them
+  double bytes = 0;             // sum over all spans
 };
 
-// The calls that the GPU computed, indexed by name: its operators and, in training, the update.
+// The calls that the GPU has executed, indexed by name: the operators of the network and, in training, the update.
 std::map<std::string, Calls> calls_of(const telemetry::Timeline& timeline, const std::string& gpu) {
   std::map<std::string, Calls> calls;
   for (const telemetry::TimelineRow& row : timeline.rows()) {
@@ -44,8 +45,8 @@ std::map<std::string, Calls> calls_of(const telemetry::Timeline& timeline, const
   return calls;
 }
 
-// The time that the spans with this name take in one of `steps` steps. A step has several of them if a node needs
-// several kernels.
+// The duration of one call in a step, from its spans in `steps` steps. There are several spans in each step if the node
+// needs several kernels.
 ProfileLine line_of(const std::string& name, const Calls& calls, int64_t steps) {
   const size_t colon = name.rfind(": ");
   const bool is_of_node = colon != std::string::npos;
@@ -91,7 +92,7 @@ class Gpu final : public BenchDevice {
     return store;
   }
 
-  // Runs networks of one layer, which grow until they take long enough to be measured.
+  // Measures networks of a single layer, whose size is increased until they take long enough for a measurement.
   Result<> measure_peak() override {
     if (peak().flops_per_s > 0) return {};
     DT_TRY(const double flops, flops_per_s());
@@ -121,13 +122,14 @@ class Gpu final : public BenchDevice {
 
   exec::Options on_device(exec::Options options) {
     options.parameters_on_device = options.purpose == exec::Options::Purpose::kTraining;
-    options.same_batch = true;  // images are floats, so copying them would take a third of a ResNet's step
+    // images are floats: without same_batch, copying them would take a third of the time of a ResNet's step
+    options.same_batch = true;
     options.timeline = &timeline_;
     return options;
   }
 
-  // A node's backward pass has one product of the forward pass's size for the weights, and another one if the gradient
-  // with respect to its input is needed.
+  // Sets the number of floating-point operations of each call. The backward pass of a node computes one product of the
+  // size of the forward pass for the weights, and another one if the gradient with respect to the input is needed.
   Result<std::vector<ProfileLine>> with_flops(std::vector<ProfileLine> lines) const {
     DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph_, options_.inputs.front().shape));
     const std::vector<int64_t> products = graph::multiply_accumulates_by_node(graph_, shapes);
@@ -156,7 +158,7 @@ class Gpu final : public BenchDevice {
     return best;
   }
 
-  // Measures the rate of reading and writing a tensor.
+  // Measures how fast a tensor can be read and written, in bytes/s.
   Result<double> bytes_per_s() {
     constexpr int64_t kMost = 512;
     const Shape image = {16, 64, 64};
@@ -170,7 +172,7 @@ class Gpu final : public BenchDevice {
     return best;
   }
 
-  // The shortest time that a layer takes.
+  // The shortest duration of a layer, in seconds.
   Result<double> seconds_of(const graph::Op& op, const Shape& image, int64_t batch) {
     graph::Builder builder;
     graph::NodeId node = builder.add(kLayer, op, {builder.data()});
@@ -188,7 +190,7 @@ class Gpu final : public BenchDevice {
     DT_TRY_VOID(optim::initialize({}, executor->parameters(), kBenchSeed));
     std::vector<float> images(static_cast<size_t>(batch * element_count(image)));
     for (size_t i = 0; i < images.size(); i++)
-      images[i] = static_cast<float>(i % 255) / 255 - 0.5F;  // zeros are faster
+      images[i] = static_cast<float>(i % 255) / 255 - 0.5F;  // not zeros, with which the computation would be faster
     DT_TRY_VOID(executor->forward(Batch::of(images, {}), exec::no_wait));
     (void)executor->result(0);
     timeline_.begin();

@@ -103,8 +103,9 @@ Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& 
   const images::Stages before = data.train->stages();
   const double cpu_before = cpu_seconds();
   const Clock::time_point begin = Clock::now();
-  // While this thread has no core, batches are read ahead, so a short measurement could find all of its batches ready.
-  // They are dropped after the counters above were read, so everything that is measured is read after that.
+  // Discards the batches that were read ahead. If this thread gets no core for some time, the loader reads ahead, and a
+  // short measurement might find all of its batches ready. Since the counters were read before this call, all batches
+  // that are taken from now on are read within the measured time.
   consumer.drop_prefetched();
   DT_TRY_VOID(consumer.take(options.num_batches));
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

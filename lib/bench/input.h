@@ -1,5 +1,5 @@
-// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment for training,
-// and how long each stage takes.
+// `dtrain bench input`: measures how many images per second the decoder threads can read, decode and augment for
+// training, and how long each stage takes.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct Flags;
 namespace dtrain::bench {
 
 struct BenchInputOptions {
-  // The content of batches: pixels (bytes, which the device normalizes) or floats (float32, normalized by the
-  // decoders). kAuto: the form that training reads, which is pixels whenever the augmentation allows it.
+  // What the batches contain: pixels (bytes, which the device normalizes) or floats (float32, normalized by the
+  // decoders). kAuto: the form that training uses, which is pixels whenever the augmentation allows it.
   enum class Form { kAuto, kPixels, kFloats };
   int64_t num_batches = 100, num_warmup_batches = 10;
   Form form = Form::kAuto;
 };
 
 struct BenchInputResult {
-  std::string source;   // description of the images' origin
-  bool pixels = false;  // the batches held pixels; otherwise floats
-  int64_t images = 0;   // number of measured images
+  std::string source;   // where the images come from, as text
+  bool pixels = false;  // the batches contained pixels; otherwise floats
+  int64_t images = 0;   // number of images in the measured batches
   int threads = 0;      // number of decoder threads
   double seconds = 0;
   double cpu_seconds = 0;  // CPU time of all threads of the process
@@ -39,24 +39,25 @@ struct BenchInputResult {
   [[nodiscard]] std::string text() const;  // human-readable
 };
 
-// Takes batches from a loader, epoch after epoch. The loader must outlive it.
+// Takes batches from a loader, one epoch after another. The loader must outlive this object.
 class BatchConsumer {
  public:
   explicit BatchConsumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
 
-  // Fails in the same cases as Loader::next.
+  // Fails for the same reasons as Loader::next.
   Result<> take(int64_t batches);
-  // Drops the batches that the loader has read ahead, so that batches taken from now on are also read from now on.
+  // Discards the batches that the loader has already read, so that take() returns only batches that are read after this
+  // call.
   void drop_prefetched();
 
  private:
   data::Loader& loader_;
-  int64_t epoch_ = 0, taken_ = 0;  // batches of this epoch that were taken
+  int64_t epoch_ = 0, taken_ = 0;  // `taken_`: number of batches taken in the epoch `epoch_`
 };
 
-// `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or
-// --threads. Repeats the training data as often as needed. Code::kUsage for synthetic data, and for pixels if the
-// augmentation changes normalized floats; otherwise fails like open_data.
+// `flags`: the flags of a training job. --data-nthreads is the number of decoder threads; its default is --threads, or
+// the number of cores. The training data are repeated as often as needed. Code::kUsage for synthetic data, or for
+// pixels if the augmentation changes normalized floats; otherwise fails like open_data.
 Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
 
 }  // namespace dtrain::bench

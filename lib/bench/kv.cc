@@ -15,11 +15,12 @@
 namespace dtrain::bench {
 namespace {
 
-// Several calls in flight, each of at most 4 MiB: the fastest variant of the baseline in measurements.
+// Calls of at most 4 MiB each, several of them in flight: in measurements, this was the fastest variant of the
+// baseline.
 constexpr size_t kBaselineChunk = 4 << 20;
 constexpr int kBaselineWindow = 8;
 
-// The baseline: sends the gradients and receives the weights with unary calls.
+// The baseline: sends the gradients and receives the weights in unary calls.
 class Baseline {
  public:
   Baseline(const KvPlan& plan, uint16_t port)
@@ -50,7 +51,8 @@ class KvBench {
     result_.processes = options.processes && is_single_threaded();
   }
 
-  // Destroys the last peer first: each forked process has inherited the pipes of earlier peers, and keeps them open.
+  // The last peer must be destroyed first: each forked process has inherited the pipes of the peers that were started
+  // before it, and keeps them open.
   ~KvBench() {
     worker_.reset();
     while (!peers_.empty()) peers_.pop_back();
@@ -60,7 +62,7 @@ class KvBench {
 
   Result<BenchKvResult> run() {
     DT_TRY_VOID(start_peers());
-    // From here on this process has several threads.
+    // From here on, this process has several threads, so it can no longer fork.
     DT_TRY(worker_, KvWorker::connect(plan_, 0, server_ports_));
     Baseline baseline(plan_, baseline_port_);
     if (options_.test_results) reference_ = std::make_unique<KvReference>(plan_, options_.workers);
@@ -73,7 +75,7 @@ class KvBench {
   }
 
  private:
-  // Starts the servers first, because the workers need their ports.
+  // Starts the servers before the workers, which need the ports of the servers.
   Result<> start_peers() {
     for (uint32_t server = 0; server < options_.servers; server++) {
       DT_TRY(const uint16_t port, add(serve_slices(plan_, server)), "starting server {} of the bench", server);
@@ -93,7 +95,8 @@ class KvBench {
     return started.number;
   }
 
-  // Alternates between both, so that other load on the host affects both. Batch 0 is the warm-up.
+  // Measures one exchange and one of the baseline. They alternate so that other load on the host affects both. Batch 0
+  // is for warm-up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
     DT_TRY(const double unary_seconds, baseline.exchange());

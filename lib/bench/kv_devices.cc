@@ -36,7 +36,7 @@ class DeviceBench {
     std::vector<double> small;
     for (int64_t batch = 0; batch <= options_.num_batches; batch++) {
       DT_TRY(const double seconds, measure(batch));
-      if (batch > 0) batches.push_back(seconds);  // the first batch is the warm-up
+      if (batch > 0) batches.push_back(seconds);  // batch 0 is for warm-up
     }
     for (uint64_t step = 0; step < kSmallRounds; step++) {
       DT_TRY(const double seconds,
@@ -61,8 +61,8 @@ class DeviceBench {
   }
 
   Result<double> measure(int64_t batch) {
-    for (size_t d = 0; d < arrays_.size(); d++) {  // restores the gradients, because the store overwrites them with
-                                                   // sums
+    // restores the gradients, which the store has overwritten with their sums
+    for (size_t d = 0; d < arrays_.size(); d++) {
       std::ranges::copy(gradients_[d], arrays_[d]->view().all_gradients.begin());
     }
     DT_TRY(const double seconds,
@@ -77,8 +77,8 @@ class DeviceBench {
     return seconds;
   }
 
-  // Exchanges the buckets [begin, end): sends the gradients of all devices, the last bucket first, then waits for the
-  // new weights.
+  // Exchanges the buckets [begin, end): sends the gradients of all devices, beginning with the last bucket, then waits
+  // for the new weights.
   Result<> exchange(size_t begin, size_t end, uint64_t step) {
     for (size_t bucket = end; bucket-- > begin;) {
       for (size_t d = 0; d < arrays_.size(); d++) {
@@ -96,10 +96,10 @@ class DeviceBench {
   const std::function<void(std::string_view)>& line_;
   BenchKvResult result_;
   std::vector<std::unique_ptr<KvArrays>> arrays_;  // indexed by device
-  std::vector<std::vector<float>> gradients_;      // as drawn, indexed by device
+  std::vector<std::vector<float>> gradients_;      // the original gradients, indexed by device
   std::unique_ptr<KvReference> reference_;
   Waits waits_;
-  std::unique_ptr<kvstore::DeviceStore> store_;  // destroyed before the members that its threads use
+  std::unique_ptr<kvstore::DeviceStore> store_;  // must be destroyed before the other members, which its threads use
 };
 
 }  // namespace

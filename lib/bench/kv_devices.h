@@ -1,4 +1,4 @@
-// `bench kv` with a store of one process: each CPU device has all arrays, and the store connects the devices.
+// `bench kv` in a single process: each CPU device has all arrays, and the store connects the devices.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace dtrain::bench {
 
-// The number of timed exchanges of the small key.
+// How often the exchange of the small key is timed.
 inline constexpr uint64_t kSmallRounds = 300;
 
 Result<BenchKvResult> bench_devices(const BenchKvOptions& options, const KvPlan& plan,

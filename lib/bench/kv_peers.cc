@@ -55,7 +55,8 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Fd(ends[0]), Fd(ends[1])};
 }
 
-// The child ends when its pipe is closed, which also happens if this process dies.
+// A child process. It ends when its pipe is closed, which the destructor does, and which also happens if this process
+// dies.
 class Process final : public KvPeer {
  public:
   Process(pid_t pid, Fd life) : pid_(pid), life_(std::make_unique<Fd>(std::move(life))) {}
@@ -69,7 +70,7 @@ class Process final : public KvPeer {
   std::unique_ptr<Fd> life_;
 };
 
-// Runs in the forked child, which must not return to its caller.
+// Runs the work in the forked child. Does not return, because the child must not execute the caller's code.
 [[noreturn]] void run_child(const KvWork& work, int life, int news) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto ready = [news](uint16_t number) { (void)!write(news, &number, sizeof(number)); };
@@ -131,7 +132,7 @@ class Thread final : public KvPeer {
 class Worker final : public KvWorker {
  public:
   Worker(const KvPlan& plan, uint32_t worker) : plan_(plan), arrays_(plan, worker), rank_(worker) {}
-  ~Worker() override { pipes_.reset(); }  // destroyed before the store and the memory that they use
+  ~Worker() override { pipes_.reset(); }  // destroys the pipes before the store and the memory, which they use
 
   Result<> begin(const std::vector<uint16_t>& ports) {
     kvstore::DistStoreOptions options;
@@ -173,7 +174,7 @@ class Worker final : public KvWorker {
   std::unique_ptr<rpc::DataClient> pipes_;
 };
 
-// Keeps the first error of several threads.
+// Keeps the first error among those of several threads.
 class FirstFailure {
  public:
   void set(const Error& error) {

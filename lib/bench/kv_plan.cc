@@ -41,7 +41,7 @@ Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& p
   return {};
 }
 
-// The network's learned arrays, for the number of classes and the image shape that it was designed for.
+// Sets the learned arrays of a network, for the number of classes and the image shape that it was designed for.
 Result<> network_shapes(const std::string& network, KvPlan& plan) {
   const std::string data_type(job::data_set_of_network(network));
   const graph::ModelOptions model{.network = network,
@@ -69,7 +69,7 @@ Result<> set_rule(const BenchKvOptions& options, KvPlan& plan) {
   return {};
 }
 
-// The flags of a server in a job with this number of processes on this host. All other flags have the default values of
+// The flags of a server in a job with this number of processes on this host. The other flags have the default values of
 // a training job.
 job::Flags server_flags(const BenchKvOptions& options) {
   job::Flags flags;

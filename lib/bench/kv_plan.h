@@ -1,4 +1,4 @@
-// What `bench kv` exchanges: the arrays, and the server of each slice. All its processes compute the same plan.
+// What `bench kv` exchanges: the arrays, and which server holds each slice. All its processes compute the same plan.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,25 @@
 namespace dtrain::bench {
 
 struct KvPlan {
-  std::vector<std::string> names;    // the last is the small key, alone in the last bucket
-  std::vector<ParameterKind> kinds;  // with a file of shapes, all are weights
+  std::vector<std::string> names;    // the last name is that of the small key, which is alone in the last bucket
+  std::vector<ParameterKind> kinds;  // all are weights if the shapes come from a file
   std::vector<Shape> shapes;
   std::vector<size_t> bucket_begin;
   std::vector<kvstore::Slice> placement;
   kvstore::UpdateRule rule;
   std::vector<uint64_t> incarnations;  // indexed by worker
-  int shard_threads = 0;               // threads of each server, as in a training job whose processes share this host
+  // threads of each server; the same number as in a training job whose processes share this host
+  int shard_threads = 0;
 
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
   [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // without the small key
   [[nodiscard]] uint64_t bytes() const;                             // without the small key
 };
 
-// Code::kUsage: no such network or file, or an invalid line in the file.
+// Code::kUsage: there is no such network or file, or a line of the file is invalid.
 Result<KvPlan> make_kv_plan(const BenchKvOptions& options);
 
-// One worker's weights (zero at first) and gradients (random, different for each worker).
+// The weights of one worker (initially zero), and its gradients (random, different for each worker).
 class KvArrays {
  public:
   KvArrays(const KvPlan& plan, uint32_t worker);
@@ -41,19 +42,19 @@ class KvArrays {
   ParameterMemory memory_;
 };
 
-// The expected weights: the same updates, computed without servers.
+// Computes the expected weights by making the same updates without servers.
 class KvReference {
  public:
   KvReference(const KvPlan& plan, uint32_t workers);
   void update();
-  // sum |got - expected| / sum |expected| over all arrays except the small key.
+  // sum |result - expected| / sum |expected| over all arrays except the small key; `got` has the results.
   [[nodiscard]] double error(const ParameterView& got) const;
 
  private:
   const KvPlan& plan_;
   uint32_t workers_;
   kvstore::Counters counters_;
-  std::vector<std::vector<float>> sums_;  // sums of all workers' gradients
+  std::vector<std::vector<float>> sums_;  // for each array, the sum of all workers' gradients
   std::vector<std::vector<float>> weights_;
   std::vector<std::vector<std::vector<float>>> state_;  // indexed by key and slot
 };

@@ -1,4 +1,4 @@
-// Timing of repeated work, for the benchmarks.
+// Measures the duration of repeated work, for the benchmarks.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace dtrain::bench {
 
-// Returns the seconds that `work` took. `work` returns a Result<>.
+// Returns how long `work` took, in seconds. `work` must return a Result<>.
 template <class Work>
 Result<double> timed(Work&& work) {
   const auto begin = std::chrono::steady_clock::now();

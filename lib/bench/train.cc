@@ -25,9 +25,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 3;  // batches and bound alternate, so that both are affected by the same noise of the host
+// number of times that batches and bound alternate, so that other load on the host affects both
+constexpr int kRounds = 3;
 
-// Random images, labels and keys for one batch.
+// Random images, labels and keys for a batch.
 struct Data {
   std::vector<float> images, labels;
   std::vector<uint64_t> keys;
@@ -43,7 +44,7 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   return data;
 }
 
-// The name that exec/cpu/bound.h uses for a step, which for some steps is oneDNN's name.
+// The name that exec/cpu/bound.h uses for a step: for some steps this is the name of oneDNN's primitive.
 std::string name_in_bound(std::string what) {
   for (const auto& [own, its] : {std::pair{"fully connected", "inner product"}, std::pair{"max pooling", "pooling"},
                                  std::pair{"average pooling", "pooling"}, std::pair{"activation", "eltwise"}}) {
@@ -52,7 +53,7 @@ std::string name_in_bound(std::string what) {
   return what;
 }
 
-// A network on a device, run batch by batch.
+// A network on a device. Runs it batch by batch.
 class TrainBench {
  public:
   TrainBench(const BenchTrainOptions& options, graph::Graph graph, exec::Options compiled,
@@ -114,7 +115,7 @@ class TrainBench {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));
         }));
       }
-      if (!training()) (void)executor_->result(0);  // waits for the result, which a GPU may still be computing
+      if (!training()) (void)executor_->result(0);  // a GPU may still be computing the result; this waits for it
       seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
     return {};
@@ -168,11 +169,12 @@ class TrainBench {
   std::unique_ptr<BenchDevice> device_;
   exec::Executor* executor_ = nullptr;  // owned by the device
   Waits waits_;
-  std::unique_ptr<kvstore::Store> store_;  // used in training
+  std::unique_ptr<kvstore::Store> store_;  // only for training
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;
-  std::map<std::pair<std::string, std::string>, double> primitives_;  // seconds, indexed by node and operation
+  // duration in seconds, indexed by node and operation
+  std::map<std::pair<std::string, std::string>, double> primitives_;
 };
 
 }  // namespace

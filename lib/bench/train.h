@@ -1,5 +1,6 @@
-// `dtrain bench train`: measures how many samples per second this host's CPU or a GPU trains or classifies with random
-// data in memory. On request also measures where the time is spent, and the bound set by oneDNN's primitives.
+// `dtrain bench train`: measures how many samples per second this host's CPU or a GPU can train or classify, using
+// random data in memory. On request it also measures where the time is spent, and the bound given by oneDNN's
+// primitives.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +19,36 @@ struct BenchTrainOptions {
   std::string network = "lenet";
   int64_t batch_size = 64;
   Shape image = {};         // [c, h, w]; empty: the network's usual image shape
-  int64_t num_classes = 0;  // 0: 10, or 1000 for images of 224 pixels
+  int64_t num_classes = 0;  // 0: 1000 for images of 224 pixels, 10 for others
   enum class Phase { kTraining, kInference };
   Phase phase = Phase::kTraining;
   int64_t num_batches = 100;
   int64_t num_warmup_batches = 10;
   int threads = 1;
   std::optional<int> gpu = {};                   // the device, as in --gpus; nullopt: the CPU
-  std::string device_module = kCudaModule.file;  // module of the GPU; see role/setup/device_loader.h
+  std::string device_module = kCudaModule.file;  // the file of the GPU module; see role/setup/device_loader.h
   Type dtype = Type::kFloat32;
   bool tf32 = false;
   bool winograd = true;
-  bool bound = false;    // training on the CPU only: also measure the sums of exec/cpu/bound.h, alternating with the
-                         // batches
+  // only for training on the CPU: also measure the sums of exec/cpu/bound.h, alternating with the batches
+  bool bound = false;
   bool profile = false;  // fill BenchTrainResult::profile
 };
 
-// How the time of a batch is spent, step by step, and how close each step is to the device's peak performance.
+// How the time of a batch is divided among the steps, and how close each step is to the device's peak performance.
 struct Profile {
   double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // peak rates of the device
   struct Line {
     std::string node, what, implementation;  // see exec/cpu/executor.h
     double mean_s = 0, least_s = 0;
     double flops = 0, bytes = 0;
-    // The time that the step would take if it computed, or moved its data, at the peak rate.
+    // The least time for the step at the device's peak rates: the time for its computation or for moving its data,
+    // whichever is longer.
     double bound_s = 0;
-    bool computes = false;   // true if computing takes the longer of the two times
-    double primitive_s = 0;  // with --bound: time of oneDNN's primitive alone, with warm caches; 0: not measured
-    double share = 0;        // share of the batch's time
+    bool computes = false;  // true if its computation takes longer than moving its data, at the peak rates
+    // with --bound: the duration of oneDNN's primitive alone, with warm caches; 0: not measured
+    double primitive_s = 0;
+    double share = 0;  // fraction of the batch's time
     [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }
   };
   std::vector<Line> lines;  // in order of decreasing time
@@ -56,25 +59,26 @@ struct BenchTrainResult {
   std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
   std::string isa;     // instruction set of the CPU
   int64_t batch_size = 0;
-  int threads = 0;  // threads of the CPU
+  int threads = 0;  // threads on the CPU
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
-  Rate samples_per_s;             // over the batches
+  Rate samples_per_s;             // statistics over the batches
   std::vector<double> batches_s;  // duration of each batch
   uint64_t peak_rss_bytes = 0;
   struct Bound {
     double direct = 0, best = 0;
   };
-  std::optional<Bound> bound;  // samples/s if all primitives ran alone, with warm caches
+  std::optional<Bound> bound;  // samples/s if each primitive ran alone, with warm caches
   std::optional<Profile> profile;
 
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // human-readable
 };
 
-// A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or if a
-// bound is requested for anything but training on the CPU; kDevice: the GPU cannot be used.
+// A training step consists of a forward pass, a backward pass, and an SGD update with momentum. Code::kUsage if the
+// network is unknown, or if a bound is requested for something other than training on the CPU; kDevice: the GPU cannot
+// be used.
 Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
 
 }  // namespace dtrain::bench

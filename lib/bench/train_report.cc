@@ -1,4 +1,4 @@
-// The JSON and the text of `dtrain bench train`.
+// BenchTrainResult::json() and text().
 #include <algorithm>
 
 #include "base/json.h"

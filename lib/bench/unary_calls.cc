@@ -26,7 +26,7 @@ class Service final : public proto::Unary::CallbackService {
   explicit Service(size_t weight_bytes) : weights_(weight_bytes / sizeof(float)) {}
 
  private:
-  // The parts of concurrent calls do not overlap, so no lock is needed.
+  // Concurrent calls update different parts of the weights, so no lock is needed.
   grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext* context, const proto::Blob* request,
                                    proto::Blob* reply) override {
     const std::string& gradient = request->data();
@@ -75,7 +75,7 @@ class GrpcServer final : public UnaryServer {
   uint16_t port_ = 0;
 };
 
-// A call that sends a part of an array and receives one of the same size.
+// A call that sends a part of an array and receives a part of the same size.
 struct Call {
   grpc::ClientContext context;
   proto::Blob request;
@@ -139,7 +139,7 @@ class GrpcClient final : public UnaryClient {
     changed_.notify_all();
   }
 
-  // Waits until fewer than `window` calls are open. Each call has a deadline.
+  // Waits until fewer than `window` calls are open. The wait ends in any case, because each call has a deadline.
   void wait_for(int window) {
     const MutexLock lock(mutex_);
     changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return open_ < window; });

@@ -19,7 +19,7 @@ struct ModelRow {
   const char* id;
   const char* title;
   const char* network;
-  int64_t edge;  // edge of its images
+  int64_t edge;  // width and height of its images
 };
 constexpr std::array<ModelRow, 14> kModels = {{
     {"alexnet", "AlexNet", "alexnet", 227},
@@ -39,8 +39,8 @@ constexpr std::array<ModelRow, 14> kModels = {{
 }};
 constexpr int64_t kClasses = 1000;
 
-// Parameters that only MXNet or DLBS's own scripts use: the only value that they may have, as dlbs_text writes it, and
-// the reason. An empty value means that none is allowed.
+// A parameter that only MXNet or DLBS's own scripts use: the only value that it may have, as dlbs_text writes it (if it
+// is "", the parameter must not have a value), and the reason.
 struct Fixed {
   const char* name;
   const char* value;
@@ -62,7 +62,7 @@ constexpr std::array kFixed = {
     Fixed{"monitor.frequency", "0", "dtrain has no resource monitor"},
 };
 
-// Parameters that name DLBS's own scripts or MXNet's files.
+// Parameters about DLBS's own scripts or MXNet's files, which must not be given.
 constexpr std::array<const char*, 12> kForeign = {
     "mxnet.args",        "mxnet.env",          "mxnet.launcher",         "mxnet.bench_path",
     "mxnet.docker_args", "mxnet.docker_image", "mxnet.host_python_path", "mxnet.host_libpath",
@@ -98,7 +98,7 @@ Result<> check_choice(const DlbsParameters& parameters, const char* name, const 
   return fail(Code::kUsage, "{}: there is no \"{}\"; choose from {}", name, printable(value), fmt::join(choices, ", "));
 }
 
-// The rank of this node. mxnet.scheduler also marks the first node.
+// The rank of this node. The first node may be marked by mxnet.scheduler instead of mxnet.rank.
 Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
   const bool schedules = parameters.boolean("mxnet.scheduler");
   const DlbsParameters::Parameter* given = parameters.find("mxnet.rank");
@@ -121,7 +121,7 @@ Result<int64_t> rank_of(const DlbsParameters& parameters, int64_t nodes) {
   return rank;
 }
 
-// The GPUs of exp.gpus, each of which has a replica of the network.
+// The GPUs in exp.gpus. Each of them holds a replica of the network.
 Result<std::vector<std::string>> gpus_of(const DlbsParameters& parameters) {
   const std::string text = parameters.text("exp.gpus");
   if (text.find(':') != std::string::npos) {
@@ -145,8 +145,8 @@ Result<std::vector<std::string>> gpus_of(const DlbsParameters& parameters) {
   return gpus;
 }
 
-// Parameters that follow from others must not contradict them, because rates are computed from the samples that were
-// processed.
+// Checks that parameters that follow from others do not contradict them: rates are computed from the number of samples
+// that were really processed.
 Result<> check_derived(const DlbsParameters& parameters, const DlbsBenchmark& benchmark, int64_t replicas) {
   const auto check = [&](const char* name, int64_t value) -> Result<> {
     if (parameters.integer(name) == value) return {};
@@ -177,12 +177,12 @@ Result<> choose_store(const DlbsParameters& parameters, DlbsBenchmark& benchmark
               given, benchmark.nodes);
 }
 
-// The number of samples of the whole benchmark, over all nodes.
+// The number of samples that all nodes together process in the whole benchmark.
 int64_t samples_of(const DlbsBenchmark& benchmark) {
   return (benchmark.warmup_batches + benchmark.batches) * benchmark.worker_batch * benchmark.nodes;
 }
 
-// The limit also prevents an overflow in samples_of.
+// Limits the size of a benchmark, which also prevents an overflow in samples_of.
 Result<> check_size(const DlbsBenchmark& benchmark) {
   const auto batches = static_cast<double>(benchmark.warmup_batches + benchmark.batches);
   const double samples = batches * static_cast<double>(benchmark.worker_batch) * static_cast<double>(benchmark.nodes);
@@ -292,8 +292,8 @@ std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const
   add("--dtype", parameters.text("exp.dtype") == "float16" ? "float16" : "float32");
   const std::string gpus = parameters.text("exp.gpus");
   if (!gpus.empty()) add("--gpus", gpus);
-  // Plain SGD, as in DLBS. Its rate there, 0.01, makes googlenet's loss on random images overflow within six steps for
-  // one seed in twenty, which MXNet does not notice. The rate does not change the speed.
+  // Plain SGD, as in DLBS. The learning rate of DLBS, 0.01, makes the loss of googlenet on random images overflow
+  // within six steps for one seed in twenty, which MXNet does not notice. The learning rate does not affect the speed.
   for (const char* flag : {"--mom", "--wd"}) add(flag, "0");
   add("--lr", "1e-6");
   add("--num-epochs", "1");
@@ -304,7 +304,8 @@ std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const
     add("--benchmark", "1");
     add("--num-batches", std::to_string(benchmark.warmup_batches + benchmark.batches));
   } else {
-    // The pass through the records is made as long as the benchmark: it ends early, or starts again.
+    // --num-examples sets the length of the epoch to that of the benchmark: the records are used only in part, or
+    // repeatedly.
     add("--data-train", data + "/train.rec");
     add("--num-examples", std::to_string(samples_of(benchmark)));
     add("--data-nthreads", std::to_string(parameters.integer("mxnet.preprocess_threads")));

@@ -1,4 +1,4 @@
-// Translates the parameters of a DLBS benchmark into flags of dtrain.
+// Translates the parameters of a DLBS benchmark to flags of dtrain.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace dtrain::bench {
 
-// A network of DLBS that dtrain supports.
+// A model of DLBS, as far as dtrain supports it.
 struct DlbsModel {
   std::string title;           // name in DLBS's reports
   std::string network;         // --network
   std::vector<int64_t> image;  // --image-shape
 };
-// Code::kUsage for unknown ids; the message lists the known ones.
+// Code::kUsage if the id is unknown; the message lists the known ids.
 Result<DlbsModel> dlbs_model(const std::string& id);
 
-// "HOST:PORT" or "INTERFACE:HOST:PORT"; an IPv6 address is in brackets.
+// From "HOST:PORT" or "INTERFACE:HOST:PORT"; an IPv6 address is in brackets.
 struct Rendezvous {
   std::string interface;  // empty: none
   net::Endpoint scheduler;
@@ -32,31 +32,32 @@ Result<Rendezvous> parse_rendezvous(const std::string& text);
 struct DlbsBenchmark {
   DlbsModel model;
   int64_t rank = 0, nodes = 1;
-  int64_t worker_batch = 0;  // samples in one batch of a node
+  int64_t worker_batch = 0;  // number of samples in a batch of one node
   int64_t warmup_batches = 0, batches = 0;
   bool infers = false;     // otherwise it trains
   std::optional<int> gpu;  // the GPU that infers; nullopt: the CPU
   Type dtype = Type::kFloat32;
   bool has_servers = false;  // the store has servers
-  Rendezvous rendezvous;     // address at which the nodes meet
-  // True if the benchmark has several processes; otherwise it trains in one.
+  Rendezvous rendezvous;     // the address at which the nodes meet
+  // True if the job has several processes; otherwise it trains in a single process.
   [[nodiscard]] bool distributed() const { return nodes > 1 || has_servers; }
 };
 
-// Code::kUsage if a parameter requests something that dtrain does not support; the message names it, and a remedy.
+// Code::kUsage if a parameter requests something that dtrain does not support; the message names the parameter and a
+// remedy.
 Result<DlbsBenchmark> dlbs_benchmark(const DlbsParameters& parameters);
 
-// The flags of `dtrain train` for a training benchmark, without those of single processes.
+// The flags of `dtrain train` for a training benchmark, without the flags that differ between the processes.
 std::vector<std::string> training_flags_of(const DlbsBenchmark& benchmark, const DlbsParameters& parameters);
 // The options for an inference benchmark.
 BenchTrainOptions inference_of(const DlbsBenchmark& benchmark);
 
-// Code::kUsage, naming both addresses, if this host runs the scheduler (rank 0) but does not have the rendezvous
-// address.
+// Code::kUsage if this host should run the scheduler (rank 0) but does not have the rendezvous address; the message
+// names both addresses.
 Result<> check_owns_rendezvous(const Rendezvous& rendezvous);
 
-// The command line that runs this benchmark in docker: exp.docker_launcher, exp.docker_args, exp.docker_image.
-// `directory`: the current one, for paths. Code::kUsage if no image is named.
+// The command line that runs this benchmark in docker, from exp.docker_launcher, exp.docker_args and exp.docker_image.
+// `directory`: the current directory, to which paths are relative. Code::kUsage if no image is given.
 Result<std::vector<std::string>> docker_command(const DlbsParameters& parameters, const std::string& directory);
 
 }  // namespace dtrain::bench

@@ -28,13 +28,14 @@ Result<std::vector<std::string>> docker_command(const DlbsParameters& parameters
   append_words(parameters.text("exp.docker_launcher"), command);
   if (command.empty()) return fail(Code::kUsage, "exp.docker_launcher is empty; give docker");
   command.emplace_back("run");
-  // All GPUs, because exp.gpus numbers them; a launcher such as nvidia-docker adds them by itself.
+  // Gives the container all GPUs, because exp.gpus refers to their numbers. A launcher such as nvidia-docker does so
+  // itself.
   const bool adds_gpus = parameters.text("exp.device_type") == "gpu" && !parameters.is_given("exp.docker_launcher");
   if (adds_gpus) command.emplace_back("--gpus=all");
   append_words(parameters.text("exp.docker_args"), command);
   const std::string log = absolute(parameters.text("exp.log_file"), directory);
   const std::string logs = std::filesystem::path(log).parent_path().string();
-  // Without a value, docker passes on the variable from its own environment.
+  // DTRAIN_TOKEN has no value here, so docker passes on the value from its own environment.
   command.insert(command.end(), {"--env=DTRAIN_TOKEN", "--volume=" + logs + ":" + logs, "--workdir=" + logs});
   const std::string data = parameters.text("exp.data_dir");
   const std::string data_here = data.empty() ? "" : absolute(data, directory);

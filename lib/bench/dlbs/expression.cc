@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNestingMax = 64;
 
-// A value that cannot be computed. It is an error only if it is used: "1 / 0 if False else 2" is 2.
+// A value that cannot be computed. This is an error only if the value is used: "1 / 0 if False else 2" is 2.
 struct Undefined {
   std::string why;
 };
@@ -28,7 +28,7 @@ bool is_text(const Value& value) {
   return std::holds_alternative<std::string>(value);
 }
 
-// The value as an integer; a boolean is 0 or 1. Nullopt if it is not an integer.
+// The value as an integer, where a boolean counts as 0 or 1. Nullopt if it is not an integer.
 std::optional<int64_t> integer_of(const Value& value) {
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? 1 : 0;
   if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
@@ -68,7 +68,7 @@ Value power(int64_t base, int64_t exponent) {
   return fits ? Value(result) : undefined("the value is too large");
 }
 
-// Rounds towards minus infinity.
+// The quotient, rounded towards minus infinity.
 int64_t floor_quotient(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
@@ -136,11 +136,11 @@ Value comparison(const std::string& op, const Value& a, const Value& b) {
 struct Token {
   enum class Kind { kEnd, kOperator, kWord, kValue };
   Kind kind = Kind::kEnd;
-  std::string text;  // text of an operator or a word
+  std::string text;  // text of the operator or word
   Value value;
 };
 
-// Parses and computes at the same time, because each expression is evaluated only once.
+// Evaluates an expression while parsing it, because each expression is evaluated only once.
 class Evaluator {
  public:
   explicit Evaluator(std::string_view text) : rest_(text) {}
@@ -181,7 +181,7 @@ class Evaluator {
       rest_.remove_prefix(op.size());
       return {};
     }
-    token_ = {Token::Kind::kOperator, std::string(1, first), {}};  // no rule accepts it
+    token_ = {Token::Kind::kOperator, std::string(1, first), {}};  // a token that no rule accepts
     rest_.remove_prefix(1);
     return {};
   }
@@ -245,7 +245,7 @@ class Evaluator {
     return false;
   }
 
-  // "1 < x < 3" holds if both comparisons do.
+  // Chains of comparisons: "1 < x < 3" is true if both comparisons are.
   Result<Value> comparisons(int depth) {
     DT_TRY(Value left, sum(depth));
     if (!at_comparison()) return left;
@@ -284,7 +284,7 @@ class Evaluator {
     return left;
   }
 
-  // -2 ** 2 is -(2 ** 2), and 2 ** -1 is allowed.
+  // A power, perhaps with signs: -2 ** 2 is -(2 ** 2), and 2 ** -1 is allowed.
   Result<Value> signed_power(int depth) {
     if (depth > kNestingMax) return fail(Code::kUsage, "the expression is nested more than {} deep", kNestingMax);
     if (at("-") || at("+")) {

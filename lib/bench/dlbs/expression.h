@@ -1,5 +1,6 @@
-// The expressions $(...)$ in the parameters of a DLBS benchmark. DLBS passes them to Python's eval; here they are
-// limited to numbers and quoted texts with + - * / // % **, comparisons and "x if c else y", with Python's meaning.
+// The expressions $(...)$ in the parameters of a DLBS benchmark. DLBS evaluates them with Python's eval. Here they may
+// only contain numbers and quoted texts, the operators + - * / // % **, comparisons and "x if c else y", which mean the
+// same as in Python.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace dtrain::bench {
 
-// The expression's value, as Python's str() writes it: "3", "0.5", "True". Code::kUsage if it contains anything else,
-// divides by 0, or exceeds the range of 64 bits.
+// The value of the expression, formatted like Python's str(): "3", "0.5", "True". Code::kUsage if the expression
+// contains anything else, divides by 0, or exceeds the range of 64 bits.
 Result<std::string> evaluate_expression(std::string_view expression);
 
 }  // namespace dtrain::bench

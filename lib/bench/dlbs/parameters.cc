@@ -21,10 +21,11 @@ using Json = DlbsParameters::Json;
 using Parameter = DlbsParameters::Parameter;
 using Type = DlbsParameters::Type;
 
-constexpr size_t kExpandedMax = 1 << 20;  // limit for a value, in bytes
-constexpr size_t kReferencesMax = 100;    // limit for a chain of parameters that depend on each other
+constexpr size_t kExpandedMax = 1 << 20;  // limit of the size of a value, in bytes
+// limit of the length of a chain of parameters, each of which depends on the next one
+constexpr size_t kReferencesMax = 100;
 
-// DLBS's defaults of the parameters that are used here. Names in ${} derive further ones from them.
+// DLBS's defaults for the parameters that are used here. A ${name} in a default refers to another parameter.
 std::vector<Parameter> defaults() {
   return {
       {"exp.status", "ok", Type::kText},
@@ -47,8 +48,8 @@ std::vector<Parameter> defaults() {
       {"exp.replica_batch", 16, Type::kInteger},
       {"exp.gpus", "0", Type::kText},
       {"exp.num_nodes", 1, Type::kInteger},
-      {"exp.num_local_gpus", nullptr, Type::kInteger},      // counted in exp.gpus
-      {"exp.num_local_replicas", nullptr, Type::kInteger},  // counted in exp.gpus
+      {"exp.num_local_gpus", nullptr, Type::kInteger},      // number of GPUs in exp.gpus
+      {"exp.num_local_replicas", nullptr, Type::kInteger},  // number of replicas in exp.gpus
       {"exp.num_gpus", "$(${exp.num_local_gpus} * ${exp.num_nodes})$", Type::kInteger},
       {"exp.num_replicas", "$(${exp.num_local_replicas} * ${exp.num_nodes})$", Type::kInteger},
       {"exp.device_type", "$('gpu' if ${exp.num_gpus} > 0 else 'cpu')$", Type::kText},
@@ -90,7 +91,7 @@ Result<Type> type_named(const std::string& name, const std::string& type) {
   return fail(Code::kUsage, "{}: there is no type \"{}\"; DLBS's types are str, int, float and bool", name, type);
 }
 
-// The number that the whole text is; it may not contain blanks.
+// The number that makes up the whole text, without blanks; nullopt if the text is not a number.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number{};
@@ -110,7 +111,7 @@ std::optional<bool> truth_in(std::string text) {
   return std::nullopt;
 }
 
-// Converts texts to numbers and booleans if the parameter has such a type, because they may come from an expression.
+// Converts a text to a number or boolean if the parameter has such a type: the text may be the value of an expression.
 Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   const bool is_text = value.is_string();
   const std::string text = is_text ? value.get<std::string>() : "";
@@ -118,7 +119,7 @@ Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   switch (type) {
     case Type::kAny: typed = value; break;
     case Type::kText:
-      if (is_text || value.is_number()) typed = dlbs_text(value);  // DLBS also accepts exp.gpus=0
+      if (is_text || value.is_number()) typed = dlbs_text(value);  // DLBS also accepts a number, as in exp.gpus=0
       break;
     case Type::kInteger:
       if (const auto number = number_in<int64_t>(text)) typed = *number;
@@ -137,7 +138,7 @@ Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   return fail(Code::kUsage, "{}: the value must be {}, not {}", name, name_of(type), json_text(value));
 }
 
-// DLBS joins the elements of a list with blanks.
+// Replaces a list by a text with its elements separated by blanks, as DLBS does.
 Json without_lists(const Json& value) {
   if (!value.is_array()) return value;
   std::vector<std::string> words;
@@ -162,7 +163,7 @@ void give(std::vector<Parameter>& all, const std::string& name, Json value) {
   parameter->given = true;
 }
 
-// Reads a parameter of the file: its value, or {"val": its value, "type": "int", "desc": "..."}.
+// Reads a parameter from the file. The entry is its value, or {"val": VALUE, "type": "int", "desc": "..."}.
 Result<> take_from_file(const std::string& name, const Json& entry, std::vector<Parameter>& all) {
   DT_TRY_VOID(check_name(name));
   if (!entry.is_object()) {
@@ -214,7 +215,8 @@ Result<> read_config(const std::string& config, std::vector<Parameter>& all) {
   return {};
 }
 
-// The number of GPUs in "0:1,2:3", and of replicas, which commas separate. The CPU is one replica.
+// The number of GPUs in a text such as "0:1,2:3" and the number of replicas, which are separated by commas. Without
+// GPUs there is one replica, on the CPU.
 std::pair<int64_t, int64_t> gpus_and_replicas(const std::string& gpus) {
   int64_t count = 0, replicas = 0;
   bool in_gpu = false, in_replica = false;
@@ -228,7 +230,7 @@ std::pair<int64_t, int64_t> gpus_and_replicas(const std::string& gpus) {
   return {count, std::max<int64_t>(1, replicas)};
 }
 
-// Expands each parameter once, after those that it depends on.
+// Expands each parameter once, after the parameters that it depends on.
 class Expander {
  public:
   Expander(std::vector<Parameter>& all, const job::Environment& environment)
@@ -273,7 +275,7 @@ class Expander {
     return {};
   }
 
-  // The defaults that DLBS computes in Python.
+  // Defaults that DLBS computes in Python code.
   Result<Json> derived(const std::string& name) {
     if (name == "exp.id") return job::make_token();
     DT_TRY(const std::string gpus, value_of("exp.gpus", name));
@@ -281,7 +283,7 @@ class Expander {
     return name == "exp.num_local_gpus" ? count : replicas;
   }
 
-  // The value of the parameter or environment variable `name`, which `user` refers to.
+  // The value of the parameter or environment variable `name`. `user`: the parameter that refers to it.
   Result<std::string> value_of(const std::string& name, const std::string& user) {
     if (Parameter* parameter = find_in(all_, name)) {
       DT_TRY_VOID(finish(*parameter));
@@ -295,7 +297,7 @@ class Expander {
                 printable(name), near ? fmt::format(", did you mean '{}'?", *near) : "");
   }
 
-  // Replaces each ${name}. The replacement is not expanded again.
+  // Replaces each ${name} by its value. The result is not expanded a second time.
   Result<std::string> expand(std::string_view text, const std::string& user) {
     std::string result;
     DT_TRY(const size_t end, expand_until(text, 0, false, user, result));
@@ -303,8 +305,8 @@ class Expander {
     return result;
   }
 
-  // Appends the expansion of `text` from `at` on to `result`: up to a closing brace if `in_name`. Returns the position
-  // at which it ended.
+  // Appends to `result` the expansion of `text`, from position `at` to its end, or, if `in_name`, to the closing brace.
+  // Returns the position at which it stopped.
   Result<size_t> expand_until(std::string_view text, size_t at, bool in_name, const std::string& user,
                               std::string& result, int depth = 0) {
     if (depth > static_cast<int>(kReferencesMax)) return fail(Code::kUsage, "{}: ${{ is nested too deep", user);
@@ -324,7 +326,7 @@ class Expander {
     return at;
   }
 
-  // Replaces each $(expression)$ by its value.
+  // Replaces each $(expression)$ by the value of the expression.
   static Result<std::string> evaluated(std::string text, const std::string& user) {
     size_t at = 0;
     while ((at = text.find("$(", at)) != std::string::npos) {
@@ -341,7 +343,7 @@ class Expander {
   std::vector<Parameter>& all_;
   const job::Environment& environment_;
   std::vector<bool> done_;
-  std::vector<std::string> open_;  // parameters that are being expanded; each depends on the next one
+  std::vector<std::string> open_;  // parameters that are being expanded now, each of which depends on the next one
 };
 
 }  // namespace
@@ -360,7 +362,7 @@ Result<DlbsSetting> parse_dlbs_setting(std::string_view text) {
     setting.value = without_lists(setting.value);
     return setting;
   }
-  // Shells remove quotes, so a text may be given without them.
+  // Anything else is taken as a text without quotes, because shells remove quotes.
   const bool looks_like_json = value.find_first_of("\"[]{}") == 0 || value.ends_with('"');
   if (looks_like_json) return fail(Code::kUsage, "{}: '{}' is not JSON", setting.name, printable(value));
   setting.value = std::string(value);

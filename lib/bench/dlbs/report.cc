@@ -18,7 +18,8 @@ namespace {
 
 using Json = DlbsParameters::Json;
 
-// Samples per second. DLBS writes an integer, but 0 counts as a failure, and slow hosts need a fraction.
+// Samples per second. DLBS writes an integer; here a fraction is kept for slow hosts, because DLBS considers 0 a
+// failure.
 Json rate_of(const DlbsTimes::Part& part) {
   const double rate = part.seconds > 0 ? part.samples / part.seconds : 0;
   return rate >= 1 ? Json(static_cast<int64_t>(rate)) : Json(rate);
@@ -28,7 +29,7 @@ double mean_ms(const DlbsTimes::Part& part) {
   return 1e3 * part.seconds / static_cast<double>(part.batches_ms.size());
 }
 
-// The smallest time such that at least the fraction `share` of all times do not exceed it.
+// The smallest of the times that is not exceeded by at least the fraction `share` of the times.
 double quantile(std::vector<double> times, double share) {
   std::sort(times.begin(), times.end());
   const auto count = static_cast<double>(times.size());
@@ -40,7 +41,7 @@ Json bytes_of(const std::optional<double>& bytes) {
   return bytes ? Json(static_cast<int64_t>(*bytes)) : Json(nullptr);
 }
 
-// All members of `json` must exist and be numbers; batches_ms must be a nonempty list of numbers.
+// Requires that all members of `json` exist and are numbers, and that batches_ms is a nonempty list of numbers.
 Result<DlbsTimes> times_of(const nlohmann::json& json) {
   const auto number = [&json](const char* name) { return json.at(name).get<double>(); };
   const auto bytes = [&json](const char* name) {
@@ -60,7 +61,7 @@ Result<DlbsTimes> times_of(const nlohmann::json& json) {
   }
 }
 
-// The value that a parser of the log finds; "discarded" if there is none.
+// The last value of `name` in the log, which is the one that DLBS's parser takes; "discarded" if there is none.
 Json last_value(const std::string& log, const std::string& name) {
   const std::string beginning = "__" + name + "__=";
   std::istringstream lines(log);

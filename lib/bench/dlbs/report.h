@@ -1,5 +1,5 @@
-// The output of a DLBS benchmark: "__NAME__=JSON" lines, which DLBS's log parser reads. If several lines have the same
-// name, the parser uses the last one.
+// The output of a DLBS benchmark: lines "__NAME__=JSON", which DLBS's log parser reads. If several lines have the same
+// name, the parser takes the last one.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,19 @@
 
 namespace dtrain::bench {
 
-// The time of the batches after the warm-up.
+// The timing of the batches after the warm-up.
 struct DlbsTimes {
   struct Part {
     double samples = 0, seconds = 0;
     std::vector<double> batches_ms;
   };
-  Part job;                                    // the samples of all nodes; the times of the slowest node
+  Part job;                                    // the samples of all nodes, and the times of the slowest node
   Part own;                                    // this node only
-  double wait_data_s = 0, wait_network_s = 0;  // part of this node's seconds
-  std::optional<double> bytes_sent = {}, bytes_received = {};  // bytes of this node; nullopt: not known
+  double wait_data_s = 0, wait_network_s = 0;  // both are included in own.seconds
+  std::optional<double> bytes_sent = {}, bytes_received = {};  // of this node; nullopt: unknown
 };
-// Reads the file that --time-batches-after has written to the run directory. Code::kData if it is not such a file.
+// Reads the file that --time-batches-after makes the job write to the run directory. Code::kData if it is not such a
+// file.
 Result<DlbsTimes> read_dlbs_times(const std::string& run_dir, int64_t rank);
 DlbsTimes dlbs_times_of(const BenchTrainResult& inference);
 
@@ -35,19 +36,20 @@ DlbsTimes dlbs_times_of(const BenchTrainResult& inference);
 std::string dlbs_line(const std::string& name, const DlbsParameters::Json& value);
 // All parameters, one line each.
 std::string dlbs_header(const DlbsParameters& parameters);
-// The lines of the results. There must be at least one batch.
+// The lines with the results. There must be at least one batch.
 std::string dlbs_results(const DlbsTimes& times);
 // The lines that mark a benchmark as failed.
 std::string dlbs_failure(const std::string& why);
 // "2026-11-25:01:30:00:123", local time.
 std::string dlbs_clock(std::chrono::system_clock::time_point time);
-// True if a log has results. With exp.rerun=onfail such a benchmark is not repeated.
+// True if the log contains results. With exp.rerun=onfail, a benchmark with such a log is not repeated.
 bool dlbs_succeeded(const std::string& log);
 
 // Writes to stdout and to the log file.
 class DlbsLog {
  public:
-  // Creates the file and its directory; an older file is replaced. `path`: empty or /dev/stdout means no file.
+  // Creates the file and its directory; replaces an existing file. `path`: if it is empty or /dev/stdout, there is no
+  // file.
   static Result<DlbsLog> create(const std::string& path);
   // Code::kData if the file could not be written.
   Result<> write(const std::string& text);
