@@ -31,7 +31,7 @@ Result<> write_safetensors(const std::vector<const ParameterSpan*>& arrays,
   return {};
 }
 
-// The network after its batch norms were folded, and its values.
+// A network whose batch norms have been folded, and its weights and statistics.
 struct Folded {
   graph::FoldedGraph graph;
   graph::Shapes shapes;

@@ -1,4 +1,4 @@
-// `dtrain export`: writes a trained model in the formats of other programs.
+// `dtrain export`: writes a trained model in a format that other programs read.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@ struct ExportOptions {
 
   ModelChoice model;
   Format format = Format::kOnnx;
-  bool fold_batch_norm = false;  // fold batch norms into the convolutions and fully connected layers before them
+  bool fold_batch_norm = false;  // fold each batch norm into the convolution or fully connected layer before it
 };
 
-// The format for a file name's suffix; nullopt for an unknown one.
+// The format that belongs to the suffix of a file name; nullopt if the suffix is unknown.
 std::optional<ExportOptions::Format> format_of(std::string_view path);
 
 struct Exported {
@@ -31,7 +31,7 @@ struct Exported {
   size_t folded = 0;  // number of folded batch norms
 };
 
-// Writes the model. The names of arrays are those in .params without "arg:" and "aux:". Fails like find_model,
+// Writes the model. The arrays have the same names as in .params, but without "arg:" and "aux:". Fails like find_model,
 // read_network and onnx_bytes.
 Result<Exported> export_model(const ExportOptions& options, const Write& write, const Log& log);
 

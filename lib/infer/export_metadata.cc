@@ -7,7 +7,7 @@
 namespace dtrain::infer {
 namespace {
 
-// One value for each channel, as when data are read: missing values are replaced by `rest`.
+// One value for each channel; missing values are replaced by `rest`, as they are when training reads data.
 std::string by_channel(std::vector<double> values, int64_t channels, double rest) {
   values.resize(static_cast<size_t>(channels), rest);
   return fmt::format("{}", fmt::join(values, ","));

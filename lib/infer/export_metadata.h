@@ -1,4 +1,4 @@
-// The metadata of an exported file: what images its network reads, and what its classes are called. See
+// The metadata of an exported file: which images its network expects, and the names of its classes. See
 // docs/formats.md, "Exported models".
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dtrain::infer {
 
-// `class_names`: indexed by label; empty: not known. Facts that the model's files do not contain are left out.
+// `class_names`: indexed by label; empty: unknown. Facts that the files of the model do not contain are left out.
 std::map<std::string, std::string> export_metadata(const TrainedModel& model,
                                                    const std::vector<std::string>& class_names);
 

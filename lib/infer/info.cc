@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using graph::NodeId;
 
-// The columns of a table, each as wide as its longest cell. Numbers are aligned to the right.
+// A table in text form. Each column is as wide as its longest cell. Numbers are aligned to the right.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heads, size_t texts) : texts_(texts) { add(std::move(heads)); }
@@ -45,12 +45,12 @@ class TextTable {
   }
 
  private:
-  size_t texts_;  // the number of columns that are text; they come first
+  size_t texts_;  // number of columns that contain text; they precede the others
   std::vector<size_t> widths_;
   std::vector<std::vector<std::string>> rows_;
 };
 
-// True if `subject` names a model with weights: a directory, or the prefix of checkpoints.
+// True if `subject` names a model with weights: it is a directory, or the prefix of checkpoints.
 Result<bool> is_model(const std::string& subject) {
   std::error_code ignored;
   if (fs::is_directory(subject, ignored)) return true;
@@ -58,8 +58,8 @@ Result<bool> is_model(const std::string& subject) {
   return newest.has_value();
 }
 
-// The flags of a network that has no run: its name or its symbol file, with the images and classes of the data set that
-// it was designed for, unless the flags or the file specify others.
+// The flags for a network that does not come from a run: its name or its symbol file. The image shape and the number of
+// classes are those of the data set that it was designed for, unless the flags or the symbol file specify others.
 Result<job::Flags> untrained_flags(const InfoOptions& options, const Log& log) {
   job::Flags flags = options.model.flags;
   flags.job.network.network = options.subject;
@@ -128,7 +128,7 @@ std::string metadata_text(const std::map<std::string, std::string>& metadata) {
   return text.empty() ? "" : text + "\n";
 }
 
-// True if the file's name says that it contains arrays.
+// True if the file name has the extension of a file of arrays.
 bool has_arrays(const std::string& subject) {
   const auto endings = {".params", ".states", ".onnx", ".safetensors"};
   return std::ranges::any_of(endings, [&](const char* ending) { return subject.ends_with(ending); });
@@ -152,7 +152,7 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
                    .parameters = network.shapes.parameter_elements(),
                    .statistics = network.shapes.statistic_elements()};
   const std::vector<int64_t> products = graph::multiply_accumulates_by_node(network.graph, network.shapes);
-  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // indexed by the node that reads them first
+  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // indexed by the first node that uses them
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     parameters[parameter.uses.front().node] += element_count(parameter.shape);
   }

@@ -19,18 +19,18 @@ struct InfoOptions {
 
   // A network's name, a symbol file, a run directory, a prefix, or a .params, .states, .onnx or .safetensors file.
   std::string subject;
-  // The checkpoint, and of the flags those of the network and --batch-size. Flags that are not set are taken from the
-  // run or, for a network that has not been trained here, from the data set it was designed for.
+  // The checkpoint; and the network flags and --batch-size. Flags that are not set are taken from the run, or, for a
+  // network without a run, from the data set that it was designed for.
   ModelChoice model;
 };
 
 struct LayerInfo {
   std::string name, op;
-  std::vector<std::string> inputs;  // the layers whose outputs it reads
+  std::vector<std::string> inputs;  // the layers whose outputs this layer reads
   Shape output;                     // output shape without the batch
-  int64_t parameters = 0;           // number of learned elements that no earlier layer reads
-  int64_t multiply_adds = 0;        // operations for one image
-  int64_t activation_bytes = 0;     // size of its output, for the whole batch in float32
+  int64_t parameters = 0;           // number of elements of the learned arrays that no earlier layer uses
+  int64_t multiply_adds = 0;        // number of multiply-add operations for one image
+  int64_t activation_bytes = 0;     // size of its output for the whole batch, in float32
 };
 
 struct NetworkInfo {
@@ -49,8 +49,8 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log);
 
 struct ArraysInfo {
   std::string file;
-  std::string header;  // from a .states file: the progress of the run, as JSON; empty: the file is of another kind
-  // From an .onnx or .safetensors file: information about its network, indexed by key (docs/formats.md, "Exported
+  std::string header;  // in a .states file: the progress of the run, as JSON; otherwise empty
+  // In an .onnx or .safetensors file: information about the network, indexed by key (docs/formats.md, "Exported
   // models").
   std::map<std::string, std::string> metadata;
   std::vector<ArrayInfo> arrays;
@@ -59,10 +59,10 @@ struct ArraysInfo {
   [[nodiscard]] std::string json() const;
 };
 
-// Reads a file of arrays. Code::kNotFound; kData: it is damaged or of another kind.
+// Reads a file of arrays. Code::kNotFound: there is no such file; kData: it is damaged, or of another kind.
 Result<ArraysInfo> arrays_info(const std::string& path);
 
-// The text for a subject of either kind.
+// The output of `dtrain info` for a network or a file of arrays.
 Result<std::string> info(const InfoOptions& options, bool json, const Log& log);
 
 }  // namespace dtrain::infer

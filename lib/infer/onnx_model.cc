@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 
 constexpr int64_t kIrVersion = 8, kOpset = 17;
 
-// One node of the model, whose attributes are added one by one.
+// Writes a node of the model; its attributes are then added one by one.
 class NodeWriter {
  public:
   NodeWriter(onnx::GraphProto& graph, const std::string& type, const Names& inputs, const std::string& output)
@@ -63,7 +63,7 @@ class NodeWriter {
   onnx::NodeProto& node_;
 };
 
-// The windows of a pooling along one axis. `beyond`: how far the last window extends past the padded map.
+// The windows of a pooling along one axis. `beyond` is how far the last window extends beyond the padded map.
 struct Axis {
   int64_t size, outputs, kernel, stride, pad;
   [[nodiscard]] int64_t end() const { return (outputs - 1) * stride + kernel - size - pad; }
@@ -111,7 +111,7 @@ class OnnxWriter {
   [[nodiscard]] const std::string& input(NodeId id, size_t i = 0) const { return value(node(id).data_inputs[i]); }
   [[nodiscard]] const Shape& input_shape(NodeId id) const { return shape(node(id).data_inputs[0]); }
 
-  // The name of a new value: `wanted`, with characters appended if a variable or another value has that name.
+  // The name for a new value: `wanted`, with underscores appended as long as a variable or another value has that name.
   std::string unused(std::string wanted) {
     while (!names_.insert(wanted).second) wanted += "_";
     return wanted;
@@ -139,7 +139,8 @@ class OnnxWriter {
     return tensor.name();
   }
 
-  // The learned tensor or statistic that the node reads as this argument; it is added when it is first read.
+  // The name of the learned array or statistic that is the argument number `argument` of the node. It is added to the
+  // model when it is first used.
   std::string parameter(NodeId id, size_t argument) {
     const graph::VariableId variable = *network_.graph.variable(node(id).inputs[argument]);
     const bool learned = network_.graph.variables()[variable].role == graph::Variable::Role::kLearned;
@@ -226,7 +227,7 @@ class OnnxWriter {
     emit("Gemm", inputs, value(id)).number("transB", 1);
   }
 
-  // If gamma is fixed to 1, a tensor of ones is used, because another batch norm may read the learned gamma.
+  // If gamma is fixed, an array of ones is used instead of the learned gamma, which another batch norm may read.
   void add(NodeId id, const graph::BatchNorm& op) {
     const int64_t channels = shape(id)[0];
     const std::string gamma = op.fix_gamma ? constant<float>(value(id) + "_ones", {channels},
@@ -250,7 +251,8 @@ class OnnxWriter {
     if (op.kind == Kind::kSum) scale(y, cells, value(id));
   }
 
-  // Padding at the end is chosen to give the node's number of windows, so that ONNX's rounding rules do not matter.
+  // The padding at the end is chosen so that there are exactly as many windows as in the node, whatever ONNX's rounding
+  // rules are.
   void add_windows(NodeId id, const graph::Pooling& op, const std::string& y) {
     const Shape &from = input_shape(id), &to = shape(id);
     const Axis h{from[1], to[1], op.kernel_h, op.stride_h, op.pad_h},
@@ -262,13 +264,14 @@ class OnnxWriter {
     std::string x = input(id);
     std::vector<int64_t> pads = {h.pad, w.pad, h.end(), w.end()};
     if (by_padded && clipped) {
-      // The divisor counts the padding, but nothing beyond it, so the padding becomes part of the map.
+      // The divisor must count the padding, but not the cells beyond it, so a separate node makes the padding part of
+      // the map.
       const std::string padded = unused(value(id) + "_padded");
       emit("Pad", {x, constant<int64_t>(padded + "_by", {8}, {0, 0, h.pad, w.pad, 0, 0, h.pad, w.pad})}, padded);
       x = padded;
       pads = {0, 0, h.beyond(), w.beyond()};
     }
-    // No padding is needed if a large stride leaves cells at the end that no window reads.
+    // A negative padding means that a large stride leaves cells at the end that no window reads; it is replaced by 0.
     for (int64_t& pad : pads) pad = std::max<int64_t>(pad, 0);
     NodeWriter node = emit(maximum ? "MaxPool" : "AveragePool", {x}, y);
     node.numbers("kernel_shape", {op.kernel_h, op.kernel_w}).numbers("strides", {op.stride_h, op.stride_w});
@@ -276,7 +279,7 @@ class OnnxWriter {
     if (!maximum) node.number("count_include_pad", by_real || (by_padded && clipped) ? 0 : 1);
   }
 
-  // The sampling grid is the transformation times the coordinates of the outputs.
+  // The sampling grid is the product of the transformation matrix and the coordinates of the outputs.
   void add(NodeId id, const graph::SpatialTransformer& op) {
     const std::string& y = value(id);
     std::vector<float> coordinates(static_cast<size_t>(3 * op.height * op.width), 1);
@@ -306,7 +309,7 @@ class OnnxWriter {
   onnx::ModelProto model_;
   onnx::GraphProto& graph_;
   std::map<NodeId, std::string> values_;  // the names of the nodes' outputs
-  std::set<std::string> names_, added_;   // names that are taken; variables that are in the model
+  std::set<std::string> names_, added_;   // names that are in use; variables that were added to the model
 };
 
 std::string type_name(int32_t type) {

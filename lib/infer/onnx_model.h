@@ -1,4 +1,5 @@
-// Writes a network with its values as an ONNX model, for inference. Source: https://onnx.ai/onnx/operators, opset 17.
+// Writes a network with its weights and statistics as an ONNX model, for inference. Source:
+// https://onnx.ai/onnx/operators, opset 17.
 #pragma once
 
 #include <map>
@@ -20,14 +21,14 @@ struct OnnxNetwork {
   std::map<std::string, std::string> metadata = {};
 };
 
-// The bytes of the .onnx file. Its input "data" is [batch, c, h, w], float32, as the network reads it, so pixels must
-// be normalized before. Each result of the graph is an output [batch, classes] of probabilities, named after its node.
-// The names of initializers are those of the network's variables. Dropout and labels are left out. Code::kUsage: the
-// model needs more than 2 GiB, which an ONNX file cannot hold.
+// Returns the bytes of the .onnx file. The model's input "data" is a float32 array [batch, c, h, w] of normalized
+// images, as the network reads it. Each result of the graph is an output of the model: an array [batch, classes] of
+// probabilities with the name of its node. The initializers have the names of the network's variables. Dropout and
+// labels are left out. Code::kUsage: the model is larger than 2 GiB, the limit of an ONNX file.
 Result<std::string> onnx_bytes(const OnnxNetwork& network);
 
-// Reads the arrays and the metadata of a file, written by any program. Code::kNotFound; kData: it is not an ONNX file,
-// or it is damaged.
+// Reads the arrays and the metadata of an ONNX file from any program. Code::kNotFound: there is no such file; kData: it
+// is not an ONNX file, or it is damaged.
 Result<StoredModel> read_onnx(const std::string& path);
 
 }  // namespace dtrain::infer

@@ -19,7 +19,7 @@ namespace {
 
 using Output = PredictOptions::Output;
 
-// The names of the model's classes, from the file that the user gave, or from an existing one.
+// The names of the model's classes: from the file that the user named, or else from a file that belongs to the model.
 Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, int64_t classes,
                                                 const Log& log) {
   if (synset.empty()) return known_class_names(model, classes, log);
@@ -29,7 +29,7 @@ Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const
               classes);
 }
 
-// Writes the classes of the images one after the other.
+// Writes the predictions for the images, one image after another.
 class Report {
  public:
   Report(const PredictOptions& options, std::vector<std::string> names, const data::Dataset& images, const Write& write)
@@ -45,7 +45,7 @@ class Report {
     return {};
   }
 
-  // Images come in ascending order; some may be left out.
+  // The images must be added in ascending order; images may be missing.
   Result<> add(int64_t image, std::span<const float> probabilities) {
     if (options_.output == Output::kNpy) {
       DT_TRY_VOID(fill_up_to(image));
@@ -97,13 +97,13 @@ class Report {
   }
 
   const PredictOptions& options_;
-  const std::vector<std::string> names_;  // indexed by class; empty: not known
+  const std::vector<std::string> names_;  // indexed by class; empty: unknown
   const data::Dataset& images_;
   const Write& write_;
   size_t classes_ = 0, top_ = 0;
-  size_t width_ = 0;           // width of the table's first column
-  int64_t next_ = 0;           // next row of the array to write
-  std::vector<size_t> order_;  // the classes to show
+  size_t width_ = 0;           // width of the first column of the table
+  int64_t next_ = 0;           // the row of the array to write next
+  std::vector<size_t> order_;  // the indexes of the classes to show
 };
 
 // The index of the result that --result names.
@@ -133,7 +133,8 @@ Result<> classify(exec::Executor& executor, size_t head, data::Loader& loader, s
   }
 }
 
-// If the model's image size is unknown, image files are fitted to its input; the images of sets are not changed.
+// If it is unknown how the model resizes images, image files are resized to fit its input. The images of data-set files
+// are not changed.
 Result<> fit_image_files(const PredictOptions& options, TrainedModel& model) {
   if (!model.fits_images) return {};
   const auto sets = std::ranges::count_if(options.inputs, data::is_set_file);

@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr uint64_t kHeaderBytesMax = 100 << 20;  // the limit of the format's own reader
+constexpr uint64_t kHeaderBytesMax = 100 << 20;  // the same limit as in the format's own reader
 constexpr size_t kLengthBytes = 8;
 
-// The dtrain name of a type, if there is one: "F32" is float32.
+// The name of a type in dtrain, if it has one; for example, "F32" is float32.
 std::string type_name(const std::string& type) {
   return type == "F32" ? "float32" : type == "F16" ? "float16" : type == "BF16" ? "bfloat16" : lower_case(type);
 }

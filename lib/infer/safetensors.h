@@ -1,5 +1,5 @@
-// The file format safetensors: a header in JSON, followed by the elements of all arrays.
-// Source: https://github.com/huggingface/safetensors, "Format".
+// The file format safetensors: a header in JSON, followed by the elements of all arrays. Source:
+// https://github.com/huggingface/safetensors, "Format".
 #pragma once
 
 #include <map>
@@ -12,13 +12,14 @@
 
 namespace dtrain::infer {
 
-// The part of a file before the floats: 8 bytes with the length of the header, and the header. The float32 arrays
-// follow in order without gaps, row-major and little-endian. The length of this part is a multiple of 8 bytes.
+// Returns the part of a file that precedes the floats: 8 bytes with the length of the header, then the header. The
+// float32 arrays must follow in the given order, without gaps, row-major and little-endian. The length of this part is
+// a multiple of 8 bytes.
 std::string safetensors_header(const std::vector<const ParameterSpan*>& arrays,
                                const std::map<std::string, std::string>& metadata);
 
-// Reads the header of a file, written by any program. Code::kNotFound; kData: it is not a safetensors file, or it is
-// truncated.
+// Reads the header of a file from any program. Code::kNotFound: there is no such file; kData: it is not a safetensors
+// file, or it is truncated.
 Result<StoredModel> read_safetensors(const std::string& path);
 
 }  // namespace dtrain::infer

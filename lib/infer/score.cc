@@ -21,7 +21,7 @@
 namespace dtrain::infer {
 namespace {
 
-// The names of the data's classes must be those that the model was trained with, if both are known.
+// Checks that the class names of the data are those that the model was trained with, if both are known.
 Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
   const int64_t classes = model.network().num_classes;
   const std::vector<std::string>& names = sets.class_names;
@@ -40,7 +40,7 @@ Result<> check_classes(const data::DataSets& sets, const TrainedModel& model) {
               path);
 }
 
-// Names the data to score with, for people: "data/mnist".
+// The data to score with, as text for messages: "data/mnist".
 std::string data_text(const job::DataFlags& data) {
   return data.data_val.empty() ? data.data_dir : data.data_val;
 }
@@ -51,8 +51,8 @@ bool names_data(const job::DataFlags& data) {
 
 constexpr const char* kHowToNameData = "give --data-val FILE.rec or DIRECTORY, or --data-dir DIR";
 
-// Sets the data flags to those of the run that trained the model. Code::kUsage: the model has no run, or the run had no
-// validation data.
+// Sets the data flags to those of the run that trained the model. Code::kUsage: the model does not belong to a run, or
+// the run had no validation data.
 Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   DT_TRY(const std::string params, role::params_of({choice.flag, choice.model, choice.epoch}));
   const Result<job::JobSpec> spec = role::spec_of(params);
@@ -76,7 +76,8 @@ Result<> take_data_of_run(ModelChoice& choice, const Log& log) {
   return {};
 }
 
-// Data other than the run's may have another form, and may be in class directories with images of any size.
+// The flags for data other than those of the run: they may be in another format, or in class directories with images of
+// any size.
 Result<job::Flags> flags_for_other_data(const TrainedModel& model) {
   job::Flags flags = model.flags;
   flags.job.augment.data_type.clear();

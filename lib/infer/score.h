@@ -14,32 +14,33 @@
 namespace dtrain::infer {
 
 struct ScoreOptions {
-  ModelChoice model;  // its flags also name the data; if they name none, the data of the run that trained the model are
-                      // used
+  // its flags also name the data; if they do not, the data of the run that trained the model are used
+  ModelChoice model;
 };
 
 struct Score {
   std::string params;  // path of the file with the weights
   int64_t images = 0, bad_records = 0;
-  // accuracy, top_k_accuracy_5 and cross-entropy; if the network has several results, their means first, then those of
-  // each result
+  // accuracy, top_k_accuracy_5 and cross-entropy. If the network has several results: first the means over all results,
+  // then the values of each result.
   std::vector<train::MetricValue> metrics;
-  double images_per_s = 0;                    // reading and decoding included
-  std::string data = {};                      // names of the files, for people
-  std::string result = {};                    // the result that `counts` is about, if the network has several
-  telemetry::ClassCounts counts = {};         // counts for the network's first result
-  std::vector<std::string> class_names = {};  // indexed by label; empty: not known
+  double images_per_s = 0;                    // includes the time for reading and decoding the images
+  std::string data = {};                      // names of the files, for messages
+  std::string result = {};                    // the result to which `counts` applies, if the network has several
+  telemetry::ClassCounts counts = {};         // for the network's first result
+  std::vector<std::string> class_names = {};  // indexed by label; empty: unknown
 
   [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py
-  // For a terminal, with accuracies by class and confusions; 80 columns at most.
+  // For a terminal, with accuracies by class and the most frequent confusions; at most 80 columns wide.
   [[nodiscard]] std::string table() const;
 };
 
-// Classifies the validation data that --data-val or --data-dir names, or otherwise those of the run that trained the
-// model. Each image is classified once, on the CPU. Logs which data are used, and how pixels become floats.
-// Code::kNotFound: there is no such model or no such data; kUsage: the network is not known, or the data do not fit it;
-// kData: a file is broken, the weights belong to another network, or the labels are not its classes.
+// Classifies the validation data that --data-val or --data-dir names, or, if neither is given, those of the run that
+// trained the model. Each image is classified once, on the CPU. Logs which data are used and how pixels are converted
+// to floats. Code::kNotFound: there is no such model, or there are no such data; kUsage: the network is not known, or
+// the data do not fit it; kData: a file is broken, the weights belong to another network, or the labels are not those
+// of its classes.
 Result<Score> score(const ScoreOptions& options, const Log& log);
 
 }  // namespace dtrain::infer

@@ -16,16 +16,16 @@ using telemetry::kClassesShown;
 using telemetry::kConfusionsShown;
 
 constexpr size_t kColumnsMax = 80;
-constexpr size_t kNameColumnsMax = 22;  // so that two names, "taken for" and two numbers fit into a line
+constexpr size_t kNameColumnsMax = 22;  // so that a line has room for two names, "taken for" and two numbers
 
-// The text, truncated to this number of columns.
+// The text, truncated to at most `columns_max` columns.
 std::string cut(std::string_view text, size_t columns_max) {
   if (columns_of(text) <= columns_max) return std::string(text);
   constexpr std::string_view kDots = "...";
   return std::string(fitting(text, columns_max - kDots.size())).append(kDots);
 }
 
-// The text, padded with blanks to this number of columns.
+// The text, padded with blanks to `columns` columns.
 std::string padded(const std::string& text, size_t columns) {
   return text + std::string(columns - std::min(columns, columns_of(text)), ' ');
 }
@@ -36,7 +36,7 @@ std::string class_name(const Score& score, int64_t label) {
   return cut(printable(score.class_names[at]), kNameColumnsMax);
 }
 
-// The end of a path, which says more than its beginning.
+// A path, shortened at its beginning, because its end says more.
 std::string end_of_path(const std::string& path, size_t columns_max) {
   std::string text = printable(path);
   if (columns_of(text) <= columns_max) return text;

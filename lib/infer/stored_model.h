@@ -1,4 +1,4 @@
-// The content of a model file in another program's format: its arrays, and metadata indexed by key.
+// The content of a model file in the format of another program: its arrays, and metadata indexed by key.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct ArrayInfo {
   Shape shape;
 };
 
-// Code::kData: a size is negative, or there are too many elements to count.
+// Code::kData if a size is negative, or if the number of elements overflows.
 Result<> check_shape(const ArrayInfo& array);
 
 struct StoredModel {

@@ -21,7 +21,8 @@
 namespace dtrain::infer {
 namespace {
 
-// A symbol file determines its classes; a network of dtrain's own is built for a number of classes.
+// Sets the number of classes if it is not given. A symbol file determines it; dtrain's own networks can be built for
+// any number.
 Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network) {
   if (network.num_classes > 0) return {};
   if (!job::is_name_of_file(network.network)) {
@@ -32,7 +33,8 @@ Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network)
   return {};
 }
 
-// The network of a model without a JobSpec: the symbol file next to it, or one that the user names.
+// Chooses the network of a model without a JobSpec: the network that the user names, or else the symbol file next to
+// the model.
 Result<> choose_network(const ModelChoice& choice, const std::string& params, job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   if (network.network.empty()) network.network = role::symbol_beside(params);
@@ -45,8 +47,8 @@ Result<> choose_network(const ModelChoice& choice, const std::string& params, jo
   return job::resolve_network_file(flags);
 }
 
-// The data type that the files indicate; nullopt: they are image files, which do not indicate one. Class directories
-// determine only the size of their images.
+// The data type that is recognized from the data files; nullopt for image files, which do not have one. Class
+// directories determine only the size of the images.
 Result<std::optional<data::DataType>> type_of_images(const job::Flags& flags) {
   const job::DataFlags& data = flags.data;
   if (data.data_val.empty() && data.data_dir.empty()) return std::nullopt;
@@ -61,8 +63,9 @@ Result<std::optional<data::DataType>> type_of_images(const job::Flags& flags) {
   return std::optional(std::move(found.type));
 }
 
-// How pixels become the floats that the network reads, for a model without a JobSpec: values that the flags leave open
-// are taken from the data or, without data, from the network's name.
+// Determines how pixels are converted to the floats that the network reads, for a model without a JobSpec. Values that
+// the flags do not set are those of the data or, without data, those of the data set for which the network was
+// designed.
 Result<> complete_pixels(const ModelChoice& choice, TrainedModel& trained) {
   job::Flags& flags = trained.flags;
   job::NetworkFlags& network = flags.job.network;
@@ -102,14 +105,14 @@ void prefer(const T& given, const T& unset, T& value) {
   if (given != unset) value = given;
 }
 
-// True if all images of the run had the size of the network's input, so that the run does not determine how others are
-// resized.
+// True if all images of the run had the size of the network's input, so that the run does not say how images of other
+// sizes are to be resized.
 bool has_whole_images(const job::AugmentFlags& augment) {
   const bool is_idx = augment.data_type == "mnist" || augment.data_type == "idx";
   return is_idx && augment.val_resize.value_or(job::Resize()) == job::Resize();
 }
 
-// The flags of the run that trained the model, overridden by those that the user gave.
+// Takes the flags of the run that trained the model, except those that the user gave.
 Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   job::Flags& flags = trained.flags;
   const std::string& params = trained.params;
@@ -129,7 +132,7 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   }
   const job::NetworkFlags network = std::exchange(flags.job.network, spec->flags.network);
   job::NetworkFlags& run_network = flags.job.network;
-  // The path of a network file may have changed since the run; there is a copy next to the checkpoint.
+  // The path of the network file may be out of date. There is a copy of the file next to the checkpoint.
   if (job::is_name_of_file(run_network.network)) run_network.network = role::symbol_beside(params);
   prefer(network.network, {}, run_network.network);
   if (!network.network.empty()) run_network.num_layers = network.num_layers;
