@@ -11,7 +11,7 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr int kReadsAtEnd = 64;  // bounded, because children of the process may continue printing
+constexpr int kReadsAtEnd = 64;  // limited, because descendants of the process may continue to print
 
 }  // namespace
 
@@ -38,8 +38,8 @@ Result<> Children::start(size_t process, const Program& program, const std::func
   return done;
 }
 
-// Signals each process separately: a signal to the group would also kill the guard, which keeps the group's id
-// reserved.
+// Sends the signal to each process separately. A signal to the group would also kill the guard, which keeps the id of
+// the group reserved.
 void Children::kill() const {
   for (const Child& child : children_) {
     if (child.running) ::kill(child.process.pid, SIGKILL);
@@ -55,7 +55,8 @@ void Children::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-// With hundreds of processes, one call determines which of them are ready, and one whether any has ended.
+// There may be hundreds of processes, so a single call finds out which of them are ready, and another one whether any
+// of them has ended.
 void Children::take(std::vector<Event>& events) {
   std::vector<pollfd> watched;
   watch(watched);
@@ -80,7 +81,8 @@ bool Children::running() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.running; });
 }
 
-// Writes as much as the program accepts now; closes the pipe at the end. A program may end without reading all of it.
+// Writes as much as the program accepts now, and closes the pipe when everything is written. The program may end
+// without reading all of it.
 void Children::feed(Child& child) {
   while (child.process.in.open() && child.fed < child.input.size()) {
     const ssize_t put = ::write(child.process.in.get(), child.input.data() + child.fed, child.input.size() - child.fed);

@@ -1,8 +1,8 @@
-// Programs that this process has started: their output and how they end, as events. They end with this process
-// (process_group.h).
+// Programs that this process has started. Their output and their ends are delivered as events. The programs end when
+// this process ends (process_group.h).
 //
-// All calls come from one thread, which has a SignalQueue: its SIGCHLD indicates that a program may have ended. No call
-// blocks.
+// All calls must come from one thread, which must have a SignalQueue: a SIGCHLD in the queue indicates that a program
+// may have ended. No call blocks.
 #pragma once
 
 #include <poll.h>
@@ -26,7 +26,7 @@ namespace dtrain::proc {
 
 using Clock = std::chrono::steady_clock;
 
-// A program printed a line. All lines of a program come before its ProcessEnd.
+// A program has printed a line. All lines of a program are delivered before its ProcessEnd.
 struct OutputLine {
   size_t process = 0;
   std::string text = {};
@@ -34,15 +34,15 @@ struct OutputLine {
 };
 struct ProcessEnd {
   size_t process = 0;
-  int status = 0;  // as wait() returns it
+  int status = 0;  // as returned by wait()
   uint64_t peak_rss_bytes = 0;
 };
 using Event = std::variant<OutputLine, ProcessEnd>;
 
 struct ChildrenOptions {
-  std::chrono::milliseconds kill_after{1000};  // between TERM and KILL after this process has died
+  std::chrono::milliseconds kill_after{1000};  // if this process dies: the time between TERM and KILL
   LineEnds stdout_ends = LineEnds::kNewline;
-  // A file and its directory, which are removed after the programs have ended; empty: none.
+  // A file and its directory, which are removed after the programs have ended. Empty: there is none.
   std::string leftover_file = {}, leftover_directory = {};
 };
 
@@ -50,14 +50,15 @@ class Children {
  public:
   static Result<std::unique_ptr<Children>> create(ChildrenOptions options);
 
-  // The caller's number `process` identifies the program in events. Code::kStartup if it cannot be executed.
-  // `on_start`, if given, is called immediately with its pid; if that fails, the program is killed.
+  // Starts a program. `process` is the number that identifies the program in events; the caller chooses it. `on_start`,
+  // if given, is called immediately with the program's pid; if it fails, the program is killed. Code::kStartup if the
+  // program cannot be executed.
   Result<> start(size_t process, const Program& program, const std::function<Result<>(pid_t)>& on_start = nullptr);
-  void signal(int number) const { group_.signal(number); }  // sends it to all
-  void kill() const;                                        // sends SIGKILL to all
+  void signal(int number) const { group_.signal(number); }  // sends the signal to all programs
+  void kill() const;                                        // sends SIGKILL to all programs
   void set_kill_after(std::chrono::milliseconds time) const { group_.set_kill_after(time); }
 
-  // Appends the descriptors to poll; take() must be called when one of them is ready, and when a child has ended.
+  // Appends the descriptors to be polled. take() must be called when one of them is ready, and when a child has ended.
   void watch(std::vector<pollfd>& watched) const;
   // Appends the events that have happened since the last call.
   void take(std::vector<Event>& events);
@@ -70,7 +71,7 @@ class Children {
     Process process;
     LineSplitter out, err;
     std::string input;  // the program's stdin
-    size_t fed = 0;     // number of its bytes that have been written
+    size_t fed = 0;     // number of bytes of `input` that have been written
     bool running = true;
   };
 

@@ -11,7 +11,7 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr int kTailReads = 4;  // fewer bytes than a Screen keeps
+constexpr int kTailReads = 4;  // these reads return fewer bytes than a Screen keeps
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Reads a file that another process appends to, perhaps on another host.
+// Reads a file while another process, perhaps on another host, appends to it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ class FileTail {
   explicit FileTail(std::string path) : path_(std::move(path)) {}
 
   enum class Found { kNoFile, kAll, kMore };
-  // Delivers a limited number of the lines that were added since the last call: kMore means that there are others. The
-  // file is opened each time, because a network file system may show other writers' changes only then. A file that has
-  // become shorter is read again from the beginning.
+  // Delivers lines that were added since the last call, up to a limit; kMore means that there are more of them. The
+  // file is opened each time, because a network file system may show changes by other hosts only then. A file that has
+  // become shorter is read from the beginning again.
   Found read(const LineSplitter::Sink& sink);
   // The file's size; 0 if it does not exist.
   [[nodiscard]] int64_t size() const;
-  // Called when nothing more will be added: delivers an unfinished last line.
+  // Must be called when nothing more will be added: delivers the last line even if it is incomplete.
   void finish(const LineSplitter::Sink& sink) { lines_.finish(sink); }
 
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -10,7 +10,7 @@
 
 namespace dtrain::proc {
 
-// Tools that display their progress write the same line repeatedly, separated by carriage returns.
+// Where a line ends: tools that display their progress write the same line repeatedly, separated by carriage returns.
 enum class LineEnds { kNewline, kReturnToo };
 
 // Splits a stream of bytes into lines. A line longer than `line_max` is delivered in pieces.
@@ -23,7 +23,7 @@ class LineSplitter {
   explicit LineSplitter(size_t line_max) : line_max_(line_max) {}
   explicit LineSplitter(LineEnds ends) : ends_(ends) {}
   void add(std::string_view bytes, const Sink& sink);
-  void finish(const Sink& sink);  // the stream has ended: delivers the rest as a line
+  void finish(const Sink& sink);  // must be called at the end of the stream: delivers the rest as a line
 
  private:
   size_t line_max_ = kLineMax;
@@ -31,13 +31,14 @@ class LineSplitter {
   std::string rest_;
 };
 
-// Reads from a non-blocking descriptor and splits the data into lines, with at most `reads_max` reads. Closes the
-// descriptor at the end of the stream, and if the connection was reset.
+// Reads from a nonblocking descriptor, with at most `reads_max` reads, and splits the data into lines. Closes the
+// descriptor at the end of the stream, or if the connection was reset.
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
-inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
+// limited, so that a process that prints without end does not block the others
+inline constexpr int kReadsPerTurn = 16;
 
-// The first lines that a tool has printed, joined by "; ". They name the cause; advice usually comes later. Lines
-// without a word are left out.
+// The first of the lines that a tool has printed, joined by "; ". Tools usually print the cause first, and advice
+// later. Lines without a word are left out.
 std::string first_words(const std::vector<std::string>& lines);
 
 }  // namespace dtrain::proc

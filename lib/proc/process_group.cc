@@ -15,9 +15,10 @@
 namespace dtrain::proc {
 namespace {
 
-constexpr int kNotExecutable = 127;  // the code that shells use; the launcher also gets the errno through a pipe
+// the exit code that shells use for this; the launcher also receives the errno through a pipe
+constexpr int kNotExecutable = 127;
 
-// True if all other ends of `fd` close within the time.
+// True if all other ends of the pipe close within the given time.
 bool closes(int fd, int milliseconds) {
   pollfd watched{.fd = fd, .events = 0, .revents = 0};
   int ready = 0;
@@ -34,8 +35,8 @@ void close_all_but(int a, int b) {
   ::close_range(static_cast<unsigned>(high) + 1, ~0U, 0);
 }
 
-// From here to exec or the end of the process, only operations that are safe after a fork are used: no allocation, no
-// locks, no library state.
+// From here until exec or the end of the process, only operations that are safe after a fork may be used: no
+// allocation, no locks, no library state.
 [[noreturn]] void guard(int launcher, int alive, int kill_after_ms, const char* file, const char* directory) {
   ::setpgid(0, 0);
   for (const int ignored : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(ignored, SIG_IGN);
@@ -56,8 +57,8 @@ void close_all_but(int a, int b) {
 
 struct ChildSetup {
   pid_t launcher;
-  pid_t group;  // 0: a new group
-  int alive;    // -1: none
+  pid_t group;  // 0: a new group is created
+  int alive;    // -1: there is none
   int in, out, err, failure;
   char** arguments;
   char** environment;
@@ -83,7 +84,8 @@ struct ChildSetup {
   ::_exit(kNotExecutable);
 }
 
-// The launcher's variables, overridden by those in `added`. If `added` contains a name twice, the last one wins.
+// The variables of this process, where those in `added` take precedence. If `added` contains a name twice, the last
+// entry counts.
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
   std::vector<std::string> all;
@@ -104,7 +106,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return all;
 }
 
-// Returns 0 once the program runs, otherwise the errno of the call that failed.
+// Returns 0 as soon as the program runs, or the errno of the call that failed.
 int wait_for_exec(int fd) {
   int error = 0;
   ssize_t got = 0;
@@ -140,7 +142,7 @@ Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, 
           leftover_directory.c_str());
   }
   ::fcntl(launcher.write.get(), F_SETFL, O_NONBLOCK);
-  // Parent and guard both call it, because the first member may be started before the guard has run.
+  // Both the parent and the guard call this, because the first member may be started before the guard runs.
   ::setpgid(pid, pid);
   return ProcessGroup(pid, std::move(launcher.write), std::move(alive.write));
 }
@@ -154,7 +156,8 @@ ProcessGroup::~ProcessGroup() {
   reap(id_);
 }
 
-// The pipe holds thousands of such numbers. If it is full, the new time is lost, and the previous one stays in effect.
+// The pipe has room for thousands of these numbers. If it is full, the new time is lost, and the previous time remains
+// in effect.
 void ProcessGroup::set_kill_after(std::chrono::milliseconds time) const {
   const int time_ms = static_cast<int>(time.count());
   [[maybe_unused]] const ssize_t put = ::write(guard_.get(), &time_ms, sizeof time_ms);
@@ -166,7 +169,7 @@ void ProcessGroup::signal(int signal) const {
 
 namespace {
 
-// `input`: the descriptor that becomes the process's stdin; the caller closes it.
+// Starts a program whose stdin is the descriptor `input`, which the caller must close.
 Result<Process> start_reading(const Program& program, pid_t group, int alive, int input) {
   std::vector<std::string> arguments = program.arguments;
   std::vector<std::string> environment = environment_with(program.environment);

@@ -7,12 +7,12 @@
 namespace dtrain::proc {
 
 struct Program {
-  std::vector<std::string> arguments;         // the first word is the executable, which is searched for in PATH
-  std::vector<std::string> environment = {};  // "NAME=value", added to the variables of this process
-  std::string input = {};                     // its stdin; empty: /dev/null
+  std::vector<std::string> arguments;         // the first is the executable, which is searched for in PATH
+  std::vector<std::string> environment = {};  // entries "NAME=value", in addition to the variables of this process
+  std::string input = {};                     // the content of its stdin; empty: stdin is /dev/null
 };
 
-// The command line in shell syntax, with quotes where needed.
+// The command line in shell syntax, quoted where needed.
 std::string shell_line(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::proc

@@ -10,7 +10,7 @@
 namespace dtrain::proc {
 namespace {
 
-// Time limit of drain(), which usually takes milliseconds; 10 s are enough even for a busy host.
+// Time limit of drain(), which usually takes milliseconds. 10 s are enough even on a busy host.
 constexpr auto kLastWords = std::chrono::seconds(10);
 
 class Runs {
@@ -60,7 +60,7 @@ Result<std::vector<Finished>> Runs::run() {
   return std::move(finished_);
 }
 
-// Reads remaining output: the ssh process of an rsync that has ended may still be writing its error message.
+// Reads the remaining output: when an rsync has ended, its ssh process may still be writing the error message.
 void Runs::drain() {
   const auto deadline = Clock::now() + kLastWords;
   for (std::vector<pollfd> open; Clock::now() < deadline; open.clear()) {

@@ -1,5 +1,5 @@
-// Short runs of programs on this host. run_all() and run() wait for them; a Run does not block its caller, which
-// continues to handle signals and the screen.
+// Runs programs on this host for a short time. run_all() and run() wait for them. A Run does not block its caller,
+// which can continue to handle signals and the screen.
 #pragma once
 
 #include <chrono>
@@ -16,17 +16,17 @@
 namespace dtrain::proc {
 
 struct Finished {
-  int status = 0;                                      // as wait() returns it
-  std::optional<std::chrono::milliseconds> over = {};  // the time limit at which it was killed
+  int status = 0;                                      // as returned by wait()
+  std::optional<std::chrono::milliseconds> over = {};  // set if it was killed at its time limit: this limit
   std::vector<std::string> output = {};                // lines of stdout
   std::vector<std::string> errors = {};                // lines of stderr
 
-  // True if it exited with this code.
+  // True if it exited with the exit code `code`.
   [[nodiscard]] bool ended_with(int code) const;
   void add(const OutputLine& line) { (line.is_stdout ? output : errors).push_back(line.text); }
 };
 
-// "ended with code 7" or "was killed by signal 9 (Killed)". `status` is as wait() returns it.
+// "ended with code 7" or "was killed by signal 9 (Killed)". `status` is the value that wait() returned.
 std::string how_it_ended(int status);
 
 // Why a run failed: "'sbatch job' ended with code 1: sbatch: error: ...".
@@ -35,35 +35,37 @@ std::string failure_of(const std::vector<std::string>& arguments, const Finished
 struct RunAllOptions {
   ChildrenOptions children = {};
   size_t at_once = 16;
-  std::chrono::milliseconds limit{0};                                 // for all programs together; 0: none
-  std::function<bool(size_t program, const Finished&)> goes_on = {};  // called at each end; false stops the others
-  std::function<Result<>(size_t program, pid_t)> on_start = {};       // see Children::start
-  // Called for each line of stdout as soon as it arrives; true: the line is not kept in Finished.
+  std::chrono::milliseconds limit{0};  // for all programs together; 0: no limit
+  // called whenever a program has ended; if it returns false, the others are stopped
+  std::function<bool(size_t program, const Finished&)> goes_on = {};
+  std::function<Result<>(size_t program, pid_t)> on_start = {};  // see Children::start
+  // Called for each line of stdout as soon as it arrives. If it returns true, the line is not kept in Finished.
   std::function<bool(size_t program, const std::string& line)> takes_line = {};
 };
 
-// Returns one Finished per program; those that were not started, because goes_on returned false or the time limit was
-// reached, have status -1. Code::kStartup: one cannot be executed. Code::kPreempted: a signal arrived, and all programs
-// were ended.
+// Runs all programs and returns one Finished for each of them. Programs that were not started, because goes_on returned
+// false or the time limit was reached, have the status -1. Code::kStartup: a program cannot be executed.
+// Code::kPreempted: a signal arrived, and all programs were ended.
 Result<std::vector<Finished>> run_all(const std::vector<Program>& programs, const RunAllOptions& options,
                                       SignalQueue& signals);
 
-// The same for one program.
+// Like run_all(), for a single program.
 Result<Finished> run(const Program& program, SignalQueue& signals, std::chrono::milliseconds limit = {});
 
-// The lines of stdout of a program that must succeed. Code::kStartup, with failure_of(), if it does not exit with 0.
+// Runs a program that must succeed, and returns the lines of its stdout. Code::kStartup, with the text of failure_of(),
+// if its exit code is not 0.
 Result<std::vector<std::string>> output_of(const Program& program, SignalQueue& signals,
                                            std::chrono::milliseconds limit = {});
 
 class Run {
  public:
-  // The program is killed after `limit`. Code::kStartup if it cannot be executed.
+  // Starts a program, which is killed after `limit`. Code::kStartup if it cannot be executed.
   static Result<Run> start(const Program& program, std::chrono::milliseconds limit);
 
-  // See Children.
+  // See Children::watch.
   void watch(std::vector<pollfd>& watched) const { children_->watch(watched); }
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
-  // The program's output and how it ended, once it has ended.
+  // Returns the program's output and how it ended, as soon as it has ended; nullopt before that.
   std::optional<Finished> take();
 
  private:

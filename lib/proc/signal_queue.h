@@ -1,5 +1,5 @@
-// Makes signals pollable. While a SignalQueue exists, the signals that a launcher handles are read from a descriptor
-// instead of interrupting the process, and SIGPIPE is ignored. For a process with a single thread.
+// Makes signals pollable. While a SignalQueue exists, those signals that a launcher handles do not interrupt the
+// process but are read from a descriptor, and SIGPIPE is ignored. For processes with a single thread.
 #pragma once
 
 #include <csignal>
@@ -11,7 +11,8 @@ namespace dtrain::proc {
 
 class SignalQueue {
  public:
-  // kOnlyChildren: other signals are left to the enclosing SignalQueue, or to the process.
+  // Which signals are queued. kOnlyChildren: only SIGCHLD; the others are left to the SignalQueue that exists already,
+  // or interrupt the process.
   enum class Taken { kAll, kOnlyChildren };
   explicit SignalQueue(Taken taken = Taken::kAll);
   ~SignalQueue();
@@ -19,7 +20,7 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  std::vector<int> take();  // the signals that have arrived, in order; does not block
+  std::vector<int> take();  // returns the signals that have arrived, in order; does not block
 
  private:
   sigset_t mask_before_{};

@@ -1,4 +1,4 @@
-// This process's executable and the name of its host.
+// The executable of this process, and the name of its host.
 #pragma once
 
 #include <string>
