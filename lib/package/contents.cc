@@ -37,10 +37,11 @@ Result<PackedFile> file_from(std::string name, const std::string& source, bool e
   return PackedFile{.name = std::move(name), .source = source, .content = {}, .executable = executable, .bytes = bytes};
 }
 
-// Packs the files that the loader reads, and collects the libraries that they need.
+// Packs the ELF files (the executable and libraries), and collects the names of the libraries that they need.
 class BinaryFiles {
  public:
-  // `search_path`: the path that the packed copy is to search; a file without a search path is packed unchanged.
+  // Adds a file. `search_path`: the path in which the packed copy searches for libraries. A file without a search path
+  // is packed unchanged.
   Result<> add(const std::string& name, const std::string& path, const std::string& search_path) {
     DT_TRY(std::string bytes, read_file(path, kDataBytesMax));
     DT_TRY(DynamicSection section, read_dynamic_section(bytes, path));
@@ -57,7 +58,7 @@ class BinaryFiles {
     return {};
   }
 
-  // Code::kData if one of the files added so far needs a library that is not among `names`.
+  // Code::kData if a file that was added needs a library that is not among `names`.
   [[nodiscard]] Result<> check_needed(const std::set<std::string>& names) const {
     for (const auto& [library, by] : needed_) {
       if (names.contains(library)) continue;
@@ -72,10 +73,10 @@ class BinaryFiles {
  private:
   std::vector<PackedFile> files_;
   std::vector<int> glibc_;
-  std::vector<std::pair<std::string, std::string>> needed_;  // library, file that needs it
+  std::vector<std::pair<std::string, std::string>> needed_;  // a library, and the file that needs it
 };
 
-// NVIDIA's libraries, which the module for GPUs needs and which are not packed.
+// The libraries of NVIDIA that the GPU module needs. They are not packed, so a host with GPUs must have them.
 Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& module,
                                                            const std::set<std::string>& packed) {
   DT_TRY(const std::string bytes, read_file(module, kDataBytesMax));
@@ -87,8 +88,8 @@ Result<std::vector<std::string>> own_libraries_of_gpu_host(const std::string& mo
   return libraries;
 }
 
-// The path of the module for GPUs; empty if there is none. It is not loaded, because a host without CUDA cannot load
-// it.
+// The path of the GPU module; empty if there is none. The module is not loaded, because that fails on a host without
+// CUDA.
 std::string module_for_gpus(const std::string& executable) {
   const fs::path directory = fs::path(executable).parent_path();
   for (const fs::path& path : {directory / kCudaModule.file, directory / "../lib/dtrain" / kCudaModule.file}) {
@@ -107,8 +108,8 @@ Result<> add_binaries(const std::string& executable, const std::vector<Library>&
   for (const Library& library : libraries) names.insert(library.name);
   contents.libraries.assign(names.begin(), names.end());
   DT_TRY_VOID(binaries.add("bin/dtrain", executable, kPackedSearchPath), "packing the executable");
-  // The packed libraries have no search paths: those would take precedence over the executable's, and lead to libraries
-  // of the host.
+  // The packed libraries must not have search paths, which would take precedence over that of the executable and lead
+  // to libraries of the host.
   for (const Library& library : libraries) {
     DT_TRY_VOID(binaries.add(kLibraries + library.name, library.path, ""), "packing {}", library.name);
   }
@@ -122,7 +123,7 @@ Result<> add_binaries(const std::string& executable, const std::vector<Library>&
   return {};
 }
 
-// Loads the other modules, and so the libraries that they need.
+// Loads the other modules, and with them the libraries that they need.
 void load_modules(Contents& contents) {
   for (const Module& module : {kChartsModule, kWebModule}) {
     const Result<void*> loaded = load_module(module, module.file);
@@ -131,7 +132,7 @@ void load_modules(Contents& contents) {
 }
 
 Result<> add_licenses(std::vector<Library> libraries, proc::SignalQueue& signals, Contents& contents) {
-  // The modules have the program's own license.
+  // The modules are part of this program, so they are under its own license.
   std::erase_if(libraries, [](const Library& library) { return library.name.starts_with("dtrain_"); });
   DT_TRY(Licenses licenses, find_licenses(libraries, signals));
   for (const LicenseFile& license : licenses.files) {
@@ -163,7 +164,7 @@ Result<Contents> built_here(const std::string& executable, proc::SignalQueue& si
   return contents;
 }
 
-// The files of the unpacked package in `root`.
+// The contents of the unpacked package in `root`.
 Result<Contents> unpacked(const std::string& root, proc::SignalQueue& signals) {
   Contents contents;
   DT_TRY(contents.manifest, read_file(root + "/" + kManifest));

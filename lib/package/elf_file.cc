@@ -10,8 +10,8 @@
 namespace dtrain::package {
 namespace {
 
-// Bounds-checked access. Reads outside of the file return zeros and mark the file as `broken`, which the functions at
-// the end check once. Zeros also end every list below.
+// Reads the file with checks of the bounds. A read outside of the file returns zeros and marks the file as `broken`;
+// the functions that use this class check that once, at the end. Zeros also terminate every list that is read below.
 class Elf {
  public:
   explicit Elf(std::string_view file) : file_(file) {
@@ -33,7 +33,7 @@ class Elf {
     uint64_t offset = 0;  // position in the file
     Elf64_Dyn value = {};
   };
-  // The entries without the DT_NULL that ends them in the file.
+  // The entries of the dynamic section, without the DT_NULL that terminates them in the file.
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::optional<uint64_t> value_of(int64_t tag) const {
     for (const Entry& entry : entries_) {
@@ -66,7 +66,7 @@ class Elf {
     return 0;
   }
 
-  // Saturates: a sum that is too large is an offset outside of any file.
+  // The sum, saturated: if it would overflow, it is an offset outside of any file.
   static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
  private:
@@ -94,10 +94,10 @@ bool names_search_path(const Elf::Entry& entry) {
   return entry.value.d_tag == DT_RPATH || entry.value.d_tag == DT_RUNPATH;
 }
 
-// {2, 34} for "GLIBC_2.34"; empty for anything else.
+// {2, 34} for "GLIBC_2.34"; empty for other names.
 std::vector<int> glibc_version(const std::string& symbol_version) {
   constexpr std::string_view kPrefix = "GLIBC_";
-  // Not a number, but only glibc 2.36 or newer can load the relocations that this symbol version marks.
+  // This name contains no number. It marks relocations that only glibc 2.36 or newer can load.
   if (symbol_version == "GLIBC_ABI_DT_RELR") return {2, 36};
   if (!symbol_version.starts_with(kPrefix)) return {};
   std::vector<int> numbers;
@@ -109,7 +109,8 @@ std::vector<int> glibc_version(const std::string& symbol_version) {
   return numbers;
 }
 
-// The links of these lists only lead forward, and each list has the length given in its head, so the loops end.
+// The latest version of glibc that the file needs. The loops end because links lead only forward, and the head of each
+// list contains its length.
 std::vector<int> newest_glibc(const Elf& elf) {
   std::vector<int> newest;
   const std::optional<uint64_t> address = elf.value_of(DT_VERNEED);
@@ -133,7 +134,7 @@ tl::unexpected<Error> broken(const std::string& name) {
   return fail(Code::kData, "{}: not a complete ELF file for x86-64 with a dynamic section", name);
 }
 
-// Moves the entries after it, including the DT_NULL, one place forward.
+// Removes an entry of the dynamic section: moves all entries after it, including the DT_NULL, forward by one place.
 void remove_entry(std::string& file, const Elf& elf, uint64_t offset) {
   const uint64_t after_null = elf.entries().back().offset + 2 * sizeof(Elf64_Dyn);
   std::memmove(file.data() + offset, file.data() + offset + sizeof(Elf64_Dyn), after_null - offset - sizeof(Elf64_Dyn));
@@ -158,11 +159,11 @@ Result<DynamicSection> read_dynamic_section(std::string_view file, const std::st
 }
 
 Result<> set_search_path(std::string& file, const std::string& path, const std::string& name) {
-  DT_TRY_VOID(read_dynamic_section(file, name));  // makes sure that the edits below are within the file
+  DT_TRY_VOID(read_dynamic_section(file, name));  // makes sure that the following changes are within the file
   const std::string before = file;
   const Elf elf(before);
   bool found = false;
-  // From the end, because removing an entry moves those after it.
+  // Begins with the last entry, because the removal of an entry moves the entries after it.
   for (auto entry = elf.entries().rbegin(); entry != elf.entries().rend(); entry++) {
     if (!names_search_path(*entry)) continue;
     const std::string present = elf.text(entry->value.d_un.d_val);

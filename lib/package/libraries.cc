@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "/usr/lib/glibc-hwcaps/x86-64-v3/libz.so.1" -> "/usr/lib/libz.so.1", if that exists.
+// Maps "/usr/lib/glibc-hwcaps/x86-64-v3/libz.so.1" to "/usr/lib/libz.so.1", if that file exists.
 std::string plain_variant(const std::string& path) {
   constexpr std::string_view kVariants = "/glibc-hwcaps/";
   const size_t at = path.find(kVariants);
@@ -26,14 +26,14 @@ std::string plain_variant(const std::string& path) {
 int add_library(dl_phdr_info* object, size_t /*size*/, void* to) {
   auto& libraries = *static_cast<std::vector<Library>*>(to);
   const std::string path = object->dlpi_name;
-  if (path.empty() || path.front() != '/') return 0;  // the executable, and the kernel's vdso
+  if (path.empty() || path.front() != '/') return 0;  // skips the executable and the kernel's vdso
   const std::string name = fs::path(path).filename().string();
   if (!belongs_to_glibc(name)) libraries.push_back({name, plain_variant(path)});
   return 0;
 }
 
-// Libraries that other libraries load only when they are first used, and which would then come from the host. TBB works
-// without its allocator if it is missing. It also looks for further libraries, which Debian does not have.
+// TBB loads its allocator only when it is first used; if the allocator were not packed, it would come from the host.
+// TBB also works without its allocator. It looks for further libraries, too, but Debian does not have them.
 constexpr const char* kTbb = "libtbb.so.12";
 constexpr const char* kTbbAllocator = "libtbbmalloc.so.2";
 

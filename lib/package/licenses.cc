@@ -14,11 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kCommonLicenses = "/usr/share/common-licenses/";
-// Header-only libraries, which are compiled into the program. They are installed only where it is built.
+// The Debian packages of header-only libraries, which are compiled into the program. They are installed only on hosts
+// that build it.
 constexpr std::array kHeaderPackages = {"libcli11-dev", "libexpected-dev", "libtomlplusplus-dev", "nlohmann-json3-dev"};
 
-// The paths under which a package may list the file: without links, and with the old path, because /lib is now a link
-// to /usr/lib.
+// The paths under which the database of packages may list the file: with links resolved, and with the old path, because
+// /lib is now a link to /usr/lib.
 std::vector<std::string> listed_paths(const std::string& path) {
   std::error_code error;
   const std::string real = fs::canonical(path, error).string();
@@ -28,14 +29,15 @@ std::vector<std::string> listed_paths(const std::string& path) {
   return paths;
 }
 
-// The packages of files, indexed by path. Lines of dpkg -S are "PACKAGE:amd64: PATH".
+// The Debian packages that own the files, indexed by path. `dpkg -S` prints lines of the form "PACKAGE:amd64: PATH".
 Result<std::map<std::string, std::string>> packages_of(const std::vector<std::string>& paths,
                                                        proc::SignalQueue& signals) {
   std::vector<std::string> command = {"dpkg-query", "--search", "--"};
   command.insert(command.end(), paths.begin(), paths.end());
   std::map<std::string, std::string> packages;
   const Result<proc::Finished> answer =
-      proc::run({.arguments = command}, signals);  // the exit code is 1 if one of the paths has no package
+      // The exit code is 1 if a path does not belong to a package; this is not an error here.
+      proc::run({.arguments = command}, signals);
   if (!answer && answer.error().code == Code::kPreempted) return tl::unexpected(answer.error());
   if (!answer) return packages;
   for (const std::string& line : answer->output) {
@@ -62,7 +64,8 @@ Result<std::map<std::string, std::string>> versions_of(const std::set<std::strin
   return versions;
 }
 
-// Adds the package's copyright file and the common licenses that it names; returns false if it has none.
+// Adds the copyright file of the package, and the common licenses to which it refers. Returns false if there is no such
+// file.
 bool add_texts(const std::string& package, std::vector<LicenseFile>& files, std::set<std::string>& common) {
   const std::string path = "/usr/share/doc/" + package + "/copyright";
   const Result<std::string> text = read_file(path);
@@ -84,8 +87,7 @@ std::vector<std::string> common_licenses_in(const std::string& copyright) {
     const size_t end = std::min(copyright.find_first_not_of(kNameCharacters, at), copyright.size());
     std::string name = copyright.substr(at, end - at);
     while (!name.empty() && (name.back() == '.' || name.back() == '-'))
-      name.pop_back();  // punctuation at the end of a
-                        // sentence
+      name.pop_back();  // removes punctuation, if the name is at the end of a sentence
     if (!name.empty() && name.front() != '.') names.insert(std::move(name));
   }
   return {names.begin(), names.end()};
@@ -97,7 +99,7 @@ Result<Licenses> find_licenses(const std::vector<Library>& libraries, proc::Sign
     for (std::string& path : listed_paths(library.path)) paths.push_back(std::move(path));
   }
   DT_TRY(const auto package_of, packages_of(paths, signals));
-  std::map<std::string, std::string> owners;  // indexed by the library's name
+  std::map<std::string, std::string> owners;  // Debian packages, indexed by the library's name
   std::set<std::string> packages, common, with_texts;
   for (const Library& library : libraries) {
     for (const std::string& path : listed_paths(library.path)) {

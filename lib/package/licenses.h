@@ -1,4 +1,4 @@
-// The license texts of packed libraries, as Debian and its derivatives install them.
+// The license texts of packed libraries. They are found where Debian and its derivatives install them.
 #pragma once
 
 #include <string>
@@ -16,16 +16,16 @@ struct LicenseFile {
 };
 
 struct Licenses {
-  std::vector<LicenseFile> files;  // includes header-only libraries, if the program was built here
-  std::string table;               // a line for each library: its name, and the name and version of its Debian package
-  std::vector<std::string> missing;  // libraries for which no text was found
+  std::vector<LicenseFile> files;  // also those of header-only libraries, if the program was built on this host
+  std::string table;  // one line for each library: its name, and the name and version of its Debian package
+  std::vector<std::string> missing;  // libraries for which no license text was found
 };
 
-// Uses dpkg to find the package of each library. Without dpkg, all texts are missing. Code::kPreempted: a signal
-// arrived.
+// Uses dpkg to find the Debian package of each library. If there is no dpkg, all texts are missing. Code::kPreempted: a
+// signal arrived.
 Result<Licenses> find_licenses(const std::vector<Library>& libraries, proc::SignalQueue& signals);
 
-// The names of the texts in /usr/share/common-licenses to which a copyright file refers, each once.
+// The names of the texts in /usr/share/common-licenses to which a copyright file refers, each of them once.
 std::vector<std::string> common_licenses_in(const std::string& copyright);
 
 }  // namespace dtrain::package

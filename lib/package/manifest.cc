@@ -8,7 +8,7 @@
 namespace dtrain::package {
 namespace {
 
-constexpr size_t kChecksumDigits = 64;  // length of a SHA-256 checksum
+constexpr size_t kChecksumDigits = 64;  // number of digits of a SHA-256 checksum
 constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-_";
 
@@ -60,7 +60,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
     if (name.empty() || leads_out(name)) return bad_line(line);
     manifest.checksums[std::move(name)] = line.substr(0, digits);
   }
-  // The name is used as a directory.
+  // The name is used as the name of a directory, so it must not contain special characters.
   const bool is_plain = manifest.name.find_first_not_of(kPlain) == std::string::npos && !manifest.name.starts_with('.');
   if (manifest.name.empty() || !is_plain) return fail(Code::kData, "the name of the package is missing");
   if (manifest.checksums.empty()) return fail(Code::kData, "the manifest lists no files");

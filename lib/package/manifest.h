@@ -1,5 +1,5 @@
-// The text of a package's MANIFEST: a description, and a checksum for each of its files. `sha256sum --check MANIFEST`
-// can read it too. docs/formats.md, "Packages", describes it.
+// The text of a package's MANIFEST: a description of the package, and a checksum for each of its files. `sha256sum
+// --check MANIFEST` can also read it. See docs/formats.md, "Packages".
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ struct Manifest {
   std::string build_id;
   std::string glibc;  // "2.34"
   std::vector<std::string> gpu_libraries;
-  std::map<std::string, std::string> checksums;  // indexed by file: 64 hexadecimal digits
+  std::map<std::string, std::string> checksums;  // for each file name, 64 hexadecimal digits
 };
 
 std::string manifest_text(const Manifest& manifest);
 
-// Code::kData: a malformed line, a name that leads out of the package, or a missing entry.
+// Code::kData: a line is malformed, a name leads out of the package, or an entry is missing.
 Result<Manifest> parse_manifest(std::string_view text);
 
 }  // namespace dtrain::package

@@ -1,5 +1,5 @@
-// The files of configs/, the run scripts and this program's license, compiled into the program, so that every copy of
-// the program can create a package.
+// The files of configs/, the run scripts and this program's license. They are compiled into the program, so every copy
+// of the program can create a package.
 #pragma once
 
 #include <span>
