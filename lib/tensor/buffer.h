@@ -1,4 +1,4 @@
-// Host memory for floats. Buffers own it, spans borrow it; functions take spans.
+// Host memory for floats. A buffer owns its memory. Functions take spans, which borrow it.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,9 +12,9 @@
 
 namespace dtrain {
 
-// A fixed number of T, initially zero, aligned to a cache line and an AVX-512 register. Large buffers use huge pages if
-// the kernel provides them, because a pass over 100 MB in small pages waits longer for the TLB than for the memory.
-// Movable, not copyable.
+// A fixed number of elements of type T, initially zero. The memory is aligned to a cache line and to an AVX-512
+// register. Large buffers use huge pages if the kernel provides them: with small pages, a pass over 100 MB spends more
+// time waiting for the TLB than for memory. Movable, not copyable.
 template <class T>
 class Buffer {
  public:
@@ -28,7 +28,7 @@ class Buffer {
     const size_t bytes = (size * sizeof(T) + alignment - 1) / alignment * alignment;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, bytes));
     if (data_ == nullptr) throw std::bad_alloc();
-    if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // only a hint; everything works without it
+    if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // a hint that the kernel may ignore
     std::memset(static_cast<void*>(data_), 0, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kDense = 0;
 constexpr int32_t kCpu = 1;
-constexpr size_t kNamedMax = 20;  // maximum number of arrays that one error names
+constexpr size_t kNamedMax = 20;  // maximum number of arrays that an error names
 
 template <class T>
 void put(std::string& out, T value) {
@@ -39,7 +39,7 @@ void put_array(std::string& out, const StoredArrayView& array) {
              array.values);
 }
 
-// Converts every value of IEEE 754 binary16 exactly. A NaN remains a NaN.
+// Converts an IEEE 754 binary16 value. The conversion is exact for every value; a NaN remains a NaN.
 float from_float16(uint16_t half) {
   const uint32_t sign = uint32_t{half} >> 15 << 31;
   const uint32_t exponent = half >> 10 & 31U;
@@ -89,7 +89,7 @@ bool is_readable(const StoredEntry& entry) {
   return false;
 }
 
-// Only for arrays of a readable type.
+// The array's type must be one that can be read.
 std::variant<std::vector<float>, std::vector<uint8_t>> values_of(const StoredEntry& entry) {
   switch (entry.type) {
     case StoredType::kUint8: return copied<uint8_t>(entry.bytes);
@@ -103,7 +103,7 @@ std::variant<std::vector<float>, std::vector<uint8_t>> values_of(const StoredEnt
   }
 }
 
-// An error that names every array that cannot be read, up to a limit.
+// Returns an error that names the arrays that cannot be read, up to a limit; no error if there are none.
 Result<> refuse_unreadable(const std::vector<StoredEntry>& entries) {
   std::vector<std::string> named;
   for (size_t i = 0; i < entries.size(); i++) {

@@ -24,7 +24,8 @@ constexpr TypeInfo kTypes[] = {{"float32", 4}, {"float64", 8}, {"float16", 2}, {
                                {"int8", 1},    {"int64", 8},   {"bool", 1},    {"int16", 2}, {"uint16", 2},
                                {"uint32", 4},  {"uint64", 8},  {"bfloat16", 2}};
 
-// Describes what kind of file the bytes are, if not an NDArray file, and why they may have been mistaken for one.
+// Describes bytes that are not an NDArray file: what kind of file they are, and why they may have been mistaken for
+// one.
 std::string other_kind(std::string_view bytes) {
   const std::string_view kind = file_kind(bytes.substr(0, 512));
   if (kind != "a pickled Python object") return std::string(kind);
@@ -34,8 +35,8 @@ std::string other_kind(std::string_view bytes) {
       kind);
 }
 
-// Whether the number of bytes might overflow, for any type and any order in which the extents are multiplied. An extent
-// of 0 or -1 (unknown) does not compensate for the others.
+// True if the number of bytes may overflow, whatever the type and the order in which the dimensions are multiplied. A
+// dimension of 0 or -1 (unknown) counts as 1.
 bool is_too_large(const Shape& shape) {
   int64_t bytes = 8;
   return std::ranges::any_of(
@@ -115,7 +116,7 @@ class Reader {
     return skip_sparse(std::move(array), stored);
   }
 
-  // Version 0 has no magic number: the first word is the number of dimensions, each of which has 32 bits.
+  // Version 0 has no magic number: the first word is the number of dimensions. Each dimension has 32 bits.
   Result<StoredEntry> legacy_array(uint32_t dimensions) {
     if (dimensions > kDimensionsMax) {
       return fail(Code::kData, "the first word of the array, {:#x}, is neither a version nor a number of dimensions",
@@ -127,8 +128,8 @@ class Reader {
     return filled(std::move(array));
   }
 
-  // Version 3: an array without dimensions is a scalar. If a dimension or the number of dimensions is -1, it is
-  // unknown, and the array is empty.
+  // Version 3: an array with an empty shape is a scalar. If the number of dimensions or a dimension is -1, that is,
+  // unknown, the array is empty.
   Result<StoredEntry> numpy_array(int32_t dimensions) {
     StoredEntry array;
     if (dimensions == -1) return array;
@@ -177,7 +178,7 @@ class Reader {
 
   // Reads the device, the type and the elements.
   Result<StoredEntry> filled(StoredEntry array) {
-    DT_TRY_VOID(take(8));  // the device that the array was on
+    DT_TRY_VOID(take(8));  // skips the device that the array was on
     DT_TRY(array.type, type());
     DT_TRY(array.bytes, block(array.type, array.shape));
     return array;

@@ -5,7 +5,7 @@
 namespace dtrain {
 
 std::string npy_header(const Shape& shape) {
-  // The values begin at a multiple of 64 bytes: 10 bytes, the description, blanks, and a newline.
+  // The values must begin at a multiple of 64 bytes. Before them are 10 bytes, the description, blanks, and a newline.
   constexpr size_t kBefore = 10, kAlignment = 64;
   std::string description = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': {}, }}", to_string(shape));
   const size_t used = kBefore + description.size() + 1;

@@ -1,4 +1,4 @@
-// NumPy's file format for arrays (.npy, version 1.0), as numpy.load reads it.
+// NumPy's file format for arrays (.npy, version 1.0), which numpy.load reads.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-// The bytes that precede the values of a float32 array: little-endian, row-major. The values follow immediately.
+// The bytes before the values of an array of float32, little-endian, row-major. The values must follow immediately.
 std::string npy_header(const Shape& shape);
 
 // The bytes of the values.

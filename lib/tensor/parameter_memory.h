@@ -1,4 +1,5 @@
-// Memory for the learned tensors of a network: one block for each kind, with every tensor aligned to a cache line.
+// Memory for the learned arrays of a network: one block each for weights, gradients and statistics, in which every
+// array is aligned to a cache line.
 #pragma once
 
 #include <functional>
@@ -17,18 +18,18 @@ struct TensorName {
   ParameterRule rule = {};
 };
 
-// Allocates `count` floats, aligned to a cache line and with undefined contents. The memory is freed with its last
-// owner.
+// Allocates `count` floats, which are aligned to a cache line and have undefined values. The memory is freed together
+// with its last owner.
 using FloatAllocator = std::function<std::shared_ptr<float>(size_t count)>;
 // Allocates on the heap; see tensor/buffer.h.
 std::shared_ptr<float> allocate_floats(size_t count);
 
-// All values are initially zero. Views stay valid when the object is moved.
+// All values are initially zero. Views remain valid if the object is moved.
 class ParameterMemory {
  public:
   ParameterMemory() = default;
-  // Without gradients (for inference) the spans of the gradients are empty. `allocate` can provide memory that devices
-  // access directly.
+  // Without gradients (for inference), the spans of the gradients are empty. `allocate` may return memory that devices
+  // can access directly.
   ParameterMemory(const std::vector<TensorName>& parameters, const std::vector<TensorName>& statistics,
                   bool gradients = true, const FloatAllocator& allocate = allocate_floats);
   ParameterMemory(const ParameterMemory&) = delete;
@@ -43,7 +44,7 @@ class ParameterMemory {
   ParameterView view_;
 };
 
-// The view without its gradients, as an executor for inference exposes it.
+// Returns the view without its gradients, as executors for inference expose it.
 ParameterView without_gradients(ParameterView view);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// The learned tensors of a network, as executors expose them and stores exchange them.
+// The learned arrays of a network, which executors expose and stores exchange.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace dtrain {
 
-// Access to device memory that the host cannot access directly. Spans of it may be passed around, but the host must not
-// dereference them. A copy runs after all work that was queued on that memory before, and is complete when the call
-// returns. Not thread-safe. Errors are those of the queued work (Code::kPeerLost).
+// Access to arrays in device memory, which the host cannot access directly. Spans of this memory may be passed around,
+// but the host must not dereference them. A copy begins after all work that was previously queued for this memory, and
+// is complete when the call returns. Not thread-safe. An error is that of the queued work (Code::kPeerLost).
 class DeviceArrays {
  public:
   virtual ~DeviceArrays() = default;
@@ -22,75 +22,78 @@ class DeviceArrays {
   virtual Result<> write(std::span<const float> on_host, std::span<float> on_device) = 0;
 };
 
-// How the values of a parameter are initialized. See docs/arithmetic.md, "Initializers"; implemented in
+// How the initial values of a parameter are chosen. See docs/arithmetic.md, "Initializers"; implemented in
 // optim/initializer.h.
 struct InitializerSpec {
-  // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0. kOrthogonal:
-  // `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more rows.
-  // kIdentityTransformation: for the layer whose outputs a SpatialTransformer reads, so that it begins as the identity.
-  // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0. kBilinear: a filter that enlarges images, for weights of four
-  // dimensions.
+  // kConstant: all values are `magnitude`. kDiagonal: the elements w[i, i, ...] are `magnitude`, all others are 0.
+  // kOrthogonal: `magnitude` times a matrix [shape[0], product of the other dimensions] with orthonormal rows, or with
+  // orthonormal columns if it has more rows than columns. kIdentityTransformation: for the layer that computes the
+  // transformation of a SpatialTransformer, which is then initially the identity: the weights are 0, and the bias is 1,
+  // 0, 0, 0, 1, 0. kBilinear: a filter that enlarges images; the weights must have four dimensions.
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
   bool gaussian = false;             // xavier, orthogonal: draw from a normal distribution instead of a uniform one
   Factor factor = Factor::kAverage;  // xavier
-  double magnitude = 3;  // xavier: magnitude; uniform, orthogonal: scale; normal: sigma; constant, diagonal: the value
+  // xavier: magnitude; uniform and orthogonal: scale; normal: sigma; constant and diagonal: the value
+  double magnitude = 3;
 };
 
-// The role of a tensor in its layer. Optimizers and initializers use this, never a name.
+// The role of an array in its layer. Optimizers and initializers depend on the role, never on the name.
 //   kWeight  decays           initially by the job's initializer
 //   kBias    does not decay   initially 0
 //   kGamma   decays           initially 1
 //   kBeta    does not decay   initially 0
-//   kOther   does not decay   initially as its rule says: statistics, and tensors that fit none of the above
+//   kOther   does not decay   initially as its rule says: statistics, and arrays that have none of the above roles
 enum class ParameterKind { kWeight, kBias, kGamma, kBeta, kOther };
 
-// A network's rules for one of its parameters. Members that are not set follow from the job and the parameter's kind.
+// What the network prescribes for one of its parameters. Members that are not set follow from the job and the kind of
+// the parameter.
 struct ParameterRule {
-  std::optional<double> learning_rate, weight_decay;  // multiply the job's values
+  std::optional<double> learning_rate, weight_decay;  // factors by which the job's values are multiplied
   std::optional<InitializerSpec> initial;
 };
 
-// One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in the executor's memory.
+// One parameter in canonical layout (for example [filters, c/groups, kernel_h, kernel_w]), in the executor's memory.
 struct ParameterSpan {
   std::string name;
   ParameterKind kind;
   Shape shape;
   std::span<float> weight;
-  std::span<float> gradient;  // empty for statistics and in executors for inference
+  std::span<float> gradient;  // empty for statistics, and in executors for inference
   ParameterRule rule = {};
 };
 
 struct ParameterView {
-  std::vector<ParameterSpan> parameters;  // in canonical order; the index is the parameter's key
+  std::vector<ParameterSpan> parameters;  // in canonical order; the index of a parameter is its key
   std::vector<ParameterSpan> statistics;  // moving means and variances, in canonical order
 
-  // Each kind as one block, for work on many arrays at once. The block holds the arrays in order. The gaps between them
-  // are zero and have no meaning. A parameter's weight and gradient are at the same offset. Empty if the arrays are not
-  // in one block.
+  // The weights, gradients and statistics, each as one block, for work on many arrays at once. A block contains the
+  // arrays in order; between them are gaps of zeros, which have no meaning. The weight and the gradient of a parameter
+  // have the same offset in their blocks. Empty if the arrays are not in one block.
   std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
 
-  // The device that owns these arrays; null if they are in host memory and may be read and written directly.
+  // The device that owns these arrays; null if they are in host memory and can be accessed directly.
   DeviceArrays* device = nullptr;
-  std::span<float> number = {};  // device scratch float, used to all-reduce the sample count
+  std::span<float> number = {};  // a float in device memory that is used to all-reduce the sample count
 };
 
-// Copy between a view's memory and the host's, like DeviceArrays. `device` is that of the view.
+// Copy between the memory of a view and host memory, as DeviceArrays does. `device` is the device of the view.
 Result<> read_array(DeviceArrays* device, std::span<const float> from, std::span<float> on_host);
 Result<> write_array(DeviceArrays* device, std::span<const float> on_host, std::span<float> to);
-// Copy all weights and statistics from one view of a network to another. Both must have their arrays in blocks. If the
-// device view is in host memory, both views are the same, and nothing is copied.
+// Copy all weights and statistics from one view of a network to another view. Both must have their arrays in blocks. If
+// the device view is in host memory, both views refer to the same arrays, and nothing is copied.
 Result<> copy_to_device(const ParameterView& host, const ParameterView& device);
 Result<> copy_to_host(const ParameterView& device, const ParameterView& host);
 
-// The range of the parameters [first, end) in all_weights and all_gradients, including the gaps between and after them.
+// The position of the parameters [first, end) in all_weights and all_gradients, including the gaps between them and
+// after them.
 struct FlatInterval {
   size_t begin = 0, count = 0;
 };
 FlatInterval flat_interval(const ParameterView& view, size_t first, size_t end);
 
-// A named array that owns its values, as in checkpoints and in what servers send.
+// A named array that owns its values, as checkpoints contain it and servers send it.
 struct NamedArray {
   std::string name;
   Shape shape;

@@ -24,7 +24,7 @@ Normalisation::Normalisation(Shape image, std::vector<float> mean, std::vector<f
 
 namespace {
 
-// Converts one row of one channel with number(pixel, x). Pixels are `Channels` bytes apart.
+// Converts one row of one channel. number(pixel, x) converts one pixel; pixels are `Channels` bytes apart.
 template <int Channels, class Number>
 void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, const Number& number) {
   if (mirrored) {
@@ -34,9 +34,8 @@ void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, c
   }
 }
 
-// The loops below use no table, so that the compiler can vectorize them. They give the same bits as the table. Pixels
-// that are not mirrored need not be processed by rows: a whole image, or several rows of it, can be treated as one long
-// row.
+// The following loops compute the same bits without the table, so that the compiler can vectorize them. Without
+// mirroring, rows need not be processed separately: several rows, or a whole image, are treated as one long row.
 struct Planes {
   float *red, *green, *blue;
 };
@@ -66,7 +65,8 @@ DT_MULTI_ISA void reverse_rows(float* floats, int64_t rows, int64_t width) {
   }
 }
 
-// The index of the byte of a pixel that becomes channel k: blue, green, red become red, green, blue; alpha stays last.
+// The index of the pixel's byte that becomes channel k: blue, green, red become red, green, blue; alpha remains the
+// last.
 int source_channel(int k, int channels) {
   return channels >= 3 && k < 3 ? 2 - k : k;
 }

@@ -1,4 +1,4 @@
-// The extent of a tensor, outermost dimension first.
+// The shape of a tensor, with the outermost dimension first.
 #pragma once
 
 #include <cstdint>

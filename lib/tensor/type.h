@@ -1,5 +1,5 @@
-// The types in which a network's tensors are stored and multiplied. Sums, learned weights, statistics and the softmax
-// are always float32.
+// The types in which the tensors of a network are stored and multiplied. Sums, learned arrays, statistics and the
+// softmax are always float32.
 #pragma once
 
 #include <cstdint>
