@@ -28,7 +28,7 @@ Result<cluster::Submission> submission_of(const Call& call, const job::Flags& fl
   return cluster::submission_of(command, absolute, fs::absolute(role::save_prefix(flags, absolute)));
 }
 
-// Only the user may read it, because flags such as --env may hold secrets.
+// Makes the file readable only for the user, because flags such as --env may contain secrets.
 Result<> write_script(const std::string& path, const std::string& text) {
   std::error_code error;
   std::ofstream file(path);
@@ -37,7 +37,7 @@ Result<> write_script(const std::string& path, const std::string& text) {
   return fail(Code::kUsage, "cannot write the script '{}'", path);
 }
 
-// True if the job has left a file in the run directory. Before the job starts, it contains only the script.
+// True if the job has written a file to the run directory, which contains only the script before the job starts.
 bool has_left_files(const std::string& run_dir) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
@@ -89,16 +89,18 @@ Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags) {
 }
 
 Result<int> submit_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
-  // Mistakes in the flags are reported before a directory is created.
+  // Checks the flags before a directory is created.
   DT_TRY_VOID(submission_of(call, flags, role::choose_run_dir(flags, resumed)));
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(const cluster::Submission submission, submission_of(call, flags, run_dir.path()));
   DT_TRY_VOID(write_script(submission.script_file, submission.script));
-  run_dir.unlock();  // the launcher in the job claims the directory while this process waits for its end
+  // releases the directory, so that the launcher in the job can claim it while this process waits for the end of the
+  // job
+  run_dir.unlock();
   Console console = Console::to_stderr(flags.launch.terminal);
   Result<int> code = launch::run_in_background(
       console, [&](launch::Screen& screen) { return cluster::run_batch_job(*submission.system, {}, screen); });
-  // Once the job has started, the run directory belongs to the launcher in the job.
+  // As soon as the job has started, the run directory belongs to the launcher in the job and is kept.
   if ((code && *code == job::kExitOk) || has_left_files(run_dir.path())) {
     run_dir.keep();
   } else {

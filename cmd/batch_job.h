@@ -1,4 +1,5 @@
-// Jobs that a batch system runs: `dtrain --launcher slurm` or sge outside of an allocation, kubernetes, and print.
+// Jobs that a batch system runs: `dtrain --launcher slurm` or sge outside of an allocation, and --launcher kubernetes;
+// also --launcher print, which only prints a job's files.
 #pragma once
 
 #include <optional>
@@ -11,21 +12,22 @@
 
 namespace dtrain::cmd {
 
-// The user's command, in the current directory.
+// The user's command, as it was given in the current directory.
 Result<cluster::UserCommand> command_of(const Call& call, const job::Flags& flags);
 
-// Prints the file of each system that --launcher print=NAME,... names; if it names only one, prints nothing else.
+// Prints the file for each system that --launcher print=NAME,... names. If there is only one system, prints nothing but
+// its file.
 Result<int> print_files(const Call& call, const job::Flags& flags);
 
 // Runs the job with kubectl and returns its exit code.
 Result<int> run_in_kubernetes(const Call& call, const job::Flags& flags);
 
-// Submits the job, follows it and returns its exit code. `resumed`: the run that it continues, if any.
+// Submits the job, follows it and returns its exit code. `resumed`: the run that the job continues, if any.
 Result<int> submit_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed);
 
-// Placeholders for nodes whose number is known but whose names are not.
+// Placeholders for the nodes of a job: their number is known, but their names are not known yet.
 Result<Places> places_to_come(const job::Flags& flags);
-// What --dry-run prints about the submission.
+// The part of the output of --dry-run that describes the submission.
 Result<std::string> submission_text(const Call& call, const job::Flags& flags, const std::string& run_dir);
 
 }  // namespace dtrain::cmd

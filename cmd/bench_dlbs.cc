@@ -1,4 +1,5 @@
-// `dtrain bench dlbs`: one node's part of a benchmark of DLBS, with DLBS's parameters and log.
+// `dtrain bench dlbs`: runs the part of a DLBS benchmark that belongs to one node, with the parameters and the log of
+// DLBS.
 #include <unistd.h>
 
 #include <chrono>
@@ -25,7 +26,7 @@ namespace {
 struct BenchDlbsOptions {
   std::string config;
   std::vector<bench::DlbsSetting> settings;  // in the order of the command line
-  std::vector<std::string> job;              // flags of training, for the job
+  std::vector<std::string> job;              // flags of training, which are passed to the job
   bool dry_run = false;
 };
 using BenchDlbsRow = job::FlagRow<BenchDlbsOptions>;
@@ -43,8 +44,8 @@ BenchDlbsRow setting_row() {
           .repeats = true};
 }
 
-// A flag named after a parameter, without the parameter's prefix. If -P or another such flag sets the same parameter,
-// the later one wins.
+// A flag with the name of a parameter, without the prefix of the parameter. If -P or another such flag sets the same
+// parameter, the one that comes later counts.
 BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
                            const std::string& help, const std::string& default_text) {
   return {.name = name,
@@ -57,7 +58,7 @@ BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter
                    .get = [default_text](const BenchDlbsOptions&) { return default_text; }}};
 }
 
-// A flag of training that is passed to the node's processes.
+// A flag of training that is passed to the processes of the node.
 BenchDlbsRow job_row(const std::string& name) {
   const Result<size_t> index = job::training_flags().find("--" + name);
   DT_CHECK(index, "no flag '{}'", name);
@@ -108,18 +109,18 @@ std::vector<BenchDlbsRow> bench_dlbs_rows() {
 
 constexpr const char* kBenchDlbsUsage = "dtrain bench dlbs [FLAGS]";
 
-// Removes variables for dmlc's programs, which do not describe this benchmark.
+// Hides the variables for dmlc's programs, because they do not describe this benchmark.
 job::Environment without_dmlc(const job::Environment& environment) {
   return [environment](const std::string& name) {
     return name.starts_with("DMLC_") ? std::optional<std::string>() : environment(name);
   };
 }
 
-// A benchmark, and the flags of its training.
+// A benchmark, and the flags with which it trains.
 struct Planned {
   bench::DlbsParameters parameters;
   bench::DlbsBenchmark benchmark;
-  std::vector<std::string> arguments = {};  // the arguments that the flags were read from
+  std::vector<std::string> arguments = {};  // the arguments from which the flags were parsed
   job::Flags flags = {};
 };
 
@@ -131,7 +132,8 @@ Result<bench::DlbsParameters> read_parameters(const BenchDlbsOptions& options, c
   return parameters;
 }
 
-// Each node checks its token itself, because without one it cannot tell the others why they cannot meet.
+// Each node checks by itself whether it has a token: without one, the nodes cannot connect and tell each other the
+// reason.
 Result<> check_token(const std::string& token, bool insecure, const bench::Rendezvous& rendezvous) {
   const std::string address = to_text(rendezvous.scheduler);
   if (job::check_token_policy(token, insecure, address)) return {};
@@ -142,7 +144,7 @@ Result<> check_token(const std::string& token, bool insecure, const bench::Rende
       address);
 }
 
-// Also refuses a benchmark in which this node cannot meet the others.
+// Plans a benchmark. Returns an Error also if this node would not be able to meet the other nodes.
 Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options, bench::DlbsParameters parameters) {
   DT_TRY(bench::DlbsBenchmark benchmark, bench::dlbs_benchmark(parameters));
   Planned planned{std::move(parameters), std::move(benchmark)};
@@ -163,7 +165,7 @@ Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options
   return planned;
 }
 
-// The processes of this node.
+// The processes that this node starts.
 Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
   const std::string address = to_text(planned.benchmark.rendezvous.scheduler);
   job::Flags flags = planned.flags;
@@ -180,7 +182,7 @@ Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
   return job;
 }
 
-// The flags to print for a benchmark of one process.
+// The text of --dry-run for a benchmark with a single process.
 std::string one_process_text(const Planned& planned) {
   if (!planned.benchmark.infers) return proc::shell_line(planned.arguments) + "\n";
   const bench::BenchTrainOptions options = bench::inference_of(planned.benchmark);
@@ -199,8 +201,7 @@ Result<int> print_dry_run(const Call& call, const Planned& planned) {
   return job::kExitOk;
 }
 
-// What a run of the benchmark reports in addition to its exit code. A failure that is already in the log is not
-// reported again.
+// The outcome of a run: its exit code, and whether a failure is already in the log and need not be reported again.
 struct Ran {
   int code = job::kExitOk;
   bool reported = false;
@@ -232,7 +233,7 @@ Result<bench::DlbsTimes> infer_here(const Planned& planned) {
   return bench::dlbs_times_of(result);
 }
 
-// Nullopt if the benchmark ended without results, with the exit code `code`.
+// Runs the benchmark. Returns nullopt if it ended without results; `code` is then the exit code.
 Result<std::optional<bench::DlbsTimes>> measure(const Call& call, const Planned& planned, bench::DlbsLog& log,
                                                 int& code) {
   if (planned.benchmark.infers) return infer_here(planned);
@@ -244,7 +245,7 @@ Result<std::optional<bench::DlbsTimes>> measure(const Call& call, const Planned&
   return std::nullopt;
 }
 
-// Adds, for the header, what is known before the benchmark runs.
+// Adds the parameters for the header of the log that are known before the benchmark runs.
 void complete(Planned& planned) {
   const std::string version = fmt::format("dtrain {}", job::build_id());
   planned.parameters.set("exp.framework_ver", version);
@@ -276,7 +277,7 @@ Result<int> run_benchmark(const Call& call, Planned planned) {
   return code;
 }
 
-// Why the benchmark is not run; empty if it is.
+// The reason why the benchmark is not run; empty if it is run.
 std::string why_skipped(const bench::DlbsParameters& parameters) {
   const std::string status = parameters.text("exp.status"), log = parameters.text("exp.log_file");
   if (status == "disabled" || status == "inactive") return fmt::format("exp.status is {}", status);

@@ -59,7 +59,7 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
   };
 }
 
-// Determines the GPU, if --gpus names one, and the data type.
+// Sets the GPU, if --gpus names one, and the data type.
 Result<> choose_device(BenchTrainOptions& options) {
   options.bench.dtype = role::type_of(options.dtype);
   if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU: give one number");

@@ -10,9 +10,9 @@ namespace dtrain::cmd {
 
 namespace {
 
-// 0.1 to 0.3 ms, depending on the processor. Measured on two cores with bench train: on an idle host, counts of 1,000
-// and more are as fast as the library's default of 300,000. While two other processes are busy, 5,000 is best, because
-// a sleeping thread gets its CPU back only at the next tick of the kernel's clock.
+// Corresponds to 0.1 to 0.3 ms, depending on the processor. Measurements with bench train on two cores: on an idle
+// host, counts of 1,000 and more are as fast as the library's default of 300,000. If two other processes keep the cores
+// busy, 5,000 is best, because a sleeping thread gets a core back only at the next tick of the kernel's clock.
 constexpr const char* kSpinCount = "5000";
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The sub-commands. Each reads its arguments, does its work through lib/ and returns the exit code.
+// The sub-commands. Each of them reads its arguments, calls functions of lib/ to do its work, and returns the exit
+// code.
 #pragma once
 
 #include <functional>
@@ -12,9 +13,10 @@
 namespace dtrain::cmd {
 
 struct Call {
-  std::vector<std::string> arguments;  // those after the sub-command
+  std::vector<std::string> arguments;  // the arguments after the sub-command
   job::Environment environment;
-  // Receives the help of a sub-command whose --help is requested through it. Null: the sub-command prints its help.
+  // If not null, a sub-command that is called with --help passes its help to this function. Otherwise it prints the
+  // help.
   std::function<void(const std::string& usage, std::vector<job::FlagHelp> flags)> take_help = nullptr;
 };
 
@@ -46,29 +48,31 @@ Result<int> help(const Call& call);
 Result<int> completion(const Call& call);
 Result<int> man(const Call& call);
 Result<int> doctor(const Call& call);
-// Internal: a launcher and dtrain doctor start them on other hosts.
+// Internal commands, which a launcher and `dtrain doctor` start on other hosts.
 Result<int> launch_agent(const Call& call);
 Result<int> examine_host(const Call& call);
-// Internal: submits a service to YARN, follows and destroys it, alongside the launcher whose agents it starts.
+// Internal command, which runs next to the launcher: submits a YARN service that starts the launcher's agents, follows
+// the service and destroys it.
 Result<int> launch_service(const Call& call);
 
-// The help of all sub-commands for users, in the order of `dtrain --help all`.
+// The help of all sub-commands that are meant for users, in the order of `dtrain --help all`.
 Result<std::vector<CommandHelp>> command_helps();
 
-// Prints the output of `dtrain --help TOPIC`. The topic is empty for the first screen, "all", a subject of the flags of
-// training, or a sub-command. Code::kUsage: none of these.
+// Prints the output of `dtrain --help TOPIC`. The topic may be empty (for the first screen), "all", a subject of
+// training flags, or a sub-command. Code::kUsage if it is something else.
 Result<int> print_help(const std::string& topic);
 
-// Prints the output of `dtrain` without arguments, to standard error, because nothing was done. Returns the exit code.
+// Prints the output of `dtrain` without arguments to standard error, because nothing was done. Returns the exit code.
 int print_examples();
-// True if a tracker's variables make this process a part of a job. Then `dtrain` without arguments runs it.
+// True if the environment variables of a tracker make this process a part of a job. Then `dtrain` without arguments
+// trains.
 bool is_started_by_tracker(const job::Environment& environment);
 
-// Runs the sub-command that the first words of `arguments` name (without the program's name), or train if they name
-// none. Code::kUsage for a sub-command that does not exist.
+// Runs the sub-command that the first words of `arguments` name (the program's name is not included), or `train` if
+// they do not name one. Code::kUsage if there is no such sub-command.
 Result<int> dispatch(const std::vector<std::string>& arguments, const job::Environment& environment);
 
-// True if the sub-command may train or run inference in this process; false if it only prints something.
+// True if the sub-command may train or run inference in this process; false if it only prints something, for example.
 bool computes(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::cmd

@@ -1,4 +1,4 @@
-// The --help of a sub-command, as data. Shell completion and the manual page are generated from it.
+// The --help of a sub-command, as data. Completion scripts and the manual page are generated from it.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace dtrain::cmd {
 struct CommandHelp {
   std::vector<std::string> words;  // "bench", "kv"
   std::string summary;             // one line
-  std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
+  std::string usage;               // "dtrain kill JOB [FLAGS]"; more lines with a description may follow
   std::vector<job::FlagHelp> flags;
-  std::vector<std::string> topics;  // words that may follow its --help, or `dtrain help`; empty: none
+  std::vector<std::string> topics;  // words that are accepted after its --help or after `dtrain help`; empty: none
 
   [[nodiscard]] std::string name() const { return joined(words, " "); }
 };

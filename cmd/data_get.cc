@@ -60,7 +60,7 @@ constexpr const char* kDataGetUsage =
     "Downloads a data set, checks it, and writes the files that --data-dir needs. To\n"
     "continue an interrupted download, repeat the command. FLAGS are:";
 
-// The command that trains with the data set, for the last line.
+// The command that trains on the data set, for the last line of the output.
 std::string training_command(const std::string& name, const std::string& directory) {
   const std::string network = name == "mnist"      ? "lenet"
                               : name == "imagenet" ? "resnet --num-layers 50"

@@ -58,8 +58,8 @@ constexpr const char* kDataStatUsage =
     "augmentation that TRAINING-FLAGS set (dtrain --help images; also --image-shape\n"
     "and --seed). FLAGS are:";
 
-// Removes the words that belong to no flag, wherever they are, and returns them. Flags of training, with their values,
-// and unknown flags remain.
+// Removes the words that do not belong to a flag from `words`, wherever they are, and returns them. Flags of training
+// with their values, and unknown flags, remain.
 Result<std::vector<std::string>> take_names(std::vector<std::string>& words) {
   DT_TRY(job::CommandLine line, job::read_command_line(job::training_flags().spellings(), words));
   words.clear();

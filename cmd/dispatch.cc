@@ -19,8 +19,8 @@ namespace {
 struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);
-  bool computes = false;  // it may train or run inference in this process
-  std::string help = {};  // empty: internal
+  bool computes = false;  // the sub-command may train or run inference in this process
+  std::string help = {};  // empty for an internal command
 };
 
 const std::vector<SubCommand>& grammar() {
@@ -60,14 +60,14 @@ const std::vector<SubCommand>& grammar() {
   return commands;
 }
 
-// The number of leading arguments that name a sub-command or the first word of one.
+// The number of words at the beginning of `arguments` that name a sub-command, or that are the first word of one.
 size_t count_words(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> commands;
   for (const SubCommand& command : grammar()) commands.push_back(command.words);
   return job::count_command_words(commands, arguments);
 }
 
-// The sub-command that the arguments begin with; null if they name none.
+// The sub-command that the first words of `arguments` name; null if they do not name one.
 const SubCommand* named_by(const std::vector<std::string>& arguments) {
   const std::span words(arguments.data(), count_words(arguments));
   for (const SubCommand& command : grammar()) {
@@ -76,7 +76,7 @@ const SubCommand* named_by(const std::vector<std::string>& arguments) {
   return nullptr;
 }
 
-// The second words that may follow `word`.
+// The words that may follow `word` as the second word of a sub-command.
 std::vector<std::string> second_words(const std::string& word) {
   std::vector<std::string> second;
   for (const SubCommand& command : grammar()) {
@@ -87,7 +87,8 @@ std::vector<std::string> second_words(const std::string& word) {
   return second;
 }
 
-// Reports a mistyped sub-command. Any other word is left to train, which reports words that are not flags.
+// Reports the first word if it looks like a misspelled sub-command. Any other word is left to train, which reports
+// words that are not flags.
 Result<> check_first_word(const std::string& word) {
   std::vector<std::string> names;
   for (const SubCommand& command : grammar()) {
@@ -128,7 +129,7 @@ Result<std::vector<CommandHelp>> command_helps() {
 
 namespace {
 
-// The words after the first --help or -h, up to the next flag.
+// The words between the first --help or -h and the next flag.
 std::string topic_of(const std::vector<std::string>& arguments) {
   auto word = std::find_if(arguments.begin(), arguments.end(), job::is_help);
   std::string topic;
@@ -136,7 +137,7 @@ std::string topic_of(const std::vector<std::string>& arguments) {
   return topic;
 }
 
-// For a first word that several sub-commands share: the second word is missing or unknown.
+// Reports that after the first word, which several sub-commands share, the second word is missing or unknown.
 Result<int> refuse_group(const std::vector<std::string>& arguments) {
   const std::vector<std::string> second = second_words(arguments[0]);
   const std::optional<std::string> near = arguments.size() > 1 ? nearest(arguments[1], second) : std::nullopt;
@@ -167,7 +168,7 @@ Result<int> dispatch(const std::vector<std::string>& arguments, const job::Envir
   DT_TRY(const int code, run(arguments, environment));
   const SubCommand* command = named_by(arguments);
   const bool trains = computes(arguments) && (command == nullptr || command->words[0] == "train");
-  // Training leaves files. The output of any other command is its result, so losing it is an error.
+  // The output of any command but train is its result, so losing it is an error. The results of train are files.
   if (!trains && code == job::kExitOk) DT_TRY_VOID(flush_output());
   return code;
 }

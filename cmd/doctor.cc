@@ -49,7 +49,7 @@ Result<std::vector<job::SshAddress>> hosts_of_file(const std::string& path) {
   return job::ssh_addresses(file);
 }
 
-// The last value of a training flag on the command line; empty if it is not given.
+// The value of the last occurrence of a training flag on the command line; empty if the flag is not given.
 Result<std::string> given_value(const std::vector<std::string>& arguments, const std::string& flag) {
   DT_TRY(const size_t row, job::training_flags().find(flag));
   DT_TRY(const job::CommandLine line, job::read_command_line(job::training_flags().spellings(), arguments));
@@ -60,11 +60,11 @@ Result<std::string> given_value(const std::vector<std::string>& arguments, const
   return value;
 }
 
-// What is examined: a job or, without -n, all hosts of the host file, as if the job had a worker on each of them.
+// What is examined: a job or, if -n is not given, all hosts of the host file, as if each of them ran a worker.
 struct Subject {
   std::vector<std::string> arguments;  // flags of the job
   std::vector<job::SshAddress> all_hosts = {};
-  bool counts_hosts = false;  // -n was not given; it is the number of hosts
+  bool counts_hosts = false;  // -n was not given; the number of hosts is used instead
   job::Flags flags = {};
 };
 
@@ -77,13 +77,13 @@ Result<Subject> subject_of(const Call& call, std::vector<std::string> arguments)
     subject.arguments.insert(subject.arguments.end(), {"-n", std::to_string(subject.all_hosts.size())});
     subject.counts_hosts = true;
   }
-  // An interface matters only for a job of several processes.
+  // --interface only has an effect in a job with several processes, so the job becomes such a job.
   DT_TRY(const std::string interface, given_value(subject.arguments, "--interface"));
   if (file.empty() && workers.empty() && !interface.empty()) {
     subject.arguments.insert(subject.arguments.end(), {"-n", "1"});
     subject.counts_hosts = true;
   }
-  // Everything else can be examined without data.
+  // Without data flags, synthetic data are assumed, so that everything else can be examined.
   bool names_data = false;
   for (const char* flag : {"--data-dir", "--data-train", "--benchmark", "--config", "--preset", "--resume"}) {
     DT_TRY(const std::string value, given_value(subject.arguments, flag));
@@ -134,14 +134,14 @@ bool is_address(const std::string& host) {
   return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-// The address at which the hosts reach this host, and the names of the hosts.
+// The address at which the other hosts can reach this host, and the names of the hosts.
 struct Meeting {
   std::string address = {};  // empty: unknown, or no other hosts
   std::string address_error = {};
   std::vector<std::string> names = {};
 };
 
-// Names that cannot be resolved are reported by the check of names.
+// If a name cannot be resolved, it is left out here; the check of names reports it.
 Result<Meeting> meeting_of(const job::Flags& flags, const Places& places) {
   Meeting meeting;
   if (!flags.launch.on_other_hosts() || !places.hosts) return meeting;
@@ -158,7 +158,8 @@ Result<Meeting> meeting_of(const job::Flags& flags, const Places& places) {
   } else {
     meeting.address_error = address.error().message;
   }
-  // Agents started by a cluster's tool call back to this address; without it ssh can still reach the hosts.
+  // Agents that were started by a cluster's tool must call back to this address. With ssh, hosts can be examined
+  // without it.
   if (!address && places.starter) return tl::unexpected(address.error());
   return meeting;
 }
@@ -175,7 +176,7 @@ doctor::Asked asked_for(const Subject& subject, const Places& places, const Doct
   asked.names_matter = places.starter.has_value();
   asked.workers = flags.job.num_workers;
   asked.servers = flags.job.num_servers;
-  // The best checkpoint lacks the optimizer's state, but is counted as a whole one.
+  // The best checkpoint is counted as a complete one, although it does not contain the optimizer's state.
   asked.checkpoints =
       1 + train::checkpoints_to_come(
               {.save_period = flags.loop.save_period, .num_epochs = flags.job.num_epochs, .keep = flags.loop.keep});
@@ -184,7 +185,7 @@ doctor::Asked asked_for(const Subject& subject, const Places& places, const Doct
 }
 
 Result<launch::Job> job_of(const Call& call, const Subject& subject, Places places, const Meeting& meeting) {
-  constexpr auto kSshTime = std::chrono::seconds(30);  // ssh itself gives up after 10 s
+  constexpr auto kSshTime = std::chrono::seconds(30);  // ssh gives up by itself after 10 s
   constexpr auto kGroupTime = std::chrono::seconds(90);
   const bool by_group = places.starter.has_value();
   job::Flags flags = subject.flags;
@@ -196,7 +197,8 @@ Result<launch::Job> job_of(const Call& call, const Subject& subject, Places plac
                                              .run_dir = role::choose_run_dir(flags, std::nullopt),
                                              .missing = &missing}));
   job.processes.name = "doctor" + job.processes.name.substr(job.processes.name.rfind('-'));
-  job.processes.allow_mixed_builds = true;  // the check of builds reports the hosts that differ
+  // hosts with another build must not be refused, because the check of builds reports them
+  job.processes.allow_mixed_builds = true;
   job.processes.limits.greet = by_group ? kGroupTime : kSshTime;
   job.processes.limits.stop = job.processes.limits.kill_after;
   return std::move(job.processes);

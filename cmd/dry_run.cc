@@ -27,7 +27,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-// The memory that the processes take and, if it is more than is free, a warning.
+// The memory that the processes need, and a warning if less is free.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
   if (!opened) return fmt::format("memory of a worker: cannot be computed on this host: {}\n", opened.error().message);
@@ -67,14 +67,15 @@ Result<std::string> network_text(const job::JobFlags& job) {
                      parameters.size(), elements_of(statistics), statistics.size());
 }
 
-// The rate of the first update of an epoch. A change at the end of an epoch applies after the update that ends it.
+// The rate of the first update of an epoch. If the rate changes at the end of an epoch, the last update of that epoch
+// still has the old rate.
 double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
   constexpr double kFirstUpdate = 1e-6;  // in epochs
   return optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
 }
 
-// The first epoch after `epoch` and before `end` with a different rate; `end` if there is none. A binary search,
-// because rates never rise after the warm-up, in which every epoch has a different one.
+// The first epoch after `epoch` and before `end` whose rate differs from that of `epoch`; `end` if there is none.
+// During the warm-up, every epoch has a different rate. After it, rates never rise, so a binary search is possible.
 int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t end) {
   if (static_cast<double>(epoch) < optim::rising_epochs(schedule)) return std::min(epoch + 1, end);
   const double rate = rate_of(schedule, epoch);
@@ -85,7 +86,7 @@ int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t 
   return end;
 }
 
-// The first epoch whose rate is that of the last epoch.
+// The first of the epochs at the end that have the same rate as the last epoch.
 int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
   const double rate = rate_of(schedule, epochs - 1);
   const auto warm = static_cast<int64_t>(std::ceil(optim::rising_epochs(schedule)));
@@ -97,7 +98,7 @@ int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
   return from;
 }
 
-// The epochs at which the learning rate changes: the first few and the last one.
+// The learning rates and the epochs at which they begin: the first few changes and the last one.
 std::string rate_text(const job::JobFlags& job) {
   constexpr int kShown = 4;
   const optim::ScheduleSpec schedule = role::schedule_spec(job);
@@ -141,7 +142,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   }
   DT_TRY(const std::optional<job::GroupsFile> file, read);
   if (!file) return std::string();
-  // Without the host file, the hosts of the workers are unknown too.
+  // If the host file does not exist, the hosts of the workers are not known either.
   const bool has_hosts = flags.launch.hostfile.empty() || std::filesystem::exists(flags.launch.hostfile);
   const Result<std::optional<std::vector<job::WorkerPlace>>> found =
       has_hosts ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
@@ -149,7 +150,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   const std::string later = fmt::format("groups: read from the file '{}' when the workers have joined", file->name);
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
-  // For other hosts the file may contain addresses, which are not known yet.
+  // If processes run on other hosts, the file may contain addresses that are not known yet, so an error is not final.
   if (!parsed && flags.launch.on_other_hosts()) return fmt::format("{} (so far: {})\n", later, parsed.error().message);
   DT_TRY(const std::vector<int64_t> groups, parsed);
   DT_TRY_VOID(job::check_groups(flags.job, groups));
@@ -183,7 +184,7 @@ Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string
   return text + rotate;
 }
 
-// The scheme, the groups and the shares of a job; empty for one process.
+// The scheme, the groups and the shares of a job; empty if the job has only one process.
 Result<std::string> job_text(const job::Flags& flags, std::vector<std::string>& missing) {
   if (!flags.distributed()) return std::string();
   DT_TRY(const std::string groups, groups_text(flags, missing));

@@ -1,4 +1,4 @@
-// `dtrain examine-host`: an internal command. `dtrain doctor` starts it on every host that it examines.
+// `dtrain examine-host`: an internal command, which `dtrain doctor` starts on every host that it examines.
 #include <algorithm>
 
 #include "doctor/host_side.h"
@@ -43,7 +43,7 @@ Result<job::Flags> flags_of_job(const std::vector<std::string>& arguments, const
 }  // namespace
 
 Result<int> examine_host(const Call& call) {
-  // The flags of the job's process follow "--".
+  // The flags of the job's process follow after "--".
   const auto separator = std::find(call.arguments.begin(), call.arguments.end(), "--");
   Call own = call;
   own.arguments.assign(call.arguments.begin(), separator);

@@ -1,6 +1,6 @@
-// The texts that describe dtrain: the screens of --help and `dtrain help`, the examples that `dtrain` alone prints, the
-// manual page, and the completion of command lines in shells. All of them are generated from the table of sub-commands
-// and the tables of flags.
+// The texts that describe dtrain: the screens of --help and `dtrain help`, the examples that `dtrain` prints without
+// arguments, the manual page, and the scripts that complete command lines in shells. All of them are generated from the
+// table of sub-commands and the tables of flags.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace {
 
 using Commands = std::vector<CommandHelp>;
 
-// The first screen of --help shows the commands and flags that most people need.
+// The commands on the first screen of --help, which shows what most people need.
 struct FirstCommand {
   std::string word;
-  std::string summary = {};  // summary of a group; empty: the sub-command's own
+  std::string summary = {};  // summary of a group of sub-commands; empty: that of the sub-command is used
 };
 const std::vector<FirstCommand>& first_commands() {
   static const std::vector<FirstCommand> all = {
@@ -48,7 +48,8 @@ const std::vector<FirstFlags>& first_flags() {
   return all;
 }
 
-// The flag's help in one line: at most one further spelling, of one letter, and the default only if it is a value.
+// The help of a flag in one line: with at most one other spelling (of one letter), and with the default only if it is
+// informative.
 job::FlagHelp shortened(const job::FlagHelp& flag, const std::string& heading) {
   job::FlagHelp brief = {.names = {flag.names[0]}, .value = flag.value, .help = flag.brief, .section = heading};
   if (flag.names.size() > 1 && flag.names[1].size() == 2) brief.names.push_back(flag.names[1]);
@@ -93,7 +94,7 @@ std::string first_screen(const Commands& commands) {
              commands.size(), all.size(), joined(subjects(), ", "));
 }
 
-// One line for each sub-command that begins with `word`; for all of them if it is empty.
+// One line for each sub-command whose first word is `word`, or for all sub-commands if `word` is empty.
 std::string command_lines(const Commands& commands, const std::string& word) {
   std::string text;
   for (const CommandHelp& command : commands) {
@@ -109,7 +110,8 @@ std::string everything(const Commands& commands) {
          command_lines(commands, "") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
-// The text about several sub-commands, the flags of a subject, or both, as for "data". Empty: there is no such topic.
+// The text about a topic: about a sub-command, a group of sub-commands, a subject of flags, or, as for "data", about a
+// group and a subject. Empty: there is no such topic.
 std::string text_about(const Commands& commands, const std::string& topic) {
   std::string text;
   for (const CommandHelp& command : commands) {
@@ -123,10 +125,10 @@ std::string text_about(const Commands& commands, const std::string& topic) {
   if (section == sections.end()) return text;
   std::erase_if(flags, [&](const job::FlagHelp& flag) { return flag.section != section->heading; });
   const std::string lines = job::help_lines(flags);
-  return text.empty() ? lines.substr(1) : text + lines;  // without the blank line before the heading
+  return text.empty() ? lines.substr(1) : text + lines;  // removes the blank line before the heading
 }
 
-// The words that may follow --help and `dtrain help`.
+// The words that are accepted after --help and `dtrain help`.
 std::vector<std::string> topics(const Commands& commands) {
   std::vector<std::string> all = subjects();
   all.insert(all.begin(), "all");
@@ -136,7 +138,7 @@ std::vector<std::string> topics(const Commands& commands) {
   return all;
 }
 
-// The sub-commands with the topics of those that take one.
+// All sub-commands; `topics` is set for those that accept a topic.
 Result<Commands> commands_with_topics() {
   DT_TRY(Commands commands, command_helps());
   for (CommandHelp& command : commands) {

@@ -9,7 +9,7 @@ namespace {
 
 using Im2recOptions = dataset::Im2recOptions;
 
-// --no-shuffle sets the opposite of Im2recOptions::shuffle.
+// Binds --no-shuffle, whose value is the opposite of Im2recOptions::shuffle.
 job::Binding<Im2recOptions> no_shuffle() {
   job::Binding<Im2recOptions> binding = DT_FIELD(Im2recOptions, shuffle);
   binding.set = [](Im2recOptions& options, std::string_view text) -> Result<> {
@@ -22,7 +22,7 @@ job::Binding<Im2recOptions> no_shuffle() {
   return binding;
 }
 
-// The flags that concern lists.
+// The flags about lists.
 std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   return {
       {.name = "list", .help = "write only the list, PREFIX.lst", .bind = DT_FIELD(Im2recOptions, list)},
@@ -92,7 +92,7 @@ std::vector<job::FlagRow<Im2recOptions>> list_rows() {
   };
 }
 
-// The flags that concern the images in records.
+// The flags about the images in records.
 std::vector<job::FlagRow<Im2recOptions>> im2rec_image_rows() {
   return {
       {.name = "resize",
@@ -171,7 +171,7 @@ job::FlagTable<Im2recOptions> im2rec_flags() {
 constexpr const char* kIm2recUsage =
     "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
 
-// Accepts a spelling of MXNet that other tools of dtrain do not have: `--exts .jpg .png`.
+// Accepts a syntax of MXNet that the other tools of dtrain do not accept: `--exts .jpg .png`.
 std::vector<std::string> with_own_spellings(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   bool in_extensions = false;

@@ -1,4 +1,4 @@
-// `dtrain kill JOB`: ends the processes of one of this user's jobs, on this host and on others.
+// `dtrain kill JOB`: ends the processes of a job of this user, on this host and on other hosts.
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 
 struct KillOptions {
   HostsOptions hosts;
-  std::chrono::milliseconds stop_timeout{0};  // 0: the job's own time
+  std::chrono::milliseconds stop_timeout{0};  // 0: the time that the job itself allows
 };
 
 job::FlagTable<KillOptions> kill_flags() {
@@ -26,14 +26,14 @@ job::FlagTable<KillOptions> kill_flags() {
   return job::FlagTable<KillOptions>(std::move(rows));
 }
 
-// The longest time that the launcher of the job gives its processes to stop.
+// The time that the launcher of the job gives its processes to stop; if the records differ, the longest time.
 std::chrono::milliseconds stop_time_of(const std::vector<launch::RecordedProcess>& processes) {
   std::chrono::milliseconds time{0};
   for (const launch::RecordedProcess& process : processes) time = std::max(time, process.stop_time);
   return time;
 }
 
-// The name becomes part of a command line on other hosts, so only harmless characters are allowed.
+// Allows only harmless characters in the name, because it becomes a part of a command line on other hosts.
 Result<> check_name(const std::string& job) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@=,:";
   if (!job.empty() && job.front() != '-' && job.find_first_not_of(kPlain) == std::string::npos) return {};
@@ -50,7 +50,7 @@ Error unknown_job(const std::string& job, const std::vector<launch::RecordedProc
           {}};
 }
 
-// How the job's processes on one host ended.
+// What happened to the job's processes on one host.
 struct Outcome {
   bool found = false;
   int code = job::kExitOk;
@@ -84,7 +84,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
 Outcome report(const job::SshAddress& host, const proc::Finished& answer) {
   for (const std::string& line : answer.output) fmt::print("{}\n", line);
   if (answer.ended_with(job::kExitOk)) return {true, job::kExitOk};
-  if (answer.ended_with(job::kExitUsage)) return {};  // no process of this job runs there
+  if (answer.ended_with(job::kExitUsage)) return {};  // no process of this job runs on that host
   if (answer.ended_with(job::kExitInternal)) {
     for (const std::string& line : answer.errors) fmt::print(stderr, "{}\n", line);
     return {true, job::kExitInternal};
@@ -106,10 +106,11 @@ Result<int> kill(const Call& call) {
   std::erase_if(here, [&](const launch::RecordedProcess& process) { return process.job != name; });
   const std::chrono::milliseconds given = line.options.stop_timeout;
   const std::chrono::milliseconds time = given.count() > 0 ? given : stop_time_of(here);
-  Outcome outcome = end_here(here, name, time);  // first, because a scheduler that is stopped lets the whole job save
+  // This host comes first: if the scheduler runs here and is stopped, it lets the whole job save its state.
+  Outcome outcome = end_here(here, name, time);
   std::vector<std::string> arguments = {"kill", name};
   if (given.count() > 0) arguments.insert(arguments.end(), {"--stop-timeout", job::format_value(given)});
-  // If no process of the job runs here, the time that its processes on other hosts may take is not known.
+  // If no process of the job runs on this host, the time that the job allows its processes is not known.
   const std::chrono::milliseconds there = time.count() > 0 ? time : launch::kStopTime;
   DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, std::move(arguments),
                                              kAnswerTime + std::chrono::duration_cast<std::chrono::seconds>(there)));

@@ -1,5 +1,5 @@
-// `dtrain launch-agent`: the launcher's part on another host (launch/agent.h). The launcher communicates with it
-// through stdin and stdout, or through a connection that the agent opens.
+// `dtrain launch-agent`: what the launcher runs on another host (launch/agent.h). It communicates with the launcher
+// through stdin and stdout, or through a connection that it opens to the launcher.
 #include "launch/agent.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct LaunchAgentOptions {
   int64_t number = -1;
 };
 
-// The agent's connection to its launcher, if they do not communicate through stdin and stdout.
+// Opens the agent's connection to its launcher; used if they do not communicate through stdin and stdout.
 Result<UniqueFd> connection_to(const LaunchAgentOptions& options, const job::Environment& environment) {
   launch::Hello hello = launch::hello_of(environment);
   if (options.number >= 0) hello.number = options.number;

@@ -15,7 +15,8 @@ struct Row {
   std::string term, text;
 };
 
-// Escapes what troff would interpret: backslashes, hyphens, and a dot or quote at the beginning of a line.
+// Escapes the characters that troff would interpret: backslashes, hyphens, and a dot or a quote at the beginning of a
+// line.
 std::string escaped(std::string_view text) {
   std::string all;
   for (const char c : text) {
@@ -45,7 +46,7 @@ std::string bold(const std::string& text) {
   return "\\fB" + escaped(text) + "\\fR";
 }
 
-// The first line of the usage is the synopsis; the rest is a description.
+// The synopsis is the first line of the usage; the other lines are the description.
 std::string synopsis(const CommandHelp& command) {
   return fmt::format(".br\n{}\n", escaped(command.usage.substr(0, command.usage.find('\n'))));
 }
@@ -71,7 +72,7 @@ std::string flags_text(const CommandHelp& command) {
   return text;
 }
 
-// The text about the words that may follow --help.
+// The text about the topics that may follow --help.
 std::string subjects_text() {
   std::string text =
       ".SH HELP\n"

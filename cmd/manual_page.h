@@ -1,4 +1,4 @@
-// The manual page of dtrain, as troff with the macros of man(7). To read it: dtrain man | man -l -
+// The manual page of dtrain, in troff with the macros of man(7). To read it, run: dtrain man | man -l -
 #pragma once
 
 #include <string>

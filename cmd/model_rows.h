@@ -1,4 +1,4 @@
-// The flags that name a trained model, which several commands share.
+// The flags that choose a trained model. Several commands share them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace dtrain::cmd {
 
-// The default, in --help, of flags that override a value of the run that trained the model.
+// The default that --help shows for a flag that overrides a value of the run that trained the model.
 inline const std::string kOfModel = "the model's";
 
 template <class Options>
@@ -40,7 +40,7 @@ std::vector<job::FlagRow<Options>> model_rows() {
   };
 }
 
-// The flags for reading and computing images.
+// The flags that determine how images are read and computed.
 template <class Options>
 std::vector<job::FlagRow<Options>> image_rows() {
   return {

@@ -12,12 +12,13 @@ struct Flags;
 
 namespace dtrain::cmd {
 
-// Prints "note: TEXT" for people. The text may contain untrusted paths and values.
+// Prints "note: TEXT" to stderr. The text may contain untrusted paths and values.
 void show_note(const std::string& note);
 
-// Prints a note if `threads` is more than this host's number of cores.
+// Prints a note if `threads` is larger than the number of this host's cores.
 void note_threads(int64_t threads);
-// The same for --threads, once per host: a launcher prints it for the processes that it starts on its own host.
+// Checks --threads in the same way. The note appears only once on each host, because a launcher prints it for the
+// processes that it starts on its own host.
 void note_threads(const job::Flags& flags, const job::Environment& environment);
 
 }  // namespace dtrain::cmd

@@ -1,4 +1,4 @@
-// The destination of a command's results: a file that appears only when it is complete, or standard output.
+// Where a command writes its results: a file that appears only when it is complete, or standard output.
 #pragma once
 
 #include <initializer_list>
@@ -10,19 +10,20 @@
 
 namespace dtrain::cmd {
 
-// Flushes standard output. Code::kUsage: this or an earlier write has failed, for example because the disk is full.
+// Flushes standard output. Code::kUsage if this write or an earlier one has failed, for example because the disk is
+// full.
 Result<> flush_output();
 
-// Refuses a name for --out that has none of these endings, such as ".png". Code::kUsage.
+// Code::kUsage if the file name `out` (of --out) has none of the `endings`, such as ".png".
 Result<> check_ending(std::string_view out, std::initializer_list<std::string_view> endings);
 
 class OutputFile {
  public:
-  // An empty path: standard output.
+  // `path`: empty for standard output.
   static Result<OutputFile> open(const std::string& path);
 
   Result<> write(std::string_view piece);
-  // Completes the output.
+  // Must be called after the last write: completes the output.
   Result<> finish();
 
  private:

@@ -1,5 +1,5 @@
-// `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses. It runs on
-// hosts that have none of these.
+// `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses. The program in
+// it runs on hosts that do not have these libraries.
 #include <fmt/ranges.h>
 #include <filesystem>
 

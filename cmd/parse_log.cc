@@ -23,7 +23,8 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// MXNet's program takes all words up to the next flag as names. If no other word names the log, the last one does.
+// MXNet's program takes all words up to the next flag as metric names. The last of them is taken as the log if no other
+// word names an existing file.
 std::vector<std::string> with_joined_names(const std::vector<std::string>& words) {
   const auto is_flag = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
   const auto flag = std::ranges::find(words, "--metric-names");

@@ -1,4 +1,4 @@
-// `dtrain plan`: measures the workers of a job, or reads their speeds, and writes the job's groups and shares.
+// `dtrain plan`: measures the speeds of a job's workers, or reads them, and writes the job's groups and shares.
 #include "plan/plan.h"
 
 #include "base/console.h"
@@ -116,7 +116,8 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
   arguments.insert(arguments.begin(), "plan");
-  // The servers of the real job are assigned their part of the hosts' cores and slots, although none is started.
+  // Although no server is started, the job is given its number of servers, so that they get their part of the hosts'
+  // cores and slots, as in the real job.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
   DT_TRY(Places places, places_of(call, flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
@@ -128,7 +129,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   return calibration;
 }
 
-// Runs the calibration job. Returns its exit code; if that is 0, `job` is set.
+// Runs the calibration job and returns its exit code. If it is 0, sets `job`.
 Result<int> calibrate(const Call& call, const job::Flags& flags, const PlanOptions& options, plan::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
   Console console = Console::to_stderr(flags.launch.terminal);

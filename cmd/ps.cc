@@ -1,4 +1,4 @@
-// `dtrain ps`: lists the processes of the jobs that run on this host, and on others.
+// `dtrain ps`: lists the processes of jobs that run on this host and on other hosts.
 #include <algorithm>
 #include <tuple>
 
@@ -22,7 +22,7 @@ job::FlagTable<PsOptions> ps_flags() {
   return {std::move(rows)};
 }
 
-// Merges equal entries, because the host file may list one host under two names, or this host.
+// Removes duplicates: the host file may list a host under two names, and may list this host.
 void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
   const auto key = [](const launch::RecordedProcess& p) { return std::tie(p.job, p.role, p.rank, p.host, p.pid); };
   const auto less = [&](const auto& a, const auto& b) { return key(a) < key(b); };

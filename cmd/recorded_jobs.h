@@ -1,4 +1,4 @@
-// The part that `dtrain ps` and `dtrain kill` share: running a command on all hosts of a host file.
+// Runs a command on all hosts of a host file, which `dtrain ps` and `dtrain kill` both do.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct HostsOptions {
   std::string sync_dst_dir;  // the directory of the job's executable on the hosts, if it was copied there
 };
 
-// The rows of a tool's flag table for `Options::hosts`, a HostsOptions.
+// Rows for a tool's table of flags, which set the member `hosts` (a HostsOptions) of `Options`.
 template <class Options>
 std::vector<job::FlagRow<Options>> hosts_rows() {
   auto hosts = training_row<Options>("hostfile", DT_FIELD(Options, hosts.hostfile, "none"), "this host alone");
@@ -25,13 +25,13 @@ std::vector<job::FlagRow<Options>> hosts_rows() {
 }
 
 struct HostsAnswers {
-  std::vector<job::SshAddress> hosts;  // the distinct hosts of the file; empty without a file
+  std::vector<job::SshAddress> hosts;  // the hosts of the file, each of them once; empty without a file
   std::vector<proc::Finished> answers;
 };
 
 constexpr std::chrono::seconds kAnswerTime{60};
 
-// Runs `dtrain ARGUMENTS` on all hosts of the file, for at most `limit`.
+// Runs `dtrain ARGUMENTS` on all hosts of the host file, for at most `limit`.
 Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments,
                                std::chrono::seconds limit);
 

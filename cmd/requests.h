@@ -1,5 +1,5 @@
-// The requests of commands to their tools, parsed from their command lines. For tests, which check which options each
-// flag sets, where running the command would show less.
+// The options that commands pass to the functions of lib/, parsed from a command line. They are declared for tests,
+// which check which option each flag sets; running the command would show less.
 #pragma once
 
 #include "bench/input.h"

@@ -1,4 +1,4 @@
-// `dtrain set-rate RUN-DIRECTORY RATE|xFACTOR`: changes the learning rate of a run while it trains.
+// `dtrain set-rate RUN-DIRECTORY RATE|xFACTOR`: changes the learning rate of a run during the training.
 #include "role/process/run_dir.h"
 #include "tool.h"
 #include "train/rate_request.h"

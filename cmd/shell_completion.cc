@@ -45,7 +45,7 @@ ValueKind kind_of(const job::FlagHelp& flag) {
   return flag.value.find("FILE") != std::string::npos || flag.value == "PREFIX" ? ValueKind::kFile : ValueKind::kOther;
 }
 
-// "--lr|--momentum": a pattern that matches all spellings of the flags of one kind; empty if there are none.
+// A pattern such as "--lr|--momentum" that matches all spellings of the flags of one kind; empty if there are none.
 std::string spellings(const CommandHelp& command, ValueKind kind) {
   std::vector<std::string> all;
   for (const job::FlagHelp& flag : command.flags) {
@@ -62,7 +62,7 @@ std::vector<std::string> first_words(const Commands& commands) {
   return words;
 }
 
-// The sub-commands that have two words, grouped by their first word.
+// The sub-commands whose names have two words, grouped by the first word.
 std::map<std::string, std::vector<const CommandHelp*>> groups_of(const Commands& commands) {
   std::map<std::string, std::vector<const CommandHelp*>> groups;
   for (const CommandHelp& command : commands) {
@@ -75,7 +75,7 @@ std::string topics_of(const CommandHelp& command) {
   return fmt::format("{}", fmt::join(command.topics, " "));
 }
 
-// The choices of a sub-command's argument: "bash zsh" for "dtrain completion bash|zsh". Empty if it has none.
+// The choices for the argument of a sub-command: "bash zsh" for "dtrain completion bash|zsh". Empty if there are none.
 std::string argument_choices(const CommandHelp& command) {
   if (command.name() == "help") return topics_of(command);
   const std::string usage = command.usage.substr(0, command.usage.find('\n'));
@@ -85,7 +85,7 @@ std::string argument_choices(const CommandHelp& command) {
   return last;
 }
 
-// Sets `command`, or completes the second word of a group.
+// Shell code that sets `command`, or completes the second word of a group.
 std::string bash_commands(const Commands& commands) {
   std::string text = "  case $after in\n";
   for (const CommandHelp& command : commands) {
@@ -101,7 +101,7 @@ std::string bash_commands(const Commands& commands) {
                             fmt::join(first_words(commands), " "));
 }
 
-// Completes the value of the flag before the cursor.
+// Shell code that completes the value of the flag before the cursor.
 std::string bash_values(const CommandHelp& command) {
   std::string text;
   for (const job::FlagHelp& flag : command.flags) {
@@ -152,7 +152,7 @@ std::string zsh_action(const job::FlagHelp& flag) {
   }
 }
 
-// One line of _arguments for each spelling. The star allows a flag to be given again.
+// A line for _arguments for each spelling of the flag. The star means that the flag may be given several times.
 std::string zsh_specs(const job::FlagHelp& flag) {
   std::string text;
   const std::string help = zsh_quoted(fmt::format("{} ({})", flag.help, flag.limits));
@@ -193,7 +193,7 @@ function __dtrain_is
     switch "$words[2] $words[3] "
 )";
 
-// Each of these functions compares the words on the command line with its own arguments ($argv).
+// Each of the shell functions compares the words on the command line with its own arguments ($argv).
 constexpr const char* kFishEnd = R"(    end
     test "$command" = "$argv"
 end

@@ -14,7 +14,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-// nohup ignores HUP, so that the process outlives its terminal.
+// True under nohup, which ignores HUP so that the process survives the end of its terminal.
 bool hangup_is_ignored() {
   struct sigaction now {};
   return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -49,7 +49,7 @@ void unblock_early_signals() {
 SignalThread::SignalThread() {
   const sigset_t set = taken_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGINT, SIG_DFL);   // a shell makes programs ignore INT if it starts them in the background
+  std::signal(SIGINT, SIG_DFL);   // a shell that starts a program in the background makes it ignore INT
   std::signal(SIGPIPE, SIG_IGN);  // writing to a closed connection fails with an error instead
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
   end_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -68,7 +68,7 @@ void SignalThread::serve() {
   name_thread("signals");
   while (true) {
     pollfd waiting[2] = {{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) continue;  // EINTR, for instance under a debugger
+    if (poll(waiting, 2, -1) < 0) continue;  // EINTR, for example under a debugger
     if (waiting[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof info) == sizeof info) take(static_cast<int>(info.ssi_signo));
@@ -82,7 +82,7 @@ void SignalThread::take(int signal) {
   }
   signals_.stop = true;
   if (signal != SIGINT || ++signals_.interrupts < 2) return;
-  // Unblocking INT in this thread ends the process with the signal, so that a shell sees how it ended.
+  // INT is unblocked in this thread and raised, so that the process ends by the signal and a shell sees this.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);

@@ -1,8 +1,9 @@
-// Records signals in a Signals. TERM, USR1, INT and HUP (unless it is ignored, as under nohup) ask the process to stop;
-// USR2 asks for the list of open waits. A second INT ends the process immediately, by the default action.
+// Records signals in a Signals. TERM, USR1, INT and HUP (unless HUP is ignored, as under nohup) request that the
+// process stop. USR2 requests the list of open waits. A second INT ends the process immediately, by the default action
+// of the signal.
 //
-// A thread reads the signals from a descriptor, so no handler and no global is needed. The main thread must construct
-// it before any other thread exists, so that all threads inherit the blocked signals.
+// A thread reads the signals from a descriptor, so neither a signal handler nor a global variable is needed. The main
+// thread must construct the object before there are other threads, so that all threads inherit the blocked signals.
 #pragma once
 
 #include <thread>
@@ -29,9 +30,9 @@ class SignalThread {
   std::thread thread_;
 };
 
-// TERM or USR1 asks a process that trains to stop, even in the first moments, before there is a SignalThread. The first
-// function blocks these signals, and the second, for a process that does not train itself, unblocks them. Programs
-// started in between would inherit the blocked signals.
+// A training process should stop after TERM or USR1 even in its first moments, before it has a SignalThread.
+// block_early_signals() therefore blocks these signals. A process that does not train itself must call
+// unblock_early_signals(), because the programs that it starts would otherwise inherit the blocked signals.
 void block_early_signals();
 void unblock_early_signals();
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr const char* kUnknownHost = "HOST";
 
-// The address at which the hosts of a job reach its scheduler, which runs on this host. Empty if there are no other
-// hosts.
+// The address at which the other hosts of a job can reach its scheduler, which runs on this host. Empty if there are no
+// other hosts.
 Result<std::string> scheduler_address(const job::Flags& flags, const Places& places, Missing missing) {
   const std::optional<job::HostAssignment>& assignment = places.hosts;
   if (!flags.launch.on_other_hosts() || !assignment) return std::string();
@@ -40,7 +40,8 @@ Result<std::string> scheduler_address(const job::Flags& flags, const Places& pla
 
 namespace {
 
-// Merges the traces in the run directory, which processes on other hosts may share; `dtrain trace` also accepts others.
+// Merges the traces in the run directory, which may include those of other hosts if they share it. (`dtrain trace` can
+// also merge traces from other directories.)
 void merge_traces(const std::string& run_dir, launch::Screen& screen) {
   const Result<telemetry::MergedTrace> merged = telemetry::merge_traces({run_dir});
   if (merged) {
@@ -51,7 +52,7 @@ void merge_traces(const std::string& run_dir, launch::Screen& screen) {
   }
 }
 
-// Placeholder hosts for a missing host file.
+// Placeholders for the hosts of a host file that does not exist.
 job::HostAssignment unknown_hosts(const job::Flags& flags) {
   const job::ProcessSlot slot{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
   job::HostAssignment assignment;
@@ -64,7 +65,7 @@ job::HostAssignment unknown_hosts(const job::Flags& flags) {
 
 namespace {
 
-// The hosts of -H; nullopt if it is not given.
+// The hosts that -H gives; nullopt if it is not given.
 Result<std::optional<job::HostAssignment>> named_hosts(const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
   if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);

@@ -13,24 +13,25 @@
 
 namespace dtrain::cmd {
 
-// The list in which --dry-run collects what a job needs but this host lacks. Null: anything missing is an error.
+// The list in which --dry-run collects what a job needs but this host lacks. If it is null, anything that is missing is
+// an error.
 using Missing = std::vector<std::string>*;
 
 // The hosts of the job's processes.
 struct Places {
-  std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this host
-  std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh reaches the hosts
+  std::optional<job::HostAssignment> hosts = {};     // nullopt: all processes are on this host
+  std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh starts the agents on the hosts
   std::vector<std::string> ways = {};                // see cluster::Cluster
-  bool are_known = true;  // false: the hosts' names are placeholders for hosts that the system will choose
+  bool are_known = true;  // false: the names are placeholders for hosts that the batch system will choose
 };
-// Assigns the job's processes to the hosts of its host file, or to those of the cluster that --launcher names. If the
-// file is missing and `missing` is given, all processes are on a host named "HOST".
+// Assigns the job's processes to the hosts of its host file, or to the hosts of the cluster that --launcher names. If
+// the host file does not exist and `missing` is given, all processes are assigned to a host named "HOST".
 Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
-  std::vector<std::string> arguments;  // arguments of every process, before its role; begins with the sub-command
-                                       // unless that is train
-  const job::Flags& flags;             // flags of the processes
+  // the arguments of every process, to which its role is added; they begin with the sub-command, unless it is train
+  std::vector<std::string> arguments;
+  const job::Flags& flags;  // flags of the processes
   Places places;
   std::string run_dir;
   Missing missing = nullptr;
@@ -44,8 +45,8 @@ struct JobToStart {
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting);
 
-// Runs the job in a background child of this process, and adds its outcome to the run's summary. Returns the job's exit
-// code. `on_end`, if given, is called in the background process.
+// Runs the job from a background child of this process, and adds the outcome to the run's summary. Returns the exit
+// code of the job. `on_end`, if given, is called in the background child.
 Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
                     const std::function<void(const launch::JobEnd& end)>& on_end = nullptr);
 

@@ -1,4 +1,4 @@
-// Command lines of the tools: a small table of flags, positionals, and --help.
+// Command lines of the tools: each has a small table of flags, positional arguments, and --help.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace dtrain::cmd {
 
-// A tool's row for a flag that training has too. Uses the names, help text and limits of training's table, and binds
-// them to a member of the tool's Options.
+// A row of a tool's table for a flag that training also has. The names, the help text and the limits are those in
+// training's table; the value is bound to a member of the tool's Options.
 template <class Options>
 job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options> bind,
                                    const std::string& default_text = "") {
@@ -32,7 +32,7 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .max = row.max};
 }
 
-// Rows that several benchmarks share.
+// Rows that several of the benchmarks have.
 template <class Options>
 job::FlagRow<Options> num_batches_row(job::Binding<Options> bind) {
   return {.name = "num-batches",
@@ -47,31 +47,31 @@ job::FlagRow<Options> json_row(job::Binding<Options> bind) {
   return {.name = "json", .help = "print only the line of JSON, without the report", .bind = std::move(bind)};
 }
 
-// A tool's log; live lines appear if stderr is a terminal.
+// The log of a tool. Live lines are shown if stderr is a terminal.
 Log tool_log(const std::string& name, const Call& call);
 
-// Refuses flags that only a later version of a tool has.
+// Refuses flags that only later versions of a tool have.
 job::RefusedFlag later(std::vector<std::string> spellings);
 
-// The text of --help of a sub-command.
+// The text that a sub-command prints for --help.
 std::string command_text(const std::string& usage, const std::vector<job::FlagHelp>& flags);
 
-// Handles --help: prints that text, or passes its parts to call.take_help.
+// Handles --help: prints this text, or passes its parts to call.take_help if that is set.
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags);
 
-// The options of a tool that has no flags.
+// The options of a tool without flags.
 struct NoFlags {};
 
-// A tool's parsed command line.
+// The parsed command line of a tool.
 template <class Options>
 struct ToolLine {
-  bool help = false;  // --help was given and has been printed; the rest is not set
+  bool help = false;  // --help was given and has been handled; the other members are not set
   Options options;
   std::vector<std::string> positionals;
 };
 
-// `usage` is for example "dtrain parse-log FILE [FLAGS]"; an explanation may follow on further lines. Code::kUsage
-// unless there are `least` to `most` positionals.
+// `usage`: for example "dtrain parse-log FILE [FLAGS]"; a description may follow on further lines. Code::kUsage if
+// there are fewer than `least` or more than `most` positional arguments.
 template <class Options>
 Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
                                          const Call& call, size_t least, size_t most) {
@@ -92,10 +92,11 @@ Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, c
   return line;
 }
 
-// Finds mistyped flags of a tool, which would otherwise be reported as flags of the job. `own`: the tool's spellings.
+// Finds misspelled flags of a tool, which would otherwise be reported as unknown flags of the job. `own`: the spellings
+// of the tool's flags.
 Result<> check_rest(const std::vector<std::string>& own, const std::vector<std::string>& rest);
 
-// The flags of a tool, and those of the job, which may be mixed with them.
+// The flags of a tool, and the flags of a job that may be mixed with them.
 template <class Options>
 struct MixedLine {
   Options options;

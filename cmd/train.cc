@@ -1,4 +1,4 @@
-// `dtrain [train]`: trains in this process, or starts a whole job.
+// `dtrain [train]`: trains in this process, or starts the processes of a job.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -36,8 +36,8 @@ namespace dtrain::cmd {
 
 namespace {
 
-// Reports errors that would occur in every process of the job only once, before a process is started or a run directory
-// is created.
+// Detects errors that would occur in every process of the job, so that they are reported only once, before a process is
+// started or a run directory is created.
 Result<> check_early(job::Flags flags) {
   const job::LoopFlags& loop = flags.loop;
   if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
@@ -62,7 +62,7 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  // On other hosts the file may contain addresses that are not known yet.
+  // If processes run on other hosts, the file may contain addresses that are not known yet, so it is not checked here.
   const bool here = !flags.launch.on_other_hosts();
   if (here) DT_TRY_VOID(role::check_tls(flags.launch));
   if (groups && places && here) {
@@ -72,7 +72,8 @@ Result<> check_early(job::Flags flags) {
   return {};
 }
 
-// Flags that --resume took from the run directory are passed to the processes explicitly, before those of the user.
+// The flags that --resume took from the run directory are passed to the processes explicitly; they precede the user's
+// flags.
 Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const std::string& run_dir,
                                 Missing missing = nullptr) {
   std::vector<std::string> arguments = job::recalled_arguments(flags);
@@ -114,8 +115,8 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   return 0;
 }
 
-// Records a process that trains alone, so that `dtrain ps` lists it and `dtrain kill` ends it. If that fails, it trains
-// anyway.
+// Records a process that trains without a launcher, so that `dtrain ps` lists it and `dtrain kill` can end it. If this
+// fails, the training continues anyway.
 std::optional<launch::JobRecord> record_process(const Call& call, const std::string& run_dir) {
   Result<launch::JobRecord> record =
       launch::JobRecord::create(launch::record_root(call.environment), launch::job_name(run_dir));
@@ -127,7 +128,7 @@ std::optional<launch::JobRecord> record_process(const Call& call, const std::str
 
 Result<int> run_process(const Call& call, const job::Flags& flags) {
   const SignalThread signals;
-  std::optional<launch::JobRecord> record;  // removed when the process ends
+  std::optional<launch::JobRecord> record;  // its destructor removes the record
   return role::run_process(flags, signals.signals(), [&](const std::string& run_dir) {
     if (auto made = record_process(call, run_dir)) record.emplace(*std::move(made));
   });
@@ -155,11 +156,11 @@ Result<int> train(const Call& call) {
   }
   if (flags.distributed() || flags.launch.dry_run) unblock_early_signals();
   if (flags.launch.launcher == "print") return print_files(call, flags);
-  // The pods read the data, which do not have to be on this host.
+  // The pods read the data, which need not be on this host.
   if (flags.launch.launcher == "kubernetes") return run_in_kubernetes(call, flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) show_note(note);
-  // The search must not be repeated, because it would then find the new run itself.
+  // The result of the search is stored in the flags, because a second search would find the new run.
   flags.loop.resume = search.run ? search.run->directory : "";
   if (search.run) job::take_kept_checkpoints(search.run->spec, flags);
   flags.loop.retrain = false;
