@@ -94,8 +94,8 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(const cluster::Submission submission, submission_of(call, flags, run_dir.path()));
   DT_TRY_VOID(write_script(submission.script_file, submission.script));
-  // releases the directory, so that the launcher in the job can claim it while this process waits for the end of the
-  // job
+  // Releases the directory, so that the launcher in the job can claim it while this process waits for the end of the
+  // job.
   run_dir.unlock();
   Console console = Console::to_stderr(flags.launch.terminal);
   Result<int> code = launch::run_in_background(

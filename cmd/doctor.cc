@@ -197,7 +197,7 @@ Result<launch::Job> job_of(const Call& call, const Subject& subject, Places plac
                                              .run_dir = role::choose_run_dir(flags, std::nullopt),
                                              .missing = &missing}));
   job.processes.name = "doctor" + job.processes.name.substr(job.processes.name.rfind('-'));
-  // hosts with another build must not be refused, because the check of builds reports them
+  // Hosts with another build must not be refused, because the check of builds reports them.
   job.processes.allow_mixed_builds = true;
   job.processes.limits.greet = by_group ? kGroupTime : kSshTime;
   job.processes.limits.stop = job.processes.limits.kill_after;

@@ -29,7 +29,7 @@ struct Places {
 Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
-  // the arguments of every process, to which its role is added; they begin with the sub-command, unless it is train
+  // The arguments of every process, to which its role is added; they begin with the sub-command, unless it is train.
   std::vector<std::string> arguments;
   const job::Flags& flags;  // flags of the processes
   Places places;

@@ -12,7 +12,7 @@ namespace dtrain {
 struct GroupLimits {
   double cores = 0;         // seconds of processor time per second; 0: no limit
   double memory_bytes = 0;  // 0: no limit
-  // memory used by the group that has the memory limit, without the file cache that it can give back
+  // Memory used by the group that has the memory limit, without the file cache that it can give back.
   double memory_used_bytes = 0;
 };
 

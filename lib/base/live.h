@@ -29,8 +29,8 @@ inline constexpr std::string_view kBetweenParts = "  ";
 enum class Fit {
   kAsIs,
   kWords,  // wrapped into several lines, at blanks outside quotes
-  // if the line is too wide, its parts are left out from the right, except the first and the last part; two blanks
-  // separate parts
+  // If the line is too wide, its parts are left out from the right, except the first and the last part; two blanks
+  // separate parts.
   kParts,
 };
 

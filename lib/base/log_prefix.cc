@@ -61,7 +61,7 @@ SplitLine split_log_line(std::string_view line) {
   }
   for (const std::string_view level : {"INFO:root:", "WARNING:root:", "ERROR:root:"}) {
     if (const size_t at = line.find(level); at != std::string_view::npos) {
-      // other prefixes stay in the text, for severity_of()
+      // Other prefixes stay in the text, for severity_of().
       split.text = line.substr(level == "INFO:root:" ? at + level.size() : at);
     }
   }

@@ -43,7 +43,7 @@ class BenchDevice {
   virtual Result<std::vector<ProfileLine>> profile(const std::function<Result<>(int64_t steps)>& run) = 0;
 
  protected:
-  // keeps the larger figures, because other processes on the host can only lower them
+  // Keeps the larger figures, because other processes on the host can only lower them.
   void note_peak(const Peak& peak);
 
  private:

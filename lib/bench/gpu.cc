@@ -122,7 +122,7 @@ class Gpu final : public BenchDevice {
 
   exec::Options on_device(exec::Options options) {
     options.parameters_on_device = options.purpose == exec::Options::Purpose::kTraining;
-    // images are floats: without same_batch, copying them would take a third of the time of a ResNet's step
+    // Images are floats: without same_batch, copying them would take a third of the time of a ResNet's step.
     options.same_batch = true;
     options.timeline = &timeline_;
     return options;

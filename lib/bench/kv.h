@@ -23,7 +23,7 @@ struct BenchKvOptions {
   int64_t disp_batches = 1;          // print a line every this many batches
   bool test_results = true;          // compare the weights with those of the same updates computed locally
   std::string optimizer = "none";    // none: w <- w - mean of the gradients; or "sgd"
-  // servers and all workers but the first are processes; otherwise they are threads of this process
+  // Servers and all workers but the first are processes; otherwise they are threads of this process.
   bool processes = true;
 };
 
@@ -31,7 +31,7 @@ struct BenchKvResult {
   uint64_t bytes = 0;  // size of all arrays, in one direction
   size_t arrays = 0;
   BenchKvOptions options;
-  // true if the peers were processes; that is possible only if this process had a single thread at the beginning
+  // True if the peers were processes; that is possible only if this process had a single thread at the beginning.
   bool processes = false;
   struct Times {
     double median = 0, min = 0, max = 0;

@@ -61,7 +61,7 @@ class DeviceBench {
   }
 
   Result<double> measure(int64_t batch) {
-    // restores the gradients, which the store has overwritten with their sums
+    // Restores the gradients, which the store has overwritten with their sums.
     for (size_t d = 0; d < arrays_.size(); d++) {
       std::ranges::copy(gradients_[d], arrays_[d]->view().all_gradients.begin());
     }

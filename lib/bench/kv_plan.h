@@ -21,7 +21,7 @@ struct KvPlan {
   std::vector<kvstore::Slice> placement;
   kvstore::UpdateRule rule;
   std::vector<uint64_t> incarnations;  // indexed by worker
-  // threads of each server; the same number as in a training job whose processes share this host
+  // Threads of each server; the same number as in a training job whose processes share this host.
   int shard_threads = 0;
 
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }

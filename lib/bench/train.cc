@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// number of times that batches and bound alternate, so that other load on the host affects both
+// Number of times that batches and bound alternate, so that other load on the host affects both.
 constexpr int kRounds = 3;
 
 // Random images, labels and keys for a batch.
@@ -173,7 +173,7 @@ class TrainBench {
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;
-  // duration in seconds, indexed by node and operation
+  // Duration in seconds, indexed by node and operation.
   std::map<std::pair<std::string, std::string>, double> primitives_;
 };
 

@@ -30,7 +30,7 @@ struct BenchTrainOptions {
   Type dtype = Type::kFloat32;
   bool tf32 = false;
   bool winograd = true;
-  // only for training on the CPU: also measure the sums of exec/cpu/bound.h, alternating with the batches
+  // Only for training on the CPU: also measure the sums of exec/cpu/bound.h, alternating with the batches.
   bool bound = false;
   bool profile = false;  // fill BenchTrainResult::profile
 };
@@ -46,7 +46,7 @@ struct Profile {
     // whichever is longer.
     double bound_s = 0;
     bool computes = false;  // true if its computation takes longer than moving its data, at the peak rates
-    // with --bound: the duration of oneDNN's primitive alone, with warm caches; 0: not measured
+    // With --bound: the duration of oneDNN's primitive alone, with warm caches; 0: not measured.
     double primitive_s = 0;
     double share = 0;  // fraction of the batch's time
     [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }

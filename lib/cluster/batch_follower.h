@@ -20,7 +20,7 @@ struct FollowLimits {
   Duration output = std::chrono::seconds(30);      // time after which the output of a running job should be visible
   Duration first_place = std::chrono::seconds(5);
   Duration place = std::chrono::seconds(60);  // between queries for the position in the queue
-  // how long a reason that may prevent the job from ever starting must last before it is taken seriously
+  // How long a reason that may prevent the job from ever starting must last before it is taken seriously.
   Duration hopeless = std::chrono::seconds(5);
 };
 

@@ -37,7 +37,7 @@ struct BatchRequest {
   std::string run_dir = {};      // absolute; empty: the job creates one whose name ends in the job's number
   std::string checkpoints = {};  // absolute prefix of the checkpoints; empty: they are in the run directory
   std::vector<std::string> command = {};  // the launcher's command line, without a run directory
-  // further flags of the launcher, used when the job starts for the first time but not when the system starts it again
+  // Further flags of the launcher, used when the job starts for the first time but not when the system starts it again.
   std::vector<std::string> at_first = {};
 };
 

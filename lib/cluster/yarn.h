@@ -40,7 +40,7 @@ inline constexpr const char* kYarnSpec = "DTRAIN_SERVICE_SPEC";
 struct YarnLimits {
   std::chrono::milliseconds ask{std::chrono::seconds(1)};        // between queries until all containers run
   std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // between queries afterwards
-  // time for the service to disappear after it was destroyed
+  // Time for the service to disappear after it was destroyed.
   std::chrono::milliseconds destroy{std::chrono::seconds(10)};
 };
 

@@ -25,7 +25,7 @@ struct PublishedFile {
 
 struct PublishedSet {
   std::string name;  // "mnist"
-  // address of the directory with the files; empty if they are not public: the user must then give the address
+  // Address of the directory with the files; empty if they are not public: the user must then give the address.
   std::string address;
   std::vector<PublishedFile> files;
 };

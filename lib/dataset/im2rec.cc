@@ -338,7 +338,7 @@ Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root,
   std::vector<PackedFile> files;
   for (const std::string& list : lists) {
     std::error_code error;
-    // the list may be empty: a small data set may have no images for testing, for example
+    // The list may be empty: a small data set may have no images for testing, for example.
     if (lists.size() > 1 && fs::file_size(list, error) == 0) {
       log.warn("{}: the list is empty; nothing is packed from it", list);
       continue;

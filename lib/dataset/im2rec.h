@@ -22,7 +22,7 @@ struct Im2recOptions {
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   ListDivision division;
   int label_width = 0;  // labels on each line of a list; 0: all fields between the first and the last TAB
-  // divide each list into this number of parts and pack only one of them, for example on each of several hosts
+  // Divide each list into this number of parts and pack only one of them, for example on each of several hosts.
   int nsplit = 1;
   int part = 0;  // number of the part to pack; its file is OUT.partNNN
   PackOptions pack;

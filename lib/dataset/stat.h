@@ -38,7 +38,7 @@ struct DataStat {
   int64_t broken_count = 0;
   std::vector<Broken> broken;       // the first kBrokenShown broken places, in order of file and offset
   std::map<float, int64_t> labels;  // maps each first label to the number of images that have it
-  // maps each number of labels per image to the number of images that have this number
+  // Maps each number of labels per image to the number of images that have this number.
   std::map<uint32_t, int64_t> label_counts;
   std::map<std::string, int64_t> formats;                // maps for example "JPEG, color" to a number of images
   std::map<std::pair<int64_t, int64_t>, int64_t> sizes;  // maps height and width to a number of images

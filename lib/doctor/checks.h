@@ -11,7 +11,7 @@
 
 namespace dtrain::doctor {
 
-// from best to worst; kSkip: the check was not requested, or is not possible
+// From best to worst; kSkip: the check was not requested, or is not possible.
 enum class Verdict { kSkip, kPass, kWarn, kFail };
 std::string_view word_of(Verdict verdict);  // "pass"
 
@@ -38,7 +38,7 @@ struct PairSpeed {
 
 // What the command line requests.
 struct Asked {
-  // the command that starts processes on the hosts: "ssh", "mpirun", "srun"; empty: only this host is examined
+  // The command that starts processes on the hosts: "ssh", "mpirun", "srun"; empty: only this host is examined.
   std::string starter;
   bool job = false;  // the command line has flags of a job
   bool perf = false;

@@ -19,8 +19,8 @@ struct ExaminationSetting {
   std::vector<std::string> arguments_here;
   bool is_distributed = false;  // the job has several processes
   Asked asked;
-  // the address at which other hosts can connect to this host; empty if there are no other hosts, or if the address
-  // could not be determined (see address_error)
+  // The address at which other hosts can connect to this host; empty if there are no other hosts, or if the address
+  // could not be determined (see address_error).
   std::string address;
   std::string address_error = {};
   std::vector<std::string> names;  // names of the hosts; each host tries to resolve all of them

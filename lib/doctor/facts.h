@@ -44,7 +44,7 @@ struct RunDirectory {
 struct Gpus {
   bool asked = false;
   std::string error = {};  // why no GPU can be used
-  // descriptions, indexed by the number of the GPU; "" for a GPU that cannot be used
+  // Descriptions, indexed by the number of the GPU; "" for a GPU that cannot be used.
   std::vector<std::string> found = {};
   int64_t count = 0;  // number of GPUs that exist
   // Versions, such as "13.0"; empty if unknown, or if the software is absent.

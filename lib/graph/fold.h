@@ -20,7 +20,7 @@ struct Fold {
 };
 
 struct FoldedGraph {
-  // only for inference. A layer whose batch normalization was folded into it keeps its name and has a bias
+  // Only for inference. A layer whose batch normalization was folded into it keeps its name and has a bias.
   Graph graph;
   std::vector<Fold> folds;
 };

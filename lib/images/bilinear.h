@@ -15,8 +15,8 @@ namespace dtrain::images {
 struct ImageView {
   const Image* image = nullptr;
   int height = 0, width = 0;  // size of the whole image
-  // position of the part in memory, in coordinates of the whole image; negative if the whole image is itself cut from
-  // `image`
+  // Position of the part in memory, in coordinates of the whole image; negative if the whole image is itself cut from
+  // `image`.
   int top = 0, left = 0;
 
   [[nodiscard]] const uint8_t* at(int y, int x) const { return image->at(y - top, x - left); }

@@ -24,8 +24,8 @@ struct PredictOptions {
   Output output = Output::kTable;
   std::string result;  // the node that computes the result to show; empty: the first one
   int64_t top = 5;     // number of classes to show for each image, the most probable first; kNpy shows all classes
-  // a file with the names of the classes, one on each line; empty: synset.txt next to the model or in the directory of
-  // its training data, if there is such a file
+  // A file with the names of the classes, one on each line; empty: synset.txt next to the model or in the directory of
+  // its training data, if there is such a file.
   std::string synset;
 };
 

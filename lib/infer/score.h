@@ -14,7 +14,7 @@
 namespace dtrain::infer {
 
 struct ScoreOptions {
-  // its flags also name the data; if they do not, the data of the run that trained the model are used
+  // Its flags also name the data; if they do not, the data of the run that trained the model are used.
   ModelChoice model;
 };
 

@@ -32,7 +32,7 @@ struct AgentGroupOptions {
   std::vector<std::string> hosts;  // names, in the order of the links
   bool follows_job = false;        // see AgentStarter
   bool only_announces = false;     // see AgentStarter
-  // number of hosts that the job uses, which are the first ones of `hosts`; agents on other hosts end immediately
+  // Number of hosts that the job uses, which are the first ones of `hosts`; agents on other hosts end immediately.
   size_t needed = 0;
 };
 

@@ -153,7 +153,7 @@ class Copier {
     std::vector<std::vector<std::string>> commands;
     std::vector<std::string> by_tar;
     for (const Target& target : targets_) {
-      // the host shares the directory, so there is nothing to do
+      // The host shares the directory, so there is nothing to do.
       if (!here.empty() && target.state.directory == here) continue;
       const bool by_rsync = rsync.is_here && target.state.has_rsync;
       others.push_back(target);

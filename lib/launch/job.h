@@ -23,7 +23,7 @@ struct Limits {
   Duration start = std::chrono::seconds(300);  // until the scheduler has reported its address (--start-timeout)
   Duration greet = std::chrono::seconds(60);   // time for a host to answer; ssh itself gives up connecting after 10 s
   Duration settle = std::chrono::seconds(15);  // time for the other processes to end after one has failed
-  // the same if the scheduler has failed, because the others try to reconnect
+  // The same if the scheduler has failed, because the others try to reconnect.
   Duration settle_scheduler = std::chrono::seconds(45);
   Duration wind_down = std::chrono::seconds(30);  // time for the scheduler and the servers to end after the last worker
   Duration stop = kStopTime;                      // between TERM and KILL of a running job
@@ -42,8 +42,8 @@ struct Job {
   std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
   std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
   std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; if not set, ssh connects to each host
-  // created if there are other hosts; for processes on hosts that do not share it, their output is written to
-  // ROLE-RANK.log in it
+  // Created if there are other hosts; for processes on hosts that do not share it, their output is written to
+  // ROLE-RANK.log in it.
   std::string run_dir = {};
   bool allow_mixed_builds = false;
   bool is_for_people = false;  // the kind of output that the launcher shows (shown_lines.h)

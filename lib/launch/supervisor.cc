@@ -142,7 +142,7 @@ Result<JobEnd> Supervisor::run() {
   all_ready_ = true;
   take_events();
   for (Member& member : members_) {
-    // report the status that it will have if it ever ends
+    // Report the status that it will have if it ever ends.
     if (member.running) on_end(member, ended_by(member, SIGKILL));
   }
   for (const auto& host : hosts_) host->close();

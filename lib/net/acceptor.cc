@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::minutes kWarnAgain{1};
 
 bool is_gone(int error) {
-  // the peer has disconnected, so the next connection can be accepted
+  // The peer has disconnected, so the next connection can be accepted.
   return error == ECONNABORTED || error == EINTR || error == EPROTO;
 }
 

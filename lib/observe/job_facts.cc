@@ -23,7 +23,7 @@ using telemetry::Metric;
 
 constexpr size_t kEventsMax = 300;
 constexpr size_t kLinesMax = 200;
-// the increase over a shorter time is not shown, because heartbeats come only every 2 s
+// The increase over a shorter time is not shown, because heartbeats come only every 2 s.
 constexpr double kGrowthSecondsMin = 3;
 constexpr std::string_view kHttps = "https://";
 // The metrics of a process that the page shows. All metrics would be too many: with a hundred workers, some metrics

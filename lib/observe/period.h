@@ -20,11 +20,11 @@ struct WorkerPeriod {
   double compute_s = 0;  // forward, backward, update, and time that belongs to no phase
   double pull_wait_s = 0;
   double push_s = 0;
-  // how long after the first gradients of their rounds its own gradients arrive, summed over all servers
+  // How long after the first gradients of their rounds its own gradients arrive, summed over all servers.
   double lateness_s = 0;
   double decode_threads = 0;
   double read_ms = 0;  // time to read an image's bytes
-  // time to turn these bytes into a row of a batch; 0: nothing is decoded, or the time is not known
+  // Time to turn these bytes into a row of a batch; 0: nothing is decoded, or the time is not known.
   double decode_ms = 0;
   double cores_busy = 0;        // average number of busy cores of the process
   double cores_missing = 0;     // average number of threads that were ready to run but had no core

@@ -22,7 +22,7 @@ constexpr double kBusy = 0.7;       // minimum average number of busy threads of
 constexpr double kData = 0.1, kWait = 0.2;  // minimum shares of the time that deserve advice
 constexpr double kUneven = 1.25;            // minimum ratio of the slowest worker to the fastest
 constexpr double kCoresMissing = 0.3;       // more threads do not help if this many threads, on average, have no core
-// minimum time to read and decode an image; images in memory take less, and no flag speeds them up
+// Minimum time to read and decode an image; images in memory take less, and no flag speeds them up.
 constexpr double kImageMs = 0.01;
 
 std::string ms(double seconds) {

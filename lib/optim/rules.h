@@ -28,7 +28,7 @@ struct Rule {
   std::string_view name;
   std::vector<std::string_view> slots;
   enum class Momentum { kNone, kOptional, kAlways };
-  // what --mom means: nothing; or the rule has no slots if it is 0; or the rule always has its slots
+  // What --mom means: nothing; or the rule has no slots if it is 0; or the rule always has its slots.
   Momentum momentum;
   Loop loop;
   std::vector<RuleParameter> parameters = {};

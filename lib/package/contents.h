@@ -26,7 +26,7 @@ struct Contents {
   std::vector<PackedFile> files = {};  // sorted by name
   std::string manifest = {};           // the manifest of the unpacked package that the files come from; otherwise empty
   std::vector<std::string> libraries = {};  // "libz.so.1"
-  // libraries that a host with GPUs must have itself; empty if the package does not support GPUs
+  // Libraries that a host with GPUs must have itself; empty if the package does not support GPUs.
   std::vector<std::string> gpu_libraries = {};
   std::vector<std::string> without_license = {};  // libraries whose license texts were not found
   std::vector<std::string> left_out = {};  // for each module of this program that is not in the package, the reason

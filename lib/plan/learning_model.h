@@ -88,7 +88,7 @@ class LearningModel final : public Observer {
 
   const LearningData& data_;
   const LearningSetting setting_;
-  // how an update is weighted by its staleness: the default of GSP, or not at all
+  // How an update is weighted by its staleness: the default of GSP, or not at all.
   const kvstore::StalenessWeight weight_;
   // Number of weights per feature: one for each class. An additional last feature, always 1, is for the bias.
   const size_t stride_;

@@ -21,7 +21,7 @@ constexpr int64_t kWorkersMax = 65536;
 // Virtual time overflows after 584 years. These limits keep it far below that.
 constexpr double kMsMax = 1e7;       // limit of a worker's step time and of the latency
 constexpr double kRoundMsMax = 1e8;  // limit of the time in which the bytes of all workers pass a server
-// limit of the number of connections between workers and servers, which need about a gigabyte of memory
+// Limit of the number of connections between workers and servers, which need about a gigabyte of memory.
 constexpr int64_t kLinesMax = int64_t{1} << 24;
 
 // The numbers A and B of "AxB" or "A:B"; for "A" alone, B is 1.

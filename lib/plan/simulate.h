@@ -71,7 +71,7 @@ struct SimulateResult {
 
 // The functions that a simulation calls to report its progress.
 struct SimulateProgress {
-  // receives one line for each scheme, as soon as the scheme is simulated
+  // Receives one line for each scheme, as soon as the scheme is simulated.
   std::function<void(std::string_view line)> line;
   ShowLive live;  // displays the progress of the current scheme
 };

@@ -27,7 +27,7 @@ struct SimWorker {
   Time since = 0;           // when it entered its current state
   Time parked = 0;          // the longest time for which a server has parked its request in this exchange
   Time resend_after = 0;
-  // the step in which it crashes; if it never begins this step, the next step that it begins
+  // The step in which it crashes; if it never begins this step, the next step that it begins.
   std::optional<sync::Step> crash_at = {};
   Time crash_after = 0;  // time from the beginning of that step to the crash
   bool returns = false;

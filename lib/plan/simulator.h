@@ -24,7 +24,7 @@ struct Setting {
   // of steps. Otherwise (ASP, GSP without a bound, BSP with backup workers), all workers together make this number
   // times the number of workers present at the start.
   sync::Step steps = 100;
-  // at the end of each epoch but the last, all workers wait for each other and refresh their weights
+  // At the end of each epoch but the last, all workers wait for each other and refresh their weights.
   sync::Step epochs = 1;
   std::vector<double> step_ms = {};  // for each worker: the mean time of a forward and backward pass
   double jitter = 0;                 // each step takes between (1 - jitter) and (1 + jitter) times this mean
@@ -63,7 +63,7 @@ class Observer {
 };
 
 struct Outcome {
-  // whether all workers that were live at the end have finished; if not, there was a deadlock
+  // Whether all workers that were live at the end have finished; if not, there was a deadlock.
   bool all_finished = false;
   double seconds = 0;                // virtual time until the last worker finished
   std::vector<double> epoch_s = {};  // duration of each epoch

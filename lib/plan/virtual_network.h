@@ -21,7 +21,7 @@ inline Time time_of_ms(double ms) {
 struct NetworkSetting {
   double latency_ms = 0.1;
   double gbit_per_s = 10;  // bandwidth of a host in each direction; 0: unlimited
-  // size of a step's gradients, which is also that of its weights; divided evenly among the servers
+  // Size of a step's gradients, which is also that of its weights; divided evenly among the servers.
   uint64_t bytes = 0;
 };
 
@@ -33,7 +33,7 @@ struct MessageFaults {
 
 struct NetworkFaults {
   MessageFaults faults = {};
-  // indexed by host, first the workers, then the servers; empty: `faults` holds for all
+  // Indexed by host, first the workers, then the servers; empty: `faults` holds for all.
   std::vector<MessageFaults> by_host = {};
   double until_ms = std::numeric_limits<double>::infinity();  // no faults after this time
   uint64_t seed = 0;                                          // combined with the seed of the simulation

@@ -36,7 +36,7 @@ struct RunAllOptions {
   ChildrenOptions children = {};
   size_t at_once = 16;
   std::chrono::milliseconds limit{0};  // for all programs together; 0: no limit
-  // called whenever a program has ended; if it returns false, the others are stopped
+  // Called whenever a program has ended; if it returns false, the others are stopped.
   std::function<bool(size_t program, const Finished&)> goes_on = {};
   std::function<Result<>(size_t program, pid_t)> on_start = {};  // see Children::start
   // Called for each line of stdout as soon as it arrives. If it returns true, the line is not kept in Finished.

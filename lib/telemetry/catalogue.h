@@ -127,7 +127,7 @@ struct MetricInfo {
   Kind kind;
   Unit unit;
   unsigned on;  // kOnWorker, ...
-  // the property by which the series of this metric differ, such as "phase"; empty: there is only one series
+  // The property by which the series of this metric differ, such as "phase"; empty: there is only one series.
   std::string_view label;
   std::string_view help;                // one sentence
   std::span<const double> bounds = {};  // for a histogram: upper bounds, inclusive, ascending

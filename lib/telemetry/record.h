@@ -20,7 +20,7 @@ struct Value {
   Metric metric;
   double value;
   std::string label = {};  // see Sample
-  // whether the value is over a whole epoch; for a metric whose values are otherwise over a window
+  // Whether the value is over a whole epoch; for a metric whose values are otherwise over a window.
   bool of_epoch = false;
 };
 

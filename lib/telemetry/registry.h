@@ -36,12 +36,12 @@ class Histogram {
   void observe(double value, uint64_t count = 1);
 
   struct State {
-    // one for each bound, not cumulative; the last element counts values above all bounds
+    // One for each bound, not cumulative; the last element counts values above all bounds.
     std::vector<uint64_t> counts;
     double sum = 0;
   };
   [[nodiscard]] State state() const;
-  // replaces the content by that of a histogram with the same bounds that was counted elsewhere
+  // Replaces the content by that of a histogram with the same bounds that was counted elsewhere.
   void replace(const State& state);
 
  private:

@@ -25,8 +25,8 @@ namespace dtrain::telemetry {
 
 struct TraceRequest {
   uint64_t number = 0;  // number of the trace; 0: no trace
-  // indexed by worker: the number of its first traced step, in the numbering of gradients; a single element applies to
-  // all workers
+  // Indexed by worker: the number of its first traced step, in the numbering of gradients; a single element applies to
+  // all workers.
   std::vector<uint64_t> first_steps;
   uint64_t steps = 0;
 

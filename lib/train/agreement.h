@@ -30,7 +30,7 @@ struct AgreedStart {
 struct OwnStart {
   const Start& start;
   uint64_t steps_of_each = 0;  // steps of every worker, if the checkpoint does not give them for each worker
-  // number of metric sums in use; a checkpoint with a different number was written with other metrics
+  // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
   bool saves_within_epochs = false;
 };

@@ -55,7 +55,7 @@ void remove_checkpoint(const CheckpointName& name);
 struct Checkpoint {
   std::vector<NamedArray> parameters;  // arrays with the prefix "arg:"
   std::vector<NamedArray> statistics;  // arrays with the prefix "aux:"
-  // arrays that may be parameters or statistics; only the network shows which they are
+  // Arrays that may be parameters or statistics; only the network shows which they are.
   std::vector<NamedArray> without_prefix;
   std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
   std::vector<NamedArray> slots;

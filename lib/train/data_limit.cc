@@ -11,9 +11,9 @@ namespace {
 using job::DataStage;
 
 constexpr double kLimits = 0.1;  // data counts as the limit if waits take a larger share of the time than this
-// decoders need no help if they are busy for a smaller share of the time than this
+// Decoders need no help if they are busy for a smaller share of the time than this.
 constexpr double kDecodersIdle = 0.6;
-// if a larger share of the cores is busy than this, more threads would only take turns
+// If a larger share of the cores is busy than this, more threads would only take turns.
 constexpr double kCoresBusy = 0.9;
 
 struct StageTime {

@@ -22,7 +22,7 @@ using Parameter = DlbsParameters::Parameter;
 using Type = DlbsParameters::Type;
 
 constexpr size_t kExpandedMax = 1 << 20;  // limit of the size of a value, in bytes
-// limit of the length of a chain of parameters, each of which depends on the next one
+// Limit of the length of a chain of parameters, each of which depends on the next one.
 constexpr size_t kReferencesMax = 100;
 
 // DLBS's defaults for the parameters that are used here. A ${name} in a default refers to another parameter.

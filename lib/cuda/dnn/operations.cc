@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// the first id of tensors that are passed on without being stored; the ids of slots are smaller
+// The first id of tensors that are passed on without being stored; the ids of slots are smaller.
 constexpr int64_t kFirstPassedOn = 1000;
 
 // Makes the operation overwrite its result instead of adding to it.

@@ -18,7 +18,7 @@ namespace dtrain::cuda {
 struct Value {
   size_t bytes = 0;
   void* fixed = nullptr;  // memory that outlives the program (weights, gradients, statistics); null: none
-  // if set, this value is a part of that value's memory, `offset` bytes from its start
+  // If set, this value is a part of that value's memory, `offset` bytes from its start.
   std::optional<ValueId> alias_of{};
   size_t offset = 0;
   bool scratch = false;  // used only during one step

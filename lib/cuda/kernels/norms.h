@@ -19,7 +19,7 @@ struct NormRates {
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // null: the scale is 1
   double* squares = nullptr;              // sums of squares of each chunk's weights and gradients, [chunks][2]
-  // rate of each tensor; 1 if its rate does not adapt; not written in a step that does not apply
+  // Rate of each tensor; 1 if its rate does not adapt; not written in a step that does not apply.
   double* rates = nullptr;
 };
 void find_norm_rates(const NormRates& rates, cudaStream_t stream);

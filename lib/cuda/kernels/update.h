@@ -27,7 +27,7 @@ struct UpdateTensor {
   double learning_rate = 1;  // multiplies the rate of the step
   double weight_decay = 0;   // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
-  // the position of the elements in the network (optim::ArrayPart), for rules with noise
+  // The position of the elements in the network (optim::ArrayPart), for rules with noise.
   uint64_t array = 0, begin = 0;
   bool adapts = true;  // whether norms change its rate, for rules that use them
 };

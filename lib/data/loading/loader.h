@@ -67,11 +67,11 @@ struct LoaderOptions {
   // Returns the share of a given epoch, if shares rotate. It must have the size of `share`, which is the first epoch's.
   std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
-  // batches per epoch; 0: as many as the share fills. In training, missing records at the end are taken from the start
-  // of the same epoch's order; in validation, rows past the end of the share are padding
+  // Batches per epoch; 0: as many as the share fills. In training, missing records at the end are taken from the start
+  // of the same epoch's order; in validation, rows past the end of the share are padding.
   int64_t batches = 0;
   std::vector<BatchLabel> labels = {};  // a label out of range fails with Code::kData, naming the record
-  // whether batches hold pixels, which requires a data set with a normalisation(); otherwise floats
+  // Whether batches hold pixels, which requires a data set with a normalisation(); otherwise floats.
   bool pixels = false;
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
@@ -80,7 +80,7 @@ struct LoaderOptions {
   int threads = 1;       // decoder threads
   int threads_max = 0;   // the largest number that set_threads() accepts; 0: `threads`
   int64_t prefetch = 4;  // batches kept ahead
-  // limit on skipped records, each counted once even if it is read again; one more record is an error
+  // Limit on skipped records, each counted once even if it is read again; one more record is an error.
   int64_t max_bad_records = 100;
   std::chrono::seconds wait_max{600};       // next() fails if no decoder makes progress for this long
   telemetry::Timeline* timeline = nullptr;  // where the decoders' times are recorded; null: nowhere

@@ -18,7 +18,7 @@ namespace dtrain::data {
 struct DataOptions : DataFiles {
   Shape image_shape;        // [c, h, w]
   int64_t label_width = 1;  // number of labels of every image
-  // the list that gives the labels of the training records (label_list.h); empty: the records' own labels are used
+  // The list that gives the labels of the training records (label_list.h); empty: the records' own labels are used.
   std::string label_list;
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1

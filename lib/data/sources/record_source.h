@@ -14,7 +14,7 @@ namespace dtrain::data {
 
 struct RecordSourceOptions {
   std::vector<std::string> paths;  // their records are numbered in this order
-  // index file, if there is a single path; empty: the index next to it, or a new one (record_index.h)
+  // Index file, if there is a single path; empty: the index next to it, or a new one (record_index.h).
   std::string index;
   int channels = 3;         // channels of the decoded images
   size_t label_width = 1;   // number of labels of every record; 0: labels are not read, and their number may vary

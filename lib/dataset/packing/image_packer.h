@@ -27,8 +27,8 @@ struct PackOptions {
   int restart_interval = 0;
   bool raw = false;         // keep the pixels without encoding them
   bool pack_label = false;  // store all labels of an image; otherwise only the first
-  // if an image has several labels, also store the first one in the header, like im2rec.cc; otherwise store 0 there,
-  // like im2rec.py
+  // If an image has several labels, also store the first one in the header, like im2rec.cc; otherwise store 0 there,
+  // like im2rec.py.
   bool label_in_header = true;
   int threads = 1;
 

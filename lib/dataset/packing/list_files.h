@@ -16,7 +16,7 @@ struct ListDivision {
   int chunks = 1;
   double train_ratio = 1.0;  // with 1, each chunk has a single list, without "_train" in its name
   double test_ratio = 0.0;   // like train_ratio, a fraction of the images of a chunk
-  // fraction of the images of each class; excludes the three values above. 0: no such division
+  // Fraction of the images of each class; excludes the three values above. 0: no such division.
   double val_fraction = 0.0;
   uint64_t seed = 0;  // determines which images val_fraction selects
 };

@@ -25,7 +25,7 @@ std::string python_text(double value);
 std::string python_text(bool value);
 std::string python_text(std::pair<int64_t, int64_t> value);
 
-// for keys such as "__lr_mult__", which are not arguments of the operator
+// For keys such as "__lr_mult__", which are not arguments of the operator.
 bool is_hidden_attribute(std::string_view key);
 
 struct Range {

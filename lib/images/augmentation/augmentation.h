@@ -52,7 +52,7 @@ struct HslShift {
 struct ColorChange {
   std::optional<ColorJitter> jitter = {};
   std::optional<HslShift> hsl = {};
-  // weights with which the three principal components of ImageNet's colors are added
+  // Weights with which the three principal components of ImageNet's colors are added.
   std::optional<std::array<double, 3>> pca = {};
 
   [[nodiscard]] bool empty() const { return !jitter && !hsl && !pca; }
@@ -62,8 +62,8 @@ struct Augmentation {
   std::vector<GeometryStep> geometry = {};  // the last step produces an image of the crop's size
   ColorChange color = {};
   bool mirrored = false;
-  // change of the normalized floats: they are multiplied by `contrast`, then `light` times the scale of the channel is
-  // added
+  // Change of the normalized floats: they are multiplied by `contrast`, then `light` times the scale of the channel is
+  // added.
   float contrast = 1, light = 0;
 };
 

@@ -14,7 +14,7 @@ enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
 enum class HostOrder { kSpread, kPack };
-// what to do with a worker in no group: report an error, or form a group of its own
+// What to do with a worker in no group: report an error, or form a group of its own.
 enum class Ungrouped { kError, kOwn };
 enum class LogFormat { kNew, kLegacy };  // kNew: the format of MXNet 1.4 and later; kLegacy: of MXNet 0.7 to 1.3
 

@@ -21,7 +21,7 @@ struct WorkerProgress {
   DataStage data_stage = DataStage::kNone;  // the stage that limits the worker; kNone: data does not limit it, or the
                                             // stage is not known
   double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
-  // completed fraction of the current validation, 0 to 1; nullopt: the worker trains
+  // Completed fraction of the current validation, 0 to 1; nullopt: the worker trains.
   std::optional<double> validated = {};
   std::optional<Quality> training = {};    // means over this worker's part of the epoch so far
   std::optional<Quality> validation = {};  // results of the last validation, over all workers

@@ -62,7 +62,7 @@ std::span<const float> Accumulator::total() {
   for (auto& [rank, contribution] : contributions_) {
     if (!contribution.is_in_round) continue;
     if (sum.empty()) {
-      // the sum is built in the lowest rank's own buffer, which is not needed afterwards
+      // The sum is built in the lowest rank's own buffer, which is not needed afterwards.
       sum = contribution.values.span();
     } else {
       const bool is_finite = add_to(contribution.values.data(), sum.data(), sum.size()) == 0;

@@ -27,10 +27,10 @@ class ConnectionPool {
     // clients that send nothing (AcceptorLimits).
     size_t silent = 128;
     std::chrono::milliseconds grace{};
-    // maximum number of connections with a request that no thread handles yet; further ones are turned away
+    // Maximum number of connections with a request that no thread handles yet; further ones are turned away.
     size_t waiting = 256;
   };
-  // makes a connection of a socket that does not block
+  // Makes a connection of a socket that does not block.
   using Open = std::function<std::unique_ptr<Connection>(UniqueFd)>;
   // Answers a request that is complete or refused. Any of the threads calls it, once for each connection.
   using Serve = std::function<void(Connection&)>;

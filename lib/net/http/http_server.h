@@ -44,8 +44,8 @@ struct HttpRoute {
     kData,    // for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
-    // performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with the header
-    // "Dtrain-Action", which pages of other web sites cannot send
+    // Performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with the header
+    // "Dtrain-Action", which pages of other web sites cannot send.
     kAction,
   };
   std::string path;  // "/metrics"
@@ -59,8 +59,8 @@ struct HttpRoute {
 
 // The certificate that a server presents to its clients, as PEM texts.
 struct ServerCertificate {
-  // the server's certificate, followed by the intermediate certificates, up to one that was issued by an authority that
-  // clients know
+  // The server's certificate, followed by the intermediate certificates, up to one that was issued by an authority that
+  // clients know.
   std::string chain;
   std::string key;
 };
@@ -74,10 +74,10 @@ struct HttpOptions {
   // For servers on loopback: answers only requests that name this host ("Host: localhost"). Otherwise a page of another
   // web site could read from this server through a name that resolves to the loopback address.
   bool only_local_names = false;
-  // the server uses HTTPS with this certificate; nullopt: plain HTTP
+  // The server uses HTTPS with this certificate; nullopt: plain HTTP.
   std::optional<ServerCertificate> certificate = {};
   size_t streams_max = 8;  // maximum number of open streams; more are refused with status 503
-  // time for a request to arrive, and for the client to read a piece of an answer
+  // Time for a request to arrive, and for the client to read a piece of an answer.
   std::chrono::milliseconds patience{5000};
   std::chrono::milliseconds grace{100};           // time for a request to arrive, if too many clients send no request
   std::chrono::milliseconds answer_age_max{200};  // answers that are younger than this are reused for other clients

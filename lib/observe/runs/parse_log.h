@@ -14,7 +14,7 @@ namespace dtrain::observe {
 struct ParseLogOptions {
   enum class Format { kMarkdown, kNone };
   Format format = Format::kMarkdown;
-  // empty: accuracy or, if the log lacks it, the only metric of the log, whatever its name
+  // Empty: accuracy or, if the log lacks it, the only metric of the log, whatever its name.
   std::vector<std::string> metric_names = {};
 };
 

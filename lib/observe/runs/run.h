@@ -19,7 +19,7 @@ namespace dtrain::observe {
 
 struct CurveKey {
   std::string metric;  // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a predefined name
-  // true: values of whole epochs and of validations; false: values of windows within epochs, or of moments
+  // True: values of whole epochs and of validations; false: values of windows within epochs, or of moments.
   bool of_epochs = false;
   std::string role;  // "worker", "server"
   int64_t rank = 0;

@@ -33,7 +33,7 @@ DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* 
 // processors.
 template <class Work>
 void share_product(const DenseShape& s, int64_t n, const Work& work) {
-  // this number of multiplications takes as long as one unit of parallel_shares' cost
+  // This number of multiplications takes as long as one unit of parallel_shares' cost.
   constexpr int64_t kMultiplicationsPerElement = 8;
   parallel_shares(n, s.rows * s.inputs * s.outputs / kMultiplicationsPerElement, work);
 }
