@@ -48,7 +48,7 @@ struct Error {
   }
   // "error [not found] MESSAGE\n  while CONTEXT\n  while CONTEXT", printable (base/printable.h).
   [[nodiscard]] std::string text() const;
-  // The same on one line, for logs: "error [not found] MESSAGE (while CONTEXT, while CONTEXT)".
+  // The text of text(), but on one line, for logs: "error [not found] MESSAGE (while CONTEXT, while CONTEXT)".
   [[nodiscard]] std::string line() const;
 };
 

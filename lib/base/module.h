@@ -35,7 +35,7 @@ inline constexpr Module kWebModule{.file = "dtrain_web.so",
 // missing; the message names it.
 Result<void*> load_module(const Module& module, const std::string& path);
 
-// The same for a module whose entry is a constant of this type.
+// Calls load_module for a module whose entry is a constant of the type Table, and returns this constant.
 template <class Table>
 Result<const Table*> load_module(const Module& module) {
   DT_TRY(void* const entry, load_module(module, module.file));

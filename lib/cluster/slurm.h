@@ -34,7 +34,7 @@ bool binds_tasks(const std::vector<std::string>& configuration);
 
 // Asks Slurm for its configuration. Code::kStartup: Slurm cannot be reached; the message has Slurm's own words.
 Result<launch::AgentStarter> slurm_starter();
-// The same if it is already known whether the cluster binds tasks to cores.
+// The starter for a cluster of which it is already known whether it binds tasks to cores.
 launch::AgentStarter slurm_starter(bool binds);
 
 }  // namespace dtrain::cluster

@@ -56,9 +56,9 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
 // waits until all its groups have ended, but not much longer than end_limit.
 Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id);
 
-// The same for a rank that works in a store's stream, which must outlive the group. Operations are only enqueued, and
-// not even enqueued if a graph contains them. While the host waits for the stream, operation_limit applies, and an
-// error of a peer ends the wait. `rank.stream` and `rank.enqueue_only` are ignored.
+// Like join_nccl above, for a rank that works in a store's stream, which must outlive the group. Operations are only
+// enqueued, and not even enqueued if a graph contains them. While the host waits for the stream, operation_limit
+// applies, and an error of a peer ends the wait. `rank.stream` and `rank.enqueue_only` are ignored.
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
                                                     const std::string& id);
 

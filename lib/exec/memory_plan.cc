@@ -34,7 +34,8 @@ class Lives {
     }
   }
 
-  // Joins a value that ends in a step with one that begins in it, if the step allows that.
+  // Makes a value that a step writes first use the memory of a value whose last use is in the same step, if the step
+  // allows that the old value is overwritten.
   void join_in_place() {
     for (size_t s = 0; s < steps_.size(); s++) {
       for (const size_t old : steps_[s].overwrites) {

@@ -78,8 +78,8 @@ double activation_terms(const graph::Activation& op) {
   return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
 }
 
-// The same for local response normalization: powers are accurate to a few units in the last place, and the errors of
-// their arguments add up.
+// Like activation_terms, for local response normalization: powers are accurate to a few units in the last place, and
+// the errors of their arguments add up.
 double response_terms(const graph::LocalResponseNorm& op) {
   return 16 + static_cast<double>(op.size);
 }

@@ -10,7 +10,7 @@
 namespace dtrain::graph {
 namespace {
 
-// The same operator with a bias; nullopt if it is not a layer into which a batch normalization can be folded.
+// The operator `op` with a bias; nullopt if it is not a layer into which a batch normalization can be folded.
 std::optional<Op> with_bias(const Op& op) {
   if (const auto* convolution = std::get_if<Convolution>(&op)) {
     Convolution changed = *convolution;

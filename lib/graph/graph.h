@@ -221,7 +221,7 @@ class Graph {
   // Throws CheckFailed for a repeated name or an input that does not exist yet, which are bugs of the function that
   // builds the model.
   NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int context_group = 0);
-  // The same for a node that also reads given variables, which may belong to other nodes. `given` lists the outputs of
+  // Like add, for a node that also reads given variables, which may belong to other nodes. `given` lists the outputs of
   // nodes first, then the variables for the arguments after them.
   NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int context_group = 0);
   TensorId add_variable(Variable variable);
@@ -321,7 +321,7 @@ struct Shapes {
 // They name the inputs if their number is wrong; or the node with its operator and the shapes that do not fit; or the
 // two nodes that need different shapes of one variable.
 Result<Shapes> infer_shapes(const Graph& graph, std::span<const Shape> inputs);
-// The same if the only input is images of this shape, [c, h, w].
+// Like infer_shapes above, for a graph whose only input is images of this shape, [c, h, w].
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 
 // The index in Shapes::inputs of the input that an Input node reads, and the index in Shapes::labels of the label that
@@ -332,7 +332,7 @@ size_t label_of(const Graph& graph, const Shapes& shapes, NodeId node);
 // The multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
 // weight counts once for each use.
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
-// The same for each node, indexed by NodeId.
+// The operations that multiply_accumulates counts, for each node; indexed by NodeId.
 std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

@@ -70,7 +70,7 @@ void widen3(const uint8_t* row, const LinearTaps& columns, int left, size_t begi
   }
 }
 
-// The same for four pixels at a time, two in each half of a register. Reads 16 bytes at each first pixel.
+// Like widen3, for four pixels at a time, two in each half of a register. Reads 16 bytes at each first pixel.
 __attribute__((target("avx2"))) size_t widen3_by_four(const uint8_t* row, const LinearTaps& columns, int left,
                                                       int16_t* out) {
   const __m256i pairs =

@@ -22,7 +22,7 @@ void transform_blocks(const int16_t* first, const int16_t* second, const uint16_
 // Upsamples a row of `count` samples to 2 `count`: 3/4 of the nearer sample and 1/4 of the farther one. `sums` is
 // memory for `count` + 2 numbers.
 void upsample_row(const uint8_t* in, size_t count, int16_t* sums, uint8_t* out);
-// The same, after interpolating between two rows: 3/4 of the row `near`, 1/4 of `far`.
+// Like upsample_row, after interpolating between two rows: 3/4 of the row `near`, 1/4 of `far`.
 void upsample_rows(const uint8_t* near, const uint8_t* far, size_t count, int16_t* sums, uint8_t* out);
 
 // Converts `count` pixels of brightness and two color differences to blue, green, red. Writes nothing after the last

@@ -55,8 +55,8 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
   for (const std::string& line : seen) screen.line(line);
 }
 
-// The other process that this one's first error is about. Example: "error [data] worker 0 failed: ..." with `what` "
-// failed: ".
+// The process that the first error of `reporter` is about, if it is another process; null otherwise. For example, the
+// line "error [data] worker 0 failed: ..." is about worker 0 if `what` is " failed: ".
 const JobHistory::Process* told_of(const JobHistory::Process& reporter, std::string_view what,
                                    const JobHistory& history) {
   if (reporter.printed->error().empty()) return nullptr;

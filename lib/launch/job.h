@@ -23,7 +23,7 @@ struct Limits {
   Duration start = std::chrono::seconds(300);  // until the scheduler has reported its address (--start-timeout)
   Duration greet = std::chrono::seconds(60);   // time for a host to answer; ssh itself gives up connecting after 10 s
   Duration settle = std::chrono::seconds(15);  // time for the other processes to end after one has failed
-  // The same if the scheduler has failed, because the others try to reconnect.
+  // Like `settle`, if the scheduler has failed: it is longer, because the other processes try to reconnect.
   Duration settle_scheduler = std::chrono::seconds(45);
   Duration wind_down = std::chrono::seconds(30);  // time for the scheduler and the servers to end after the last worker
   Duration stop = kStopTime;                      // between TERM and KILL of a running job

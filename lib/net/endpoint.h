@@ -31,7 +31,8 @@ struct Listen {
 // True if all addresses of the host are loopback addresses or belong to this host's interfaces. False for an unknown
 // name. May query a name server.
 bool is_this_host(const std::string& host);
-// The same for the other end of a connection in gRPC's notation: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
+// Like is_this_host, for the other end of a connection in gRPC's notation: "ipv4:10.0.0.7:41002",
+// "ipv6:%5B::1%5D:41002".
 bool is_peer_of_this_host(std::string_view peer);
 
 // The address of the first of these network interfaces, given by exact name, that exists and has an address. IPv4 is

@@ -19,7 +19,7 @@ struct ListeningSockets {
 // IPv6. Port 0: the system chooses a port. The error is an errno. Accepted connections send small messages immediately,
 // and count as broken if the peer's host has acknowledged nothing for `unacknowledged_ms`.
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms);
-// The same for the first port of the range that can be opened. The error is that of the last port.
+// Like open_listening_sockets, for the first port of the range that can be opened. The error is that of the last port.
 tl::expected<ListeningSockets, int> open_first_port(const Listen& where, unsigned unacknowledged_ms);
 
 }  // namespace dtrain::net

@@ -16,7 +16,7 @@
 
 namespace dtrain::optim::noise {
 
-// The same function as mix64 in base/random.h, which kernels cannot call.
+// Must be equal to mix64 in base/random.h, which kernels cannot call.
 DT_ELEMENT uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -20,7 +20,8 @@ inline constexpr size_t kNormLanes = 64;
 
 // The sum of the squares of at most kNormBlock elements. Squares are exact, and sums are float64.
 double sum_of_squares(std::span<const float> block);
-// The same for sum + scale * gradient, which is computed in float32. Both spans must have the same size.
+// Like sum_of_squares above, for sum + scale * gradient, which is computed in float32. Both spans must have the same
+// size.
 double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient);
 
 }  // namespace dtrain::optim

@@ -101,7 +101,7 @@ void Machine::on_push(const Push& push, std::vector<Effect>& out) {
 void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
   if (const char* why = objection(pull.worker)) return out.push_back(Reject{pull.worker, why});
   WorkerState& own = workers_[pull.worker];
-  // The worker would wait for its own gradient.
+  // A pull of a step after the worker's next one could never be answered: it would wait for the worker's own gradient.
   if (pull.step > own.next) return out.push_back(Reject{pull.worker, "pull of a future step"});
   GroupState& group = groups_[own.group];
   if (pull.step <= group.open) return answer(pull.worker, out);

@@ -54,7 +54,7 @@ std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
 
 // The milliseconds that an image spends in each stage, with the stage's key; empty if no image was timed.
 std::vector<std::pair<std::string, double>> stage_ms(const images::Stages& stages);
-// The same as metrics: read_ms and so on.
+// The times of stage_ms as metrics: read_ms and so on.
 std::vector<telemetry::Value> stage_values(const images::Stages& stages);
 
 }  // namespace dtrain::train

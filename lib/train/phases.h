@@ -26,7 +26,7 @@ enum class Phase : uint8_t {
 // Used by one thread.
 class Phases {
  public:
-  // Both are borrowed. `times`: the step runner's totals, which keep growing.
+  // Borrows the arguments. `times`: the step runner's totals, which keep growing.
   Phases(telemetry::Registry& registry, const StepTimes& times);
 
   // To be called after a step that ran from `begin` until now and waited for its batch for `data_wait` of this time.

@@ -80,7 +80,7 @@ class Reporter {
   // To be called when the epoch, its validation and its checkpoint are over. `best`: the best accuracy of the run, if
   // it is recorded.
   void log_epoch(const std::optional<BestAccuracy>& best) const;
-  // The same as end_validation() for a validation within the epoch.
+  // Like end_validation(), for a validation within the epoch.
   Result<> end_validation_within_epoch();
   // All workers call it when the last epoch has ended. Writes the times of the batches, if they were requested.
   Result<> end_run();

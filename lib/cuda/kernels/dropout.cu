@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// The same function as in base/random.h and exec/dropout.h.
+// Must be equal to the function in base/random.h and exec/dropout.h.
 __device__ __forceinline__ uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -28,7 +28,7 @@ struct ImageInput {
 };
 void image_input(const ImageInput& input, cudaStream_t stream);
 
-// The same for images that are already floats: x [n, channels, h, w], float32, with any number of channels.
+// Like ImageInput, for images that are already floats: x [n, channels, h, w], float32, with any number of channels.
 // Bytes: n*h*w * (4 * channels + stored_channels * bytes_of(type)).
 struct PlanarInput {
   int64_t n = 0, h = 0, w = 0, channels = 0, stored_channels = 0;

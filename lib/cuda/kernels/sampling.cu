@@ -9,7 +9,7 @@ namespace {
 constexpr int kNumbers = 6;  // number of parameters of a transformation
 constexpr int kThreads = 128;
 
-// The same as Place in exec/sampling.h, with the operations in the same order.
+// Must be equal to Place in exec/sampling.h, with the operations in the same order.
 struct Place {
   int64_t cell;
   float beyond;

@@ -33,8 +33,8 @@ std::string list_text(const std::vector<ListEntry>& entries);
 // Parses a list. A line with a TAB is split at its TABs. Any other line is split at blanks into index, one label, and
 // the path, which is the rest. Lines that do not parse are skipped and reported to `log` with their numbers.
 std::vector<ListEntry> parse_list(std::string_view text, const std::string& name, const Log& log);
-// The same for a list with `label_width` labels on each line, separated by TABs or blanks. Code::kData, with the line,
-// if a line begins with an index and a label, but has another number of labels.
+// Like parse_list, for a list with `label_width` labels on each line, separated by TABs or blanks. Code::kData, with
+// the line, if a line begins with an index and a label, but has another number of labels.
 Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const std::string& name, int label_width,
                                                    const Log& log);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
 constexpr int64_t kPlaces = 1024;       // places that are read in a larger file
 constexpr int64_t kImagesPerFile = 64;  // images that are decoded to get their size
-// The same for class directories: numbers of classes and of images per class.
+// In class directories: the number of classes that are examined, and the number of images that are decoded in each.
 constexpr int64_t kClasses = 8, kImagesPerClass = 8;
 
 // `count` numbers spread evenly over [0, n).

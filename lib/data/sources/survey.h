@@ -38,8 +38,8 @@ constexpr int64_t kLabelMax = (int64_t{1} << 20) - 1;
 // Reads all labels if the record files have up to 1 GiB in total; otherwise those at 1024 places in each file.
 // Code::kNotFound; kData: these are not record files.
 Result<Survey> survey_records(const std::vector<std::string>& paths);
-// The same for class directories: the labels are the numbers of the directories `classes` in `root`. Images of up to
-// eight classes are examined.
+// Like survey_records, for class directories: the labels are the numbers of the directories `classes` in `root`. Images
+// of up to eight classes are examined.
 Result<Survey> survey_directory(const std::string& root, const std::vector<std::string>& classes);
 
 }  // namespace dtrain::data

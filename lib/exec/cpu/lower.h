@@ -60,7 +60,7 @@ class Lowering {
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
   // The value that node `id` reads as its input `i`, in the layout in which it was written.
   [[nodiscard]] ValueId input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
-  // The same value in one of the layouts of layout.h, which dtrain's own kernels require.
+  // The value of input(), in one of the layouts of layout.h, which dtrain's own kernels require.
   ValueId blocked_input(graph::NodeId id, size_t i = 0);
   void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
 

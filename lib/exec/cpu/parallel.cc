@@ -38,7 +38,7 @@ Team::Team(int threads) {
 #pragma omp parallel
   {
     flush_denormals();
-    // This also releases a thread that a team of another size has bound.
+    // limit_to() also releases a thread that a team of another size has bound.
     const int index = omp_get_thread_num();
     if (may_bind && index > 0) limit_to(binds ? only(cpu_of(all_, index)) : all_);
   }

@@ -31,8 +31,9 @@ std::vector<Argument> file_arguments(const Op& op, size_t inputs);
 
 // The attributes of a node of this operator that differ from MXNet's default values, and those that MXNet requires.
 Attributes attributes_of(const Op& op, size_t inputs);
-// The same, plus attributes that have MXNet's default values: those whose keys are in `stated`, separated by blanks.
-// KEY=TEXT is an attribute that does not change what the operator computes, such as "workspace=256".
+// Like attributes_of, plus attributes that have MXNet's default values: those whose keys are in `stated`, separated by
+// blanks. KEY=TEXT in `stated` is an attribute that does not change what the operator computes, such as
+// "workspace=256".
 Attributes stated_attributes(const Op& op, size_t inputs, std::string_view stated);
 
 }  // namespace dtrain::graph

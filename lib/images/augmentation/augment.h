@@ -48,9 +48,9 @@ class Augmenter {
   // enlarged first (augmentation.h). Code::kData if the image does not have the channels of the result, is smaller
   // than crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
   Result<> apply(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<float> out) const;
-  // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
-  // returns whether they are to be mirrored. normalisation(), which must not be null, turns them into exactly the
-  // floats that apply writes.
+  // Like apply, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
+  // returns whether they must be mirrored. normalisation(), which must not be null, turns them into exactly the floats
+  // that apply writes.
   Result<bool> crop(OpenImage& image, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }

@@ -17,7 +17,7 @@ void change_brightness(double factor, Image& image);
 // p <- factor p + (1 - factor) g, where g is the mean of the gray values 0.299 c0 + 0.587 c1 + 0.114 c2. The channels
 // are in the order blue, green, red, but the weights are those for red, green, blue, as in MXNet.
 void change_contrast(double factor, Image& image);
-// The same, but with each pixel's own gray value instead of the mean.
+// Like change_contrast, but g is each pixel's own gray value instead of the mean.
 void change_saturation(double factor, Image& image);
 
 void shift_hsl(const HslShift& shift, Image& image);

@@ -96,8 +96,9 @@ struct AugmentFlags {
   int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
 };
 
-// Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is,
-// lr_factor is 1, and the rate is constant unless lr_scheduler is kPoly or kCosine; the other two become kAuto.
+// After the flags are resolved, lr_factor has a value, and at most one of lr_step_epochs and lr_factor_epoch is set. If
+// neither is set, lr_factor is 1, and the rate is constant unless lr_scheduler is kPoly or kCosine; any other
+// lr_scheduler becomes kAuto.
 struct OptimizerFlags {
   std::string optimizer = "sgd";
   double lr = 0.1;
@@ -129,10 +130,11 @@ struct JobFlags {
   int64_t batch_size = 128;  // per worker
   int64_t num_epochs = 100;
   OptimizerFlags optimizer;
-  std::vector<int64_t> top_k;                 // metrics are summed over the workers, so all workers need the same ones
-  std::vector<std::string> loss;              // "ce", "nll"
-  std::optional<uint64_t> seed;               // nullopt: drawn by the scheduler
-  int64_t eval_batches_interval = 0;          // steps of an epoch after which all workers validate; 0: only at its end
+  std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
+  std::vector<std::string> loss;  // "ce", "nll"
+  std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
+  // All workers validate after each such number of steps within an epoch. 0: only at the end of the epoch.
+  int64_t eval_batches_interval = 0;
   std::optional<int64_t> time_batches_after;  // time the batches after the first N; nullopt: off
 };
 

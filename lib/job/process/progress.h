@@ -53,7 +53,7 @@ int64_t epoch_under_way(const Progress& progress);
 // the last part is "waiting: data 34 % (the limit: decoding), network 0 %"; it is left out if no worker waits. During
 // validation, "validating 45 %" follows the step.
 std::string format_progress(const Progress& progress);
-// The same with a bar, followed, in a job of several workers, by one line for each worker:
+// The text of format_progress with a bar. In a job of several workers, one line for each worker follows:
 // "worker 3      1800 samples/s  step     121  network  10 %  data 2 %  node7".
 // `host_of` gives the host of a worker; null: not shown.
 Live live_progress(const Progress& progress, const std::function<std::string(uint32_t rank)>& host_of = nullptr);

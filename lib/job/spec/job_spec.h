@@ -50,7 +50,7 @@ JobSpec requested(const Flags& flags);
 // Lines "key = value\n", sorted by key; most keys are names of flags. Two specs have equal texts if and only if they
 // are equal.
 std::string text(const JobSpec& spec);
-// The same, followed by the remembered flags: the content of the file in a run directory.
+// text(spec), followed by the remembered flags: the content of the file in a run directory.
 std::string file_text(const JobSpec& spec);
 // Parses either text. Code::kUsage, naming `name` and the line, for an unknown, missing or repeated key, a bad value,
 // or a list that does not have one value per worker.
@@ -64,8 +64,9 @@ Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec);
 uint64_t hash(const JobSpec& spec);
 // The keys whose values differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
-// The same for two texts, which may come from different versions of dtrain. Values of an older version that mean the
-// same are equal. If one of the texts is not a JobSpec, keys that only one of them has count as different.
+// Like differences, for two texts, which may come from different versions of dtrain. Values of an older version count
+// as equal to values of this version that have the same meaning. If one of the texts is not a JobSpec, keys that only
+// one of them has count as different.
 std::vector<std::string> differing_keys(std::string_view a, std::string_view b);
 // The differences with their values, for a message: "batch-size (run 64, here 128), lr (run 0.1, here 0.05)".
 std::string describe_differences(const JobSpec& run, const JobSpec& here);

@@ -38,7 +38,7 @@ struct Message {
 // Makes a message whose payload is `values`. Sets the head's payload_crc if `checksum` is true, and a header's
 // element_count.
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, bool checksum);
-// The same with a checksum that is already known; 0 for none.
+// Like make_message above, with a checksum that is already known; 0 for none.
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, uint32_t checksum);
 
 // True if the payload matches its checksum, or if it has none.

@@ -61,9 +61,9 @@ class DeviceStore final : public Store, private OwnCounters {
   static Result<std::unique_ptr<DeviceStore>> create(DeviceStoreOptions options,
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
-  // The same for arrays in the devices' own memory (ParameterView::device). Each device has an optimizer, which only
-  // queues its work on the device, as the group's operations do. If the group spans processes and samples_differ is
-  // true, the host waits for the sample count in each step, so a step cannot be captured in a CUDA graph.
+  // Like create, for arrays in the devices' own memory (ParameterView::device). Each device has an optimizer, which
+  // only queues its work on the device, as the group's operations do. If the group spans processes and samples_differ
+  // is true, the host waits for the sample count in each step, so a step cannot be captured in a CUDA graph.
   using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
   static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
                                                                 std::vector<std::unique_ptr<comm::Collective>> group,

@@ -122,7 +122,7 @@ class SliceRequests final : public ClientEvents {
   static void each_message(const SliceRequest& request, bool checksums, const Send& send);
   void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);  // carries out the action of the transition
   void serve() DT_EXCLUDES(mutex_);
-  // Both release the mutex while they send.
+  // send_next and send_now release the mutex while they send.
   void send_next() DT_REQUIRES(mutex_);  // sends the request about the first slice in the queue
   void send_now(size_t slice) DT_REQUIRES(mutex_);
   Result<> send_messages(size_t slice, const SliceRequest& request) DT_EXCLUDES(mutex_);

@@ -31,7 +31,7 @@ struct HttpRequest {
   [[nodiscard]] std::string parameter(std::string_view name) const;
   // The value of the first header with this name, which must be in lower case. Null if there is none.
   [[nodiscard]] const std::string* find_header(std::string_view name) const;
-  // The same, but an empty text if there is none.
+  // Like find_header, but returns an empty text if there is no such header.
   [[nodiscard]] std::string_view header(std::string_view name) const;
 };
 

@@ -88,7 +88,7 @@ class StreamPlace {
 // An answer to one request.
 struct Response {
   HttpAnswer answer;
-  std::vector<HttpHeader> headers = {};  // in addition to those of every answer
+  std::vector<HttpHeader> headers = {};  // headers that only this answer has
   std::unique_ptr<StreamPlace> place = nullptr;
   std::unique_ptr<EventStream> events = nullptr;  // streamed instead of the body
 };

@@ -81,7 +81,7 @@ struct Run {
 // kData: it is neither a run directory nor the log of a training.
 Result<Run> read_run(const std::string& path);
 
-// The same for several runs, which get distinct names.
+// Calls read_run for each path. The runs get distinct names.
 Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths);
 
 }  // namespace dtrain::observe

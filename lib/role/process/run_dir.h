@@ -89,8 +89,8 @@ Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir
 // them, and are taken from `flags` otherwise.
 Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const std::string& run_dir);
 
-// The same for a process that received the JobSpec when it joined and whose run directory may be on its own host.
-// Code::kUsage if that directory contains another run.
+// Like write_complete_spec, for a process that received the JobSpec when it joined and whose run directory may be on
+// its own host. Code::kUsage if that directory contains another run.
 Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
                     const std::optional<Resumed>& resumed);
 

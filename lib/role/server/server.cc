@@ -170,7 +170,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   set_host_roles(host_share(reply, rpc::Role::kServer), process.flags.launch);
   DT_TRY(const std::unique_ptr<sync::EventLog> event_log, open_event_log(process.flags, spec, reply.rank),
          "opening --trace-events");
-  // This ends wait_finish() below.
+  // An error in the shard or the data connections ends the wait_finish() below.
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard,
          make_shard(process, reply.rank, spec, event_log.get(), on_failure));

@@ -39,8 +39,8 @@ MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = 
 // Code::kUsage if the host's `workers`, with a batch of this size each, need more memory than `host_bytes`.
 Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes,
                       int64_t workers = 1);
-// The same for training by processes with CPU devices. Jobs on GPUs are not checked, because they use the device's
-// memory, and its driver reports when it runs out.
+// Like check_memory above, for a job that trains on CPU devices. Jobs on GPUs are not checked, because they use the
+// device's memory, and its driver reports when it runs out.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes, int64_t workers = 1);
 
 }  // namespace dtrain::role

@@ -33,7 +33,7 @@ struct Indexing {
 // has a different file; the error names the path and the worker.
 Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& files, const Indexing& indexing);
 
-// The same for a process that trains alone: makes the missing indexes, or finds them in `directory`.
+// Like share_indexes, for a process that trains alone: makes the missing indexes, or finds them in `directory`.
 Result<data::KnownOffsets> make_indexes(const std::vector<data::IndexedFile>& files, const std::string& directory,
                                         const Log& log);
 

@@ -66,7 +66,7 @@ Result<Group> join_on_host(const StoreSetup& setup) {
   return comm::make_hierarchy({.devices = devices, .wait_limit_s = kWaitLimitSeconds}, std::move(workers));
 }
 
-// The same over the memory of the devices that `executors` use.
+// Like join_on_host, but over the memory of the devices that `executors` use.
 Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& module,
                               std::span<exec::Executor* const> executors) {
   comm::Processes processes;
