@@ -279,7 +279,7 @@ void ControlLine::report_failure() {
   on_failure_(*error);
 }
 
-// ---- From gRPC's threads.
+// ---- Called by gRPC's threads.
 
 void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   {

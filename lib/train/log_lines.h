@@ -51,12 +51,12 @@ struct SpeedLine {
 // "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; the legacy format has "Batch [20]".
 std::string speed_line(const SpeedLine& line, job::LogFormat format);
 
-std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"
+std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // `set`: "Train" or "Validation"
 // "Epoch[0] Batch [99] Validation-accuracy=0.5", a validation after the batch with index 99.
 std::string batch_metric_line(int64_t epoch, int64_t count, const char* set, const MetricValue& metric);
 std::string time_line(int64_t epoch, double seconds);
 // "Reached train-accuracy 0.9 after 12.345 s and 46080 samples"
-std::string reached_line(const char* set, const TimeToAccuracy& reached);  // set: "train", "validation"
+std::string reached_line(const char* set, const TimeToAccuracy& reached);  // `set`: "train" or "validation"
 // "Batch:       1 conv1_output                   0.5", where 1 is the step, counted from 1.
 std::string monitor_line(uint64_t step, const std::string& tensor, double value);
 std::string learning_rate_line(uint64_t update, double rate);

@@ -68,7 +68,7 @@ struct Norm {
   bool global = false;  // mean and inv_std are the moving ones, not those of the batch
 };
 
-// The state of a lowering, used by the operators' files.
+// The state of a lowering. The files that lower the individual operators use it.
 class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);

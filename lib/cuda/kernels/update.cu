@@ -88,7 +88,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
   if constexpr (rule == Rule::kFtrl) ftrl(s, g, w, v[0][k], v[1][k]);
 }
 
-// Whether the tensor does not learn. It must not change then; ftrl would even divide by its rate of 0.
+// True if the tensor does not learn. The update must then be skipped: ftrl, for example, would divide by the rate 0.
 template <Rule rule>
 __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
   return !kTakesMomentum<rule> && rule != Rule::kDcasgd && rule != Rule::kLbsgd &&

@@ -10,7 +10,7 @@ namespace {
 
 struct ForLaunchers {
   const char* flag;
-  std::vector<std::string> launchers;  // the launchers that read the flag; print also does
+  std::vector<std::string> launchers;  // the launchers that use the flag; `print` accepts it in any case
 };
 
 std::vector<ForLaunchers> rules() {

@@ -5,7 +5,8 @@
 
 namespace dtrain::observe {
 
-// The content of lib/observe/page/page.html. "@NONCE@" in it is for net::HttpRoute::Kind::kPage.
+// The content of lib/observe/page/page.html, for a route of net::HttpRoute::Kind::kPage, which replaces each "@NONCE@"
+// in it.
 std::string_view live_page();
 
 }  // namespace dtrain::observe
