@@ -28,8 +28,8 @@ GroupLimits group_limits(const GroupFiles& files = {});
 int usable_cores(const GroupLimits& limits = group_limits());
 
 struct UsableMemory {
-  double bytes = 0;       // the part of this memory that no process uses
-  double free_bytes = 0;  // the part of it that no process uses
+  double bytes = 0;       // memory of the host, or the limit of the control groups
+  double free_bytes = 0;  // the part of this memory that no process uses
 };
 UsableMemory usable_memory(const GroupLimits& limits = group_limits());
 

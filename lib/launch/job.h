@@ -37,9 +37,10 @@ struct Job {
   Command scheduler;  // runs on this host; not used with joins_scheduler
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;                      // see job_record.h
-  std::function<std::string()> log_hint;        // how to resume the job; printed if it was stopped with code 75
-  std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
+  std::string record_root;  // see job_record.h
+  // Where to look for the cause; printed before the error of a failed job. May be "".
+  std::function<std::string()> log_hint;
+  std::string stopped_hint;                     // how to resume the job; printed if it was stopped with code 75
   std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
   std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; if not set, ssh connects to each host
   // Created if there are other hosts; for processes on hosts that do not share it, their output is written to

@@ -95,7 +95,6 @@ class JobFacts {
   // null if not known), and with the latest values as "now", because "points" may omit the newest point. "points" has
   // the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine. Only a history has
   // "job", the identity. The facts must outlive the stream.
-  // the stream.
   [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
   // For tests: the data of the first event.
   [[nodiscard]] std::string history() const;

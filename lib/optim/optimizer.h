@@ -71,8 +71,8 @@ struct UpdateStep {
   double learning_rate = 0;   // the schedule's rate, before the multiplier
   double gradient_scale = 1;  // 1 / (samples that contributed), times the weight that the scheme gives the update
   Multipliers multipliers = {};
-  uint64_t updates = 1;             // used only by rules with noise
-  ArrayPart part = {};              // only used by rules with noise
+  uint64_t updates = 1;             // updates of the array since the start of the job, including this one
+  ArrayPart part = {};              // used only by rules with noise
   double rate_change = 1;           // the schedule's rate divided by that of the previous update
   std::optional<Norms> norms = {};  // norms of the array, for a rule that uses them
 };

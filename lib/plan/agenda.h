@@ -20,8 +20,8 @@ struct Request {
 
 // What a server sends to a worker.
 struct Reply {
-  sync::Step step = 0;   // number of gradients that had been applied to the weights in the reply
-  uint64_t applied = 0;  // gradients applied to these weights
+  sync::Step step = 0;   // the step that the worker may begin
+  uint64_t applied = 0;  // number of gradients applied to the weights in this reply
   uint32_t exchange = 0;
   uint64_t number = 0;  // number of the sync::Answer that the reply carries; see Observer::on_take
 };

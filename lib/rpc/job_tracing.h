@@ -36,13 +36,13 @@ class JobTracing {
   // The group number of each worker. The workers of a group make the same steps and trace the same ones. Empty: all
   // workers are in one group.
   void set_groups(std::vector<uint32_t> group_of) { group_of_ = std::move(group_of); }
-  // Handles a worker's heartbeat: `step` is the number of steps that the worker has made, `traced` the number of the
-  // last trace that it has written.
+  // To be called for each heartbeat of a worker. `step`: the number of steps that the worker has made. `traced`: the
+  // number of the last trace that it has written.
   void hear(const Member& worker, uint64_t step, uint64_t traced, Clock::time_point now);
   // Starts a trace. Its first steps are chosen so that, judging by the workers' speeds, none has begun when the request
-  // Ends a trace that waits only for workers that make no steps. To be called regularly.
+  // arrives. Code::kUnavailable, with the reason, if no trace can start now.
   Result<telemetry::TraceRequest> request(uint64_t steps, Clock::time_point now);
-  // Ends a trace that waits only for workers that make no steps. To be called from time to time.
+  // Ends a trace that waits only for workers that make no steps. To be called regularly.
   void give_up_idle(Clock::time_point now);
 
   // The newest trace; null if there was none.

@@ -24,7 +24,6 @@ namespace dtrain::rpc {
 // If the peer does not read, the stream does not read from the peer either: while more than `unread_max` bytes wait for
 // the peer, the peer's messages stay in the network. So a peer cannot make this process queue more than those bytes and
 // the answers to its earlier messages.
-// what it sent before.
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:

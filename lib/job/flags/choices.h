@@ -29,7 +29,7 @@ struct GspWeight {
 // How images::first_resize() changes an image's size before all other augmentations.
 struct Resize {
   static constexpr int64_t kOff = 0, kFit = -1;
-  int64_t edge = kOff;  // the shorter edge in pixels, or one of these
+  int64_t edge = kOff;  // the shorter edge in pixels, or kOff or kFit
   bool operator==(const Resize&) const = default;
 };
 

@@ -141,7 +141,7 @@ Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const
   }
   DT_TRY(WordList words, settled(known, arguments));
   CLI::App app;
-  app.set_help_flag();  // takes the flag away; each sub-command answers --help itself
+  app.set_help_flag();  // removes CLI11's own --help, because each sub-command handles --help itself
   app.allow_extras();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   struct Origin {

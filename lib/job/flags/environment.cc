@@ -65,7 +65,7 @@ std::vector<std::string> variables_in_use(const Flags& flags, const Environment&
   return used;
 }
 
-// Variables of a tracker that change a job which this process starts.
+// Adds a note about the variables of a tracker that change the job which this process starts.
 void note_job(const Flags& flags, const Environment& environment, std::vector<std::string>& notes) {
   const bool starts_job = flags.launch.role == Role::kNone && flags.distributed();
   if (!starts_job || !environment("DMLC_JOB_CLUSTER").value_or("").empty()) return;

@@ -86,7 +86,7 @@ struct FlagRow {
   std::vector<std::string> choices = {};     // if not empty: the only valid texts
   std::vector<std::string> later = {};       // texts that will be valid in a later version
   std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
-  bool may_be_empty = false;                 // a path for which MXNet's scripts pass an empty text
+  bool may_be_empty = false;                 // an empty text is accepted as "no path", because MXNet's scripts pass one
   bool repeats = false;                      // may be given several times; all values count
   Scope scope = Scope::kProcess;
   std::string environment = {};               // the environment variable that is the fallback

@@ -45,8 +45,8 @@ struct SchemeFlags {
 };
 
 struct NetworkFlags {
-  std::string network = "resnet";    // or LABEL:HASH of a symbol file (resolve/network_file.h)
-  std::string file;                  // the path of that file; not part of the JobSpec
+  std::string network = "resnet";    // a network's name, or LABEL:HASH for a symbol file (resolve/network_file.h)
+  std::string file;                  // the path of the symbol file, if there is one; not part of the JobSpec
   int64_t num_layers = 0;            // 0: given by the network's name or family
   int64_t num_classes = 0;           // 0: taken from the data set
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: taken from the data set
@@ -150,8 +150,9 @@ struct LaunchFlags {
   Role role = Role::kNone;
   std::string scheduler;  // HOST:PORT; empty: none given
   std::optional<int64_t> rank;
-  std::string advertise, bind;            // own address and the one to listen on; empty: chosen automatically
-  std::vector<std::string> interfaces;    // the first one that the host has is used; empty: by route
+  std::string advertise, bind;  // own address and the one to listen on; empty: chosen automatically
+  // the first of these interfaces that the host has is used; empty: chosen by route
+  std::vector<std::string> interfaces;
   int64_t port = 0;                       // 0: any free port
   int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
   std::string token_file;
@@ -227,8 +228,9 @@ struct DataFlags {
 struct LoopFlags {
   std::string model_prefix, save_model_prefix;  // empty: <run-dir>/<network>; the same as model_prefix
   std::optional<int64_t> load_epoch;
-  std::string pretrained_model;             // empty: none
-  std::optional<int64_t> pretrained_epoch;  // --load-epoch with --pretrained-model, once resolved
+  std::string pretrained_model;  // empty: none
+  // the value of --load-epoch if --pretrained-model is given; set by resolve()
+  std::optional<int64_t> pretrained_epoch;
   std::string resume;                       // "auto", a run directory, or empty
   int64_t save_period = 1;                  // epochs; 0: never
   std::chrono::milliseconds save_every{0};  // 0: off
@@ -258,7 +260,7 @@ struct Flags {
 
   [[nodiscard]] Source source(std::string_view name) const;
   [[nodiscard]] bool given(std::string_view name) const { return source(name) != Source::kDefault; }
-  // The job has more than one process: this one has a role, or starts the others.
+  // True if the job has more than one process: this process has a role, or starts the other processes.
   [[nodiscard]] bool distributed() const {
     return launch.role != Role::kNone || job.num_servers > 0 || job.num_workers > 1;
   }

@@ -341,7 +341,8 @@ Result<> resolve_fine_tuning(Flags& flags) {
   if (loop.pretrained_model.empty()) {
     if (flags.source("layer-before-fullc") <= Source::kEnvironment || network.layer_before_fullc.empty()) return {};
     if (flags.source("layer-before-fullc") == Source::kResumed) return {};
-    if (network.layer_before_fullc == "flatten0") {  // the default of MXNet's fine-tune.py, which changes nothing
+    // accepted without a model to fine-tune, because it is the default of MXNet's fine-tune.py
+    if (network.layer_before_fullc == "flatten0") {
       network.layer_before_fullc.clear();
       return {};
     }
@@ -362,7 +363,7 @@ Result<> resolve_loop(Flags& flags) {
   if (loop.retrain && !loop.load_epoch && loop.resume.empty()) loop.resume = "auto";
   for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
     while (directory->size() > 1 && directory->ends_with('/'))
-      directory->pop_back();  // because file names are appended to it
+      directory->pop_back();  // removes slashes at the end, because file names are appended to it
   }
   if (flags.launch.overwrite) DT_TRY_VOID(check_overwrite(flags));
   if (loop.load_epoch && !loop.resume.empty()) {

@@ -1,4 +1,4 @@
-// The flags of the optimizer and of its learning rate.
+// The flags of the learning rate and its schedule.
 #pragma once
 
 #include "base/error.h"

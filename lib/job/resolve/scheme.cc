@@ -131,7 +131,7 @@ std::string learning_rate_hint(const JobFlags& job) {
   const Store store = store_of(job);
   const int64_t workers = job.num_workers;
   if (workers == 1 || store.scheme == Scheme::kBsp || store.scheme == Scheme::kGsp) return {};
-  if (optimizer_name(job.optimizer.optimizer) == "adadelta") return {};  // it has no learning rate
+  if (optimizer_name(job.optimizer.optimizer) == "adadelta") return {};  // adadelta has no learning rate
   const bool waits_like_bsp = store.scheme == Scheme::kSsp && job.scheme.staleness == 0;
   return fmt::format(
       "{} with {} workers{} makes {} updates at the full learning rate {}, while dist_sync makes one: unless you chose "

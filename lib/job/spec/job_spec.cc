@@ -106,7 +106,7 @@ const std::vector<FilledKey>& filled_keys() {
 using Entries = std::map<std::string, std::string>;
 
 Entries entries_of(const JobSpec& spec) {
-  Flags holder;  // because the rows are bound to Flags
+  Flags holder;  // the rows are bound to Flags, so `spec.flags` must be copied into one
   holder.job = spec.flags;
   Entries entries;
   for (const Row& row : training_flags().rows()) {

@@ -159,7 +159,7 @@ class FaultyTransport::FaultQueue {
     std::shared_ptr<Pipe> pipe = nullptr;
     std::array<uint64_t, 2> count = {};  // number of messages in each direction
     std::map<TrackId, Track> tracks = {};
-    size_t held = 0;    // number of its items
+    size_t held = 0;    // number of items of this link that wait for delivery
     bool lost = false;  // a message was lost, and the store has not been notified
     Time moved = {};    // when a message last came or went
     milliseconds quiet = kQuietFirst;

@@ -364,7 +364,7 @@ Result<> DeviceStore::set_rate(const RateChange& change) {
 Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();
-  // The first device comes last, because the counters that count are its own, and with replicas its state too.
+  // The first device comes last, so that the result has its counters and, with replicas, its state.
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
     DT_TRY_VOID(device->updater->read_state(state));
   }

@@ -205,7 +205,7 @@ void DistStore::log_left_out() {
 Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
   if (slices_of_[bucket].empty()) return {};
-  // All sums of a round include the same workers.
+  // The sums of all slices include the same workers, so the number of samples can be taken from any slice.
   updater_->update(bucket, requests_.answer(slices_of_[bucket].front()).samples);
   return {};
 }
