@@ -55,8 +55,8 @@ constexpr const char* kDataStatUsage =
     "dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"
     "Prints how many records, labels, sizes and formats record files have, and which\n"
     "records are broken. With --sheet or --npy, writes training images after the\n"
-    "augmentation that TRAINING-FLAGS set (dtrain --help images; also --image-shape\n"
-    "and --seed). FLAGS are:";
+    "augmentation that TRAINING-FLAGS set (dtrain --help images; --image-shape and\n"
+    "--seed too). FLAGS are:";
 
 // Removes the words that do not belong to a flag from `words`, wherever they are, and returns them. Flags of training
 // with their values, and unknown flags, remain.

@@ -207,7 +207,7 @@ TEST_CASE("a job that is cancelled, refused by Slurm or without a checkpoint is 
     const ScriptRun job("trap 'exit 75' USR1; sleep 60 & echo ready; wait");
     const dtrain::test::Ended end = job.run_and_signal(SIGUSR1);
     CHECK(end.code == 75);
-    CHECK(contains(end.output, "it has written no checkpoint"));
+    CHECK(contains(end.output, "it wrote no checkpoint"));
     CHECK_FALSE(contains(end.output, "asked for"));
   }
   SECTION("a failure near the time limit") {

@@ -221,7 +221,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"data", "get"}, 2, {"usage: dtrain data get mnist|cifar10|cifar100|imagenet [FLAGS]\n"}},
       {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"}},
       {{"data", "stat", "a.rec", "--out", "x"}, 2, {"--out has an effect only with --sheet N or --npy N"}},
-      {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for the statistics", "leave out --npy"}},
+      {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for printing statistics", "leave out --npy"}},
       {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for the statistics"}},
       // A PNG in a file that is called a JPEG would be opened by the wrong program.
       {{"data", "stat", "a.rec", "--sheet", "1", "--out", "x.jpg"}, 2, {"--out x.jpg: the name must end in .png"}},
@@ -465,7 +465,7 @@ TEST_CASE("a dry run shows hosts, scheme, groups and shares", "[cmd]") {
   CHECK_THAT(gsp, Contains("--role worker --rank 0 --run-dir") && Contains("--gpus 0,1"));
   CHECK_THAT(gsp, Contains("scheme: GSP") && Contains("weight floor:0.1, groups do not wait"));
   CHECK_THAT(gsp, Contains("group 0: workers 1 (10.0.0.2)\ngroup 1: workers 0 (10.0.0.1)\n"));
-  CHECK_THAT(gsp, Contains("share of worker 0: 0 to 0.3\nshare of worker 1: 0.3 to 1\n"));
+  CHECK_THAT(gsp, Contains("share of worker 0: 0 to 0.3 of the data\nshare of worker 1: 0.3 to 1 of the data\n"));
   const std::string ssp = dry_with({"--kv-store", "dist_ssync", "--staleness", "3", "--lr", "0.1"});
   CHECK_THAT(ssp, Contains("scheme: SSP, no worker is more than 3 steps ahead of the slowest"));
   CHECK_THAT(ssp, Contains("shares: each worker 1/2 of the records") && Contains("--lr 0.05 (lr/W)"));

@@ -206,7 +206,7 @@ TEST_CASE("every way to class directories without an image names what is there i
   for (const DataOptions& options : {directory, training, validation}) {
     CHECK_THAT(message(options), Catch::Contains("no JPEG or PNG files (but 2 .webp)"));
   }
-  CHECK_THAT(message(misnamed), Catch::Contains("cat/a.jpg: WebP images are not read"));
+  CHECK_THAT(message(misnamed), Catch::Contains("cat/a.jpg: WebP images are not supported"));
 }
 
 TEST_CASE("class directories do not validate what was trained on records, whose labels have no names", "[data]") {

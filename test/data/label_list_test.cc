@@ -47,8 +47,8 @@ TEST_CASE("the byte order mark of an editor is no part of a list of labels", "[d
 }
 
 TEST_CASE("a wrong line of a list of labels is refused with its number", "[data]") {
-  CHECK_THAT(why_refused("1\t2\ta\nx\t2\tb\n", 1), Contains("--path-imglist x.lst: line 2: 'x' is no id"));
-  CHECK_THAT(why_refused("1\t2\ta\n\n-2x\t2\tb\n", 1), Contains("line 3: '-2x' is no id"));
+  CHECK_THAT(why_refused("1\t2\ta\nx\t2\tb\n", 1), Contains("--path-imglist x.lst: line 2: 'x' is not an id"));
+  CHECK_THAT(why_refused("1\t2\ta\n\n-2x\t2\tb\n", 1), Contains("line 3: '-2x' is not an id"));
   CHECK_THAT(why_refused("1\tcat\ta\n", 1), Contains("line 1: 'cat' is not a label"));
   CHECK_THAT(why_refused("1\tnan\ta\n", 1), Contains("line 1: 'nan' is not a label"));
   CHECK_THAT(why_refused("1\t2\n", 1),

@@ -142,8 +142,8 @@ TEST_CASE("binary files of the other CIFAR data set are refused", "[data]") {
     return sets ? "opened" : sets.error().message;
   };
   options.type_given = true;
-  CHECK(opened() == "--data-type cifar100: " + all.cifar +
-                        " is a file of cifar10; name files of cifar100, or leave out --data-type");
+  CHECK(opened() ==
+        "--data-type cifar100: " + all.cifar + " belongs to cifar10; name files of cifar100, or leave out --data-type");
   options.data_type = "cifar10";
   CHECK(opened() == "opened");
 }

@@ -85,7 +85,8 @@ TEST_CASE("the error of a record that cannot be decoded names file, offset and r
   CHECK(test::read_label(*source, 0, scratch));
   const Error error = test::read_label(*source, 1, scratch).error();
   CHECK(error.code == Code::kData);
-  CHECK_THAT(error.text(), Catch::Contains(fmt::format("a.rec: record 1 at offset {}: not an image", offsets[1])));
+  CHECK_THAT(error.text(), Catch::Contains(fmt::format(
+                               "a.rec: record 1 at offset {}: the data (655 bytes) are not an image", offsets[1])));
 }
 
 TEST_CASE("records with several labels are read with --label-width", "[data]") {

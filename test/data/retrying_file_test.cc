@@ -140,7 +140,8 @@ TEST_CASE("a lasting fault of the disk is an error, but not one of the data", "[
     const auto failed = setting.read(disk);
     REQUIRE(!failed);
     CHECK(failed.error().code == Code::kDevice);
-    CHECK_THAT(failed.error().message, Catch::Contains(setting.path + ": offset 8: ") && Catch::Contains("in 6 tries"));
+    CHECK_THAT(failed.error().message,
+               Catch::Contains(setting.path + ": offset 8: ") && Catch::Contains("after 6 tries"));
     CHECK(disk.pauses == std::vector<int64_t>{100, 300, 1'000, 3'000, 10'000});
     CHECK(setting.logged().empty());
   }
@@ -248,7 +249,7 @@ TEST_CASE("a fault of the disk ends the epoch: the loader neither skips nor coun
   const auto failed = loader.next();
   REQUIRE(!failed);
   CHECK(failed.error().code == Code::kDevice);
-  CHECK_THAT(failed.error().message, Catch::Contains("a.rec: offset ") && Catch::Contains("in 6 tries"));
+  CHECK_THAT(failed.error().message, Catch::Contains("a.rec: offset ") && Catch::Contains("after 6 tries"));
   CHECK(loader.bad_records() == 0);
 }
 

@@ -219,7 +219,8 @@ TEST_CASE("a damaged archive of CIFAR is refused, and the next call starts again
   const PublishedSet set = must(published_set("cifar10"));
   test::write_gzip(directories.source + "/cifar-10-binary.tar.gz",
                    tar_member("data_batch_1.bin", cifar_records(3)) + tar_end());
-  CHECK_THAT(get_data(set, options, Log::silent()).error().message, Contains("there is no data_batch_2.bin in it"));
+  CHECK_THAT(get_data(set, options, Log::silent()).error().message,
+             Contains("the archive does not contain data_batch_2.bin"));
   CHECK_FALSE(fs::exists(directories.out + "/train.rec"));
 }
 

@@ -225,7 +225,7 @@ TEST_CASE("a fault of the disk that passes is tried again; one that lasts ends t
     const auto failed = pack_images(entries, dir.path(), out, options, Log::silent(), {.calls = calls});
     REQUIRE(!failed);
     CHECK(failed.error().code == Code::kDevice);
-    CHECK_THAT(failed.error().text(), Catch::Contains(bad) && Catch::Contains("in 6 tries") &&
+    CHECK_THAT(failed.error().text(), Catch::Contains(bad) && Catch::Contains("after 6 tries") &&
                                           Catch::Contains("image 4 of 5 (the same command continues with this image)"));
     CHECK(!std::filesystem::exists(out));
     failing = 0;

@@ -333,8 +333,8 @@ TEST_CASE("data that are missing or differ fail on their host", "[doctor]") {
   all = good();
   facts_of(all, 3).files[1].checksum = 77;
   check_row(check_data_equal, all, Verdict::kFail, {"node3"},
-            "train.idx has 10 bytes, checksum 0000004d, but 10 bytes, "
-            "checksum 00000002 on most hosts",
+            "train.idx has 10 bytes, checksum 0000004d, but on most hosts it has "
+            "10 bytes, checksum 00000002",
             "rsync");
   facts_of(all, 3).files[1].checksum = 2;
   facts_of(all, 3).files[0].bytes = 999;
@@ -404,7 +404,7 @@ TEST_CASE("with --perf the table has matrices, or the slowest paths of many host
   all.pairs[0].speed.out = 2.5e8;
   const std::string text = table(all, check_all(all), 0);
   INFO(text);
-  CHECK(contains(text, "bandwidth in MB/s, from the host of the row to that of the column"));
+  CHECK(contains(text, "bandwidth in MB/s, from the row's host to the column's host"));
   CHECK(contains(text, " 1  node1       -     250    1000\n"));
   CHECK(contains(text, " 1  node1     0.1       -     0.1     0.1\n"));
   for (int i = 4; i <= 20; i++) all.hosts.push_back(all.hosts[3]);

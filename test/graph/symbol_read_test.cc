@@ -152,7 +152,7 @@ TEST_CASE("operators and connections that dtrain does not have are named", "[gra
              Contains("has 2 inputs, but the operator takes 1"));
   CHECK_THAT(with(node("Flatten", "f", "", "[1, 0, 0]")), Contains("'w' as data") && Contains("a learned tensor"));
   CHECK_THAT(with(node("FullyConnected", "g", R"("num_hidden": "3", "no_bias": "True")", "[0, 0, 0], [3, 0, 0]")),
-             Contains("its weight is computed by the node 'fc'"));
+             Contains("the node's weight is computed by the node 'fc'"));
   CHECK_THAT(with(node("FullyConnected", "g", R"("num_hidden": "3")", "[0, 0, 0], [2, 0, 0], [1, 0, 0]")),
              Contains("'b' as its weight"));
   CHECK_THAT(error_of(file({variable("data"), node("Flatten", "f", "", "[0, 0, 0]")}, "0", "[0, 0, 0]")),

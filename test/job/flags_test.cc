@@ -181,7 +181,7 @@ TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with the
   CHECK_THAT(refused({"-p", "2"}), Contains("--placement"));
   CHECK_THAT(refused({"--parameter-partition-num=2"}), Contains("--placement"));
   CHECK_THAT(refused({"--hostname", "a"}), Contains("--advertise"));
-  CHECK_THAT(refused({"--cluster3-end", ".5"}), Contains("data_sharding"));
+  CHECK_THAT(refused({"--cluster3-end", ".5"}), Contains("--data-sharding-file"));
   CHECK_THAT(refused({"--workspace", "512"}), Contains("--dry-run"));
   CHECK_THAT(refused({"--kube-namespace", "a"}), Contains("slurm, sge, yarn or kubernetes"));
   CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));

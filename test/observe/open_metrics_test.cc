@@ -22,8 +22,8 @@ TEST_CASE("the text of metrics is OpenMetrics", "[observe]") {
   const std::string text = open_metrics_text("lenet", sources);
   CHECK(
       text.starts_with("# TYPE dtrain_train_accuracy_ratio gauge\n"
-                       "# HELP dtrain_train_accuracy_ratio Share of the training rows that were classified correctly, "
-                       "of the last window of --disp-batches steps; in the record of an epoch, of the epoch.\n"
+                       "# HELP dtrain_train_accuracy_ratio Share of the training rows that were classified correctly "
+                       "in the last window of --disp-batches steps; in the record of an epoch, in the whole epoch.\n"
                        "dtrain_train_accuracy_ratio{job=\"lenet\",role=\"worker\",rank=\"0\",host=\"node1\"} 0.25\n"));
   CHECK_THAT(text, Catch::Contains("rank=\"0\",host=\"node1\"} NaN\n"));
   CHECK_THAT(text, Catch::Contains("# UNIT dtrain_decode_seconds seconds\n"));

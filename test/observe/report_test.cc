@@ -127,7 +127,8 @@ TEST_CASE("an unknown metric is refused with those that exist", "[observe]") {
   const Error error = plots(read, {.metrics = {"train_acuracy"}}).error();
   CHECK(error.code == Code::kUsage);
   CHECK_THAT(error.message, Contains("no run has the metric 'train_acuracy' (did you mean 'train_accuracy'?); ") &&
-                                Contains("there are: bad_records, lr, samples_per_s, ") && Contains("wait_network_s"));
+                                Contains("the runs have: bad_records, lr, samples_per_s, ") &&
+                                Contains("wait_network_s"));
   const Error no_place = plots(read, {.metrics = {"staleness_mean"}, .over = PlotOver::kSamples}).error();
   CHECK_THAT(no_place.message, Contains("choose another axis with --x"));
   CHECK(plots(std::vector<Run>(1), {}).error().code == Code::kData);

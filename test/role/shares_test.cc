@@ -199,7 +199,7 @@ TEST_CASE("hints for large batches and missing validation data name a remedy", "
   REQUIRE(complete_spec(10, 0, {}, spec));
   const std::vector<std::string> hints = data_hints(spec, job::plan_of(spec));
   REQUIRE(hints.size() == 2);
-  CHECK_THAT(hints[0], Catch::Contains("a batch of 4 is larger than the 3 records of worker 0") &&
+  CHECK_THAT(hints[0], Catch::Contains("the batch size 4 is larger than the 3 records of worker 0") &&
                            Catch::Contains("--batch-size 3 fits"));
   CHECK_THAT(hints[1], Catch::Contains("no validation data") && Catch::Contains("--data-val"));
   spec.flags.augment.benchmark = true;

@@ -181,7 +181,7 @@ TEST_CASE("a message that is too large is refused by its sender and by the sched
   const auto refused = job[0].client->all_gather("addresses", large);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::kUsage);
-  CHECK_THAT(refused.error().message, Contains("'addresses'") && Contains("at most 4194304"));
+  CHECK_THAT(refused.error().message, Contains("'addresses'") && Contains("the limit of 4194304"));
 
   const auto stub =
       proto::Scheduler::NewStub(make_channel({"127.0.0.1", job.scheduler->port()}, security(), Traffic::kControl));

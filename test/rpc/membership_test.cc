@@ -264,8 +264,8 @@ TEST_CASE("a port in use is a startup error that names the port and a remedy", "
   const auto second = Scheduler::start(options, Log::silent());
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == Code::kStartup);
-  CHECK_THAT(second.error().message,
-             Contains(std::to_string(job.scheduler->port())) && Contains("in use") && Contains("--port"));
+  CHECK_THAT(second.error().message, Contains(std::to_string(job.scheduler->port())) &&
+                                         Contains("another process uses it") && Contains("--port"));
   // With a range of ports, the scheduler tries the next port.
   options.listen.port_last = static_cast<uint16_t>(job.scheduler->port() + 20);
   CHECK(Scheduler::start(options, Log::silent()).has_value());

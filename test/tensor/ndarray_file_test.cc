@@ -267,6 +267,6 @@ TEST_CASE("a file of another kind is named as what it is", "[tensor]") {
   CHECK_THAT(
       refusal({"\x80\x03}q\x00(K\x00", 8}),
       Catch::Contains("this is not an NDArray file, but a pickled Python object") && Catch::Contains("(.params)"));
-  CHECK_THAT(refusal("{\"nodes\": [1, 2, 3]}"), Catch::Contains("it is a text file"));
-  CHECK_THAT(refusal({"PK\x03\x04 numpy's npz", 16}), Catch::Contains("it is a zip archive"));
+  CHECK_THAT(refusal("{\"nodes\": [1, 2, 3]}"), Catch::Contains("not an NDArray file, but a text file"));
+  CHECK_THAT(refusal({"PK\x03\x04 numpy's npz", 16}), Catch::Contains("not an NDArray file, but a zip archive"));
 }

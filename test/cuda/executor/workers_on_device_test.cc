@@ -89,8 +89,8 @@ TEST_CASE("a worker that skips a step adds no samples on the devices of the othe
     };
     const JobEnded on_host = run(false), on_device = run(true);
     CHECK(on_host.errors == std::vector<std::string>(2));
-    CHECK(says(on_host.lines[0], "left out"));
-    CHECK_FALSE(says(on_host.lines[1], "left out"));
+    CHECK(says(on_host.lines[0], "skipped"));
+    CHECK_FALSE(says(on_host.lines[1], "skipped"));
     check_same(on_device, on_host);
   }
 }
