@@ -35,7 +35,8 @@ Result<Counted<First>> parse_pair(std::string_view word, char between, bool may_
   DT_TRY_VOID(job::parse_value(word.substr(0, at), pair.first), "reading '{}'", word);
   if (at != word.npos) DT_TRY_VOID(job::parse_value(word.substr(at + 1), pair.second), "reading '{}'", word);
   if (pair.first < 0 || pair.second < 1 || pair.second > kWorkersMax)
-    return fail(Code::kUsage, "'{}' is out of range", word);
+    return fail(Code::kUsage, "'{}' is out of range: the first number must be at least 0, the second from 1 to {}",
+                word, kWorkersMax);
   return pair;
 }
 
@@ -170,9 +171,9 @@ Result<Setting> setting_of(const SimulateOptions& options) {
   if (round_ms(setting) > kRoundMsMax || options.latency_ms > kMsMax) {
     return fail(
         Code::kUsage,
-        "--bytes, --bandwidth and --latency: the messages of all workers would take {:g} ms with a latency of {:g} "
-        "ms; the limits are {:g} and {:g} ms",
-        round_ms(setting), options.latency_ms, kRoundMsMax, kMsMax);
+        "--bytes, --bandwidth and --latency: the messages of all workers would take {:g} ms to pass through a server "
+        "(at most {:g} ms are possible), and the latency is {:g} ms (at most {:g} ms)",
+        round_ms(setting), kRoundMsMax, options.latency_ms, kMsMax);
   }
   // The first repetition waits for at least twice the time in which the messages of all workers pass through a server.
   setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));

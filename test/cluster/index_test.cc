@@ -123,7 +123,7 @@ TEST_CASE("other workers say what they waited for if worker 0 dies while it inde
   CHECK(job.codes("scheduler") == "5");
   const std::string& output = job.member("worker", 1).process->output();
   CHECK(contains(output, "worker 0 was lost"));
-  CHECK(contains(output, "waiting until worker 0 has indexed the file" + images.records() + "'"));
+  CHECK(contains(output, "waiting for worker 0 to index '" + images.records() + "'"));
 }
 
 TEST_CASE("a job that is stopped while worker 0 indexes ends at once", "[index]") {

@@ -197,7 +197,7 @@ TEST_CASE("a scheduler ends with an error if its port is in use", "[start]") {
   INFO(end.output);
   CHECK(end.code == 3);
   CHECK(contains(end.output, port));
-  CHECK(contains(end.output, "in use"));
+  CHECK(contains(end.output, "another process uses it"));
 }
 
 TEST_CASE("a scheduler without a token refuses to listen beyond loopback and names the remedies", "[start]") {

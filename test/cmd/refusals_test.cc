@@ -222,7 +222,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"data", "stat"}, 2, {"usage: dtrain data stat FILE.rec|DIRECTORY ... [FLAGS] [TRAINING-FLAGS]\n"}},
       {{"data", "stat", "a.rec", "--out", "x"}, 2, {"--out has an effect only with --sheet N or --npy N"}},
       {{"data", "stat", "a.rec", "--npy", "1", "--json"}, 2, {"--json is for printing statistics", "leave out --npy"}},
-      {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for the statistics"}},
+      {{"data", "stat", "a.rec", "--sheet", "1", "--decode"}, 2, {"--decode is for printing statistics"}},
       // A PNG in a file that is called a JPEG would be opened by the wrong program.
       {{"data", "stat", "a.rec", "--sheet", "1", "--out", "x.jpg"}, 2, {"--out x.jpg: the name must end in .png"}},
       {{"data", "stat", "a.rec", "--npy", "1", "--out", "x.png"}, 2, {"--out x.png: the name must end in .npy"}},

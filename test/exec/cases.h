@@ -6,7 +6,7 @@
 // lack it: their operator reads the images.
 //
 // Cases are run with two kinds of numbers. Integers: small whole numbers, whose sums are exact in any order, so
-// backends are compared bit by bit. "head" then makes the softmax exactly 1 for class 0 and 0 for the others, so all
+// backends are compared bit for bit. "head" then makes the softmax exactly 1 for class 0 and 0 for the others, so all
 // gradients are whole numbers too (or multiples of 1/4 and the like, behind an average). Floats: no two numbers of an
 // image are close to each other or to 0, so that no rounding decides a maximum or the sign that a ReLU sees.
 #pragma once

@@ -15,7 +15,7 @@ using namespace dtrain;
 using namespace dtrain::exec;
 using dtrain::exec::reference::ReferenceExecutor;
 
-// With integers, float32 and float64 agree bit by bit: nothing is rounded, so the order of summation does not matter.
+// With integers, float32 and float64 agree bit for bit: nothing is rounded, so the order of summation does not matter.
 TEST_CASE("integer cases are exact in float32", "[exec]") {
   for (const exec::test::Case& c : exec::test::operator_cases()) {
     if (!c.exact) continue;

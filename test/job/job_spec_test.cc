@@ -29,7 +29,7 @@ JobSpec filled() {
 
 }  // namespace
 
-TEST_CASE("a JobSpec is parsed back from its text bit by bit", "[job]") {
+TEST_CASE("a JobSpec is parsed back from its text bit for bit", "[job]") {
   const JobSpec spec = filled();
   const Result<JobSpec> again = parse_job_spec(text(spec));
   INFO((again ? "" : again.error().text()));

@@ -358,7 +358,9 @@ Result<DlbsSetting> parse_dlbs_setting(std::string_view text) {
   const std::string_view value = text.substr(equals + 1);
   setting.value = parse_json<Json>(value);
   if (!setting.value.is_discarded()) {
-    if (setting.value.is_object()) return fail(Code::kUsage, "{}: an object cannot be a value", setting.name);
+    if (setting.value.is_object())
+      return fail(Code::kUsage, "{}: the value is a JSON object; give a string, a number, a boolean or a list",
+                  setting.name);
     setting.value = without_lists(setting.value);
     return setting;
   }

@@ -84,7 +84,7 @@ std::vector<Row> store_rows() {
        .scope = Scope::kJob,
        .environment = "MXNET_KVSTORE_REDUCTION_NTHREADS"},
       {.name = "deterministic",
-       .help = "sum in the order of ranks, which makes runs repeatable bit by bit",
+       .help = "sum in the order of ranks, which makes runs reproducible bit for bit",
        .bind = DT_FIELD(Flags, job.scheme.deterministic),
        .scope = Scope::kJob},
   };

@@ -140,8 +140,8 @@ std::vector<Row> job_rows() {
                "hosts of -H or of mpirun's allocation), slurm (with srun inside a Slurm allocation, otherwise as a job "
                "submitted with sbatch), sge (as a task array submitted with qsub; sge=NAME uses the parallel "
                "environment NAME), yarn=URL (in YARN containers; URL is the address of the resource manager's web "
-               "services, http://HOST:8088) or kubernetes (in pods); print only prints the files that these systems "
-               "need to run the job, print=slurm,sge those of the named systems",
+               "services, http://HOST:8088) or kubernetes (in pods). With print nothing is started: the files for the "
+               "batch systems are printed, or with print=slurm,sge only those for the named systems",
        .bind = launcher(),
        .default_text =
            "ssh with -H; otherwise slurm or mpi if dtrain runs in an allocation of several hosts; otherwise local",
@@ -353,9 +353,11 @@ std::vector<Row> wire_rows() {
        .later = {"wait", "shrink"}},
       {.name = "inject",
        .value = "RULES",
-       .help = "inject faults, for tests. RULES is a comma-separated list of drop=P, dup=P, delay=A..Bms, step-ms=MS, "
-               "index-ms=MS, kill=ROLE:RANK@step:N and seed=N; the first five apply to all processes, or to one if "
-               "@ROLE:RANK is appended",
+       .help =
+           "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "
+           "message is lost or duplicated), delay=A..Bms (of messages), step-ms=MS and index-ms=MS (the least time "
+           "of a step and of indexing a record file), kill=ROLE:RANK@step:N and seed=N; the first five apply to all "
+           "processes, or to one if @ROLE:RANK is appended",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }
