@@ -10,7 +10,7 @@
 namespace dtrain::job {
 namespace {
 
-// The value of a variable that a cluster has set, as a number; 0 if it is not set.
+// The value of an environment variable that a batch system sets, as an integer; 0 if it is not set or not an integer.
 int64_t count_in(const Environment& environment, const char* name) {
   int64_t count = 0;
   const std::optional<std::string> text = environment(name);

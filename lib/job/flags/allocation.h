@@ -1,4 +1,4 @@
-// Allocations of clusters, recognized by the variables that Slurm, LSF, SGE and Torque set in their jobs.
+// Allocations of clusters, recognized by the environment variables that Slurm, LSF, SGE and Torque set in their jobs.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Allocation {
   std::string text;      // "job 12 of Slurm, on node[1-3]"
 };
 
-// The allocation of several hosts in which this process runs, if there is one.
+// The allocation in which this process runs, if there is one and it has several hosts.
 std::optional<Allocation> allocation_of(const Environment& environment);
 
 // If the flags do not say where to start the processes, uses the allocation in which this process runs. Returns a note

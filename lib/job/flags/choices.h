@@ -34,7 +34,8 @@ struct Resize {
 };
 
 enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
-// How lbsgd raises its learning rate to the value for the large batch. kLars: instead, each array gets its own rate.
+// How lbsgd raises its learning rate to the value for the large batch. kLars does not raise the rate: each array gets
+// its own.
 enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
 
 }  // namespace dtrain::job

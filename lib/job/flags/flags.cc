@@ -195,8 +195,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   flags.launch.terminal = environment("TERM").value_or("");
   flags.launch.has_launcher = environment(kLauncherVariable).has_value();
-  // If only a --config file names the token's file, a launcher has passed the token itself in the environment, because
-  // other hosts lack the file.
+  // If both a --config file and the environment give the token, the environment wins: a launcher passes the token
+  // itself to its processes, because other hosts do not have the file that the --config file names.
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
   flags.launch.cache_dir = cache_dir(environment);

@@ -2,9 +2,9 @@
 // range and help text. The command line, --help, TOML files, environment variables and the JobSpec's text all use that
 // table.
 //
-// parse_flags resolves its result as far as flags alone allow: the store, the number of servers, the schedule and the
-// like hold what the job will use. Values that depend on the data set (augment.data_type, network.num_classes, ...)
-// stay unset until apply_data_set (data_set.h) fills them in.
+// parse_flags resolves its result as far as flags alone allow: the store, the number of servers, the schedule and
+// similar values are final. Values that depend on the data set (augment.data_type, network.num_classes, ...) stay unset
+// until apply_data_set (data_set.h) fills them in.
 #pragma once
 
 #include <chrono>
@@ -39,9 +39,9 @@ struct SchemeFlags {
   std::optional<int64_t> group_staleness = {};  // GSP's bound between groups, in rounds; nullopt: no bound
   int64_t regroup_every = 0;                    // GSP regroups workers of similar speed every N epochs; 0: never
   int64_t backup = 0;                           // number of workers that a round of BSP does not wait for
-  bool data_allocator = false;                  // shares come from LaunchFlags::data_sharding_file
-  bool allow_gaps = false;                      // the shares may leave records out
-  int64_t resplit_every = 0;                    // shares rotate between ranks every N epochs; 0: never
+  bool data_allocator = false;  // the scheduler reads the shares from a file, LaunchFlags::data_sharding_file
+  bool allow_gaps = false;      // the shares may leave records out
+  int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
 };
 
 struct NetworkFlags {
@@ -133,7 +133,7 @@ struct JobFlags {
   std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
   std::vector<std::string> loss;  // "ce", "nll"
   std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
-  // All workers validate after each such number of steps within an epoch. 0: only at the end of the epoch.
+  // All workers validate after every N steps within an epoch, where N is this number. 0: only at the end of the epoch.
   int64_t eval_batches_interval = 0;
   std::optional<int64_t> time_batches_after;  // time the batches after the first N; nullopt: off
 };

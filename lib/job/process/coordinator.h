@@ -22,8 +22,9 @@ class Coordinator {
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t workers() const = 0;
 
-  // Called before each step. True: go on. False: the job was asked to stop (by a signal). All workers of a stop set
-  // stop before the same step, and rank 0 writes a checkpoint. Costs one atomic load unless a stop is under way.
+  // Called before each step. Returns false if a signal has asked the job to stop. All workers of a stop set then stop
+  // before the same step, and rank 0 writes a checkpoint. (Stop sets: JobPlan::stop_set_of.) Costs one atomic load
+  // unless a stop is under way.
   virtual Result<bool> may_begin(uint64_t step) = 0;
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.

@@ -9,7 +9,8 @@
 
 namespace dtrain::job {
 
-// A piece of a byte string that worker 0 sends to all; see role/worker/meeting.h. The others send an empty one.
+// A piece of a byte string that worker 0 sends to all workers; see role/worker/meeting.h. The other workers send an
+// empty piece.
 struct Chunk {
   uint64_t size = 0;  // size of the whole string
   std::string bytes;

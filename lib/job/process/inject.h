@@ -4,8 +4,8 @@
 //   drop=P  dup=P  delay=A..Bms  step-ms=MS  index-ms=MS, each with an optional @ROLE:RANK; seed=N;
 //   kill=ROLE:RANK@step:N
 //
-// Rules are separated by commas. In the process that it names, a rule with @ROLE:RANK overrides the same rule without
-// it.
+// Rules are separated by commas. A rule without @ROLE:RANK applies to all processes; a rule with it replaces the
+// general one in the process that it names.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@ namespace dtrain::job {
 // Code::kStartup if the limit of this process on open descriptors is below `needed`. `who` names it: "the scheduler".
 Result<> check_open_files(int64_t needed, const std::string& who);
 
-// The number of descriptors that a process with N connections needs: some descriptors are for other things, and an
-// eighth may be spent on connections that have not sent anything yet.
+// The number of descriptors that a process with this number of connections needs. Some are for other files, and
+// connections that have not sent anything yet may take up to an eighth.
 inline int64_t descriptors_for(int64_t connections) {
   constexpr int64_t kOther = 128;
   return connections + connections / 7 + kOther;

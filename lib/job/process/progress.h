@@ -39,7 +39,8 @@ struct Progress {
 std::string host_line(const Progress& progress);
 // Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
-// The last report of a run, as it is shown after the end, when nothing is left to wait for.
+// Changes the last report of a run to the one that is shown after its end: without a time left and without a validation
+// under way.
 Progress at_end(Progress progress);
 // Sets validated, training, validation, worker_count and workers from what all workers have reported.
 void set_workers(std::vector<WorkerProgress> all, Progress& progress);
@@ -51,7 +52,7 @@ int64_t epoch_under_way(const Progress& progress);
 // "epoch 3/10  step 120/4690  loss 0.131  accuracy 96.2 %  5400 samples/s  ETA 1m20s  validation 97.7 %  validation
 // loss 0.081  waiting: data 2 %, network 10 %". The epoch is the current one, counted from 1. If data limits the job,
 // the last part is "waiting: data 34 % (the limit: decoding), network 0 %"; it is left out if no worker waits. During
-// validation, "validating 45 %" follows the step.
+// validation, "validating 45 %" follows the step number.
 std::string format_progress(const Progress& progress);
 // The text of format_progress with a bar. In a job of several workers, one line for each worker follows:
 // "worker 3      1800 samples/s  step     121  network  10 %  data 2 %  node7".

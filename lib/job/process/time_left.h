@@ -17,7 +17,7 @@ struct JobPace {
 
 // Measures two things: the time of a step, as an exponential mean, because the newest report covers only half a second;
 // and the time between the steps, for validation and checkpoints, averaged over the epochs that have ended. While no
-// step is made the estimate counts down. Not thread-safe.
+// step is made, the estimate goes down with the clock. Not thread-safe.
 class TimeLeft {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -32,8 +32,8 @@ bool is_loopback(std::string_view address);
 // --insecure. Code::kDenied says how to give a token, and names --insecure.
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address);
 
-// The check of check_token_policy, for a worker that joins the scheduler at `address`: without a token, the scheduler
-// would refuse the worker, or has itself refused to start.
+// The check of check_token_policy, for a worker that joins the scheduler at `address`. A worker without a token need
+// not try: either the scheduler has a token and refuses the worker, or it has none and refused to start.
 Result<> check_token_to_join(std::string_view token, bool insecure, std::string_view address);
 
 }  // namespace dtrain::job

@@ -12,8 +12,8 @@ struct Flags;
 struct AugmentFlags;
 
 // Expands --aug-level and --use-imagenet-data-augmentation into the flags that they set. A flag keeps its own value if
-// it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation; fails with
-// Code::kUsage.
+// it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation.
+// Code::kUsage for a value out of range and for flags that exclude each other.
 Result<> resolve_augmentation(Flags& flags);
 
 // Hints for the user about flags that have no effect. MXNet's scripts accept them silently, so dtrain accepts them too.

@@ -10,7 +10,7 @@ namespace {
 
 struct ForLaunchers {
   const char* flag;
-  std::vector<std::string> launchers;  // the launchers that use the flag; `print` accepts it in any case
+  std::vector<std::string> launchers;  // the launchers that use the flag; --launcher print accepts it too
 };
 
 std::vector<ForLaunchers> rules() {

@@ -37,9 +37,9 @@ double default_learning_rate(std::string_view network, int64_t num_layers = 0);
 // The initializer that MXNet 1.x's scripts use for the network. This is what --initializer default means.
 std::string default_initializer(std::string_view network);
 
-// Sets those of data_type, num_classes, image_shape, rgb_mean, rgb_std and scale that are not set yet to the values of
-// the data set `name` (empty: unknown). Code::kUsage, naming the flags, if the number of classes or the shape is not
-// set and the data set is unknown.
+// Fills in the values of the data set `name` (empty: unknown) for data_type, num_classes, image_shape, rgb_mean,
+// rgb_std and scale, each only if it is not set yet. Code::kUsage, naming the flags, if the number of classes or the
+// shape is not set and the data set is unknown.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
 // Whether the images of a set may have any size, as in class directories.
@@ -47,8 +47,9 @@ struct AnySize {
   bool training = false, validation = false;
 };
 
-// Sets --resize and --val-resize if they are not set yet: to fit for images of any size, otherwise to off. With random
-// crops of a random size, training images need no resize. A process that does not see the data leaves both unset.
+// Sets --resize and --val-resize if they are not set yet: to "fit" for images of any size, otherwise to "off". If
+// training takes random crops of a random size, --resize is set to "off" in any case. A process that does not see the
+// data leaves both unset.
 void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.

@@ -10,8 +10,8 @@ namespace dtrain::job {
 
 struct Flags;
 
-// Resolves --test-io, --synthetic-on and --data-nthreads auto. With --test-io the job has one epoch. Code::kUsage: a
-// flag would have no effect because of another one.
+// Resolves --test-io, --synthetic-on and --data-nthreads auto. With --test-io the job has one epoch. Code::kUsage if
+// one of these flags would have no effect because of another flag.
 Result<> resolve_reading(Flags& flags);
 
 // One sentence for each flag about files or the order of records that has no effect because of other flags.

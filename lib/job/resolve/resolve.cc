@@ -59,7 +59,7 @@ Result<> check_one_process(const Flags& flags) {
   return {};
 }
 
-// Determines on which hosts the processes run.
+// Determines on which hosts the processes run: those of the host file, or those that the launcher chooses.
 Result<> resolve_launcher(Flags& flags) {
   LaunchFlags& launch = flags.launch;
   if (launch.hostfile.empty()) {

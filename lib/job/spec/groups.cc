@@ -71,7 +71,7 @@ class GroupsReader {
 
   Result<std::vector<int64_t>> read(Ungrouped ungrouped) {
     const std::vector<WordLine> lines = word_lines(file_.text);
-    // Workers with a number come first. A host without a number then means one of its other workers.
+    // Words with a number are resolved first. A host without a number then means one of that host's remaining workers.
     for (const bool by_number : {true, false}) {
       for (size_t group = 0; group < lines.size(); group++) {
         const Result<> taken = take_line(lines[group].words, static_cast<int64_t>(group), by_number);

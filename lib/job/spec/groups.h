@@ -33,9 +33,9 @@ struct GroupsFile {
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped);
 
-// The inverse of parse_groups: from this text it returns the same groups for the same workers. `groups` is ordered by
-// rank; each number from 0 to the largest must occur. Workers are named by host, or host:place if the host has several;
-// by rank if all are on one host.
+// The inverse of parse_groups: parse_groups turns the text back into the same groups if it is given the same workers.
+// `groups` is ordered by rank; each number from 0 to the largest must occur. Workers are named by host, or host:place
+// if the host has several; by rank if all are on one host.
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers);
 // True if every word could name a worker. Used so that a file of another kind is not overwritten.
 bool looks_like_groups(std::string_view text);

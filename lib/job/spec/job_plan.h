@@ -27,7 +27,8 @@ struct EpochRule {
   uint64_t samples_per_step = 0;    // samples of one step of all workers
   uint64_t samples_per_update = 0;  // samples of one step of the workers whose gradients are summed with this worker's
 
-  // A worker's steps in the first `epochs` epochs; an average if not ends_after_fixed_steps.
+  // The number of steps that a worker makes in the first `epochs` epochs. Only an average if ends_after_fixed_steps is
+  // false.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {
     return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
   }
@@ -45,7 +46,7 @@ struct JobPlan {
   // True if the servers only sum gradients and leave the update of the weights to the workers.
   bool servers_only_sum = false;
 
-  // Known once the JobSpec is complete; until then 0 and empty.
+  // The members below are known once the JobSpec is complete; until then they are 0 and empty.
   //
   // The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
   // Learning-rate schedules count in this unit.
@@ -53,8 +54,8 @@ struct JobPlan {
   std::vector<EpochRule> epoch_of;  // one for each worker
 };
 
-// The groups of a GSP job must be filled in already. Needs neither shares nor batches: without them only the members
-// that depend on them are missing.
+// The groups of a GSP job must be filled in already. Shares and batches may still be missing; the members that depend
+// on them (see add_epochs) are then not set.
 JobPlan plan_of(const JobSpec& spec);
 // Sets the members of a plan that are known once its JobSpec is complete.
 void add_epochs(const JobSpec& spec, JobPlan& plan);
@@ -65,8 +66,8 @@ inline std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
   return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
 }
 
-// Code::kUsage if these groups, one number for each worker, contradict the flags of their GSP job: --deterministic does
-// not permit several groups, whose updates are applied in order of arrival.
+// Code::kUsage if the groups of a GSP job contradict its flags: --deterministic permits only one group, because the
+// updates of several groups are applied in order of arrival. `groups` holds the group of each worker.
 Result<> check_groups(const JobFlags& flags, const std::vector<int64_t>& groups);
 
 }  // namespace dtrain::job

@@ -244,7 +244,8 @@ Result<> drop_gone_flags(const NamedText& source, Entries& entries) {
   return {};
 }
 
-// Each list by rank has a value for every worker or is still empty. All lists are filled at the same time.
+// Checks that the lists indexed by rank are either all empty or all have one value per worker: the scheduler fills them
+// in together.
 Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
     if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
@@ -298,7 +299,7 @@ Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
   spec.flags = holder.job;
   // Versions before 0.9.0 wrote "default" for this rule, whatever the network.
   if (spec.flags.network.initializer == "default") spec.flags.network.initializer = "xavier(gaussian,in,2)";
-  // Other code relies on this text being a canonical name. All other values are numbers and enumerations.
+  // The table of flags accepts any text for kv-store, but store_by_name() throws for one that is not a canonical name.
   const Result<std::string> store = canonical_store_name(spec.flags.scheme.kv_store);
   if (!store) return source.wrong("kv-store", store.error().message);
   spec.flags.scheme.kv_store = *store;

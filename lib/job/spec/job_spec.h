@@ -25,8 +25,8 @@ struct JobSpec {
   bool mean_image = false;  // --mean-img was given; the path itself may differ between processes
   bool label_list = false;  // --path-imglist was given; the workers compare the lists when the job starts
 
-  // Filled in by the scheduler when all processes have joined; until then the text says "auto". The texts that are
-  // compared when a process joins lack these values: see requested().
+  // The members up to `placement` are filled in by the scheduler when all processes have joined. Until then, text()
+  // writes "auto" for them. The specs that are compared when a process joins do not have them yet (see requested()).
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
   std::vector<int64_t> groups = {};              // the group of each worker, indexed by rank; only for GSP
   std::vector<Interval> shares = {};             // the records of each worker, indexed by rank

@@ -39,10 +39,10 @@ const std::vector<Row>& rows_that_may_be_stored();
 // (--dry-run) or one process (--rank), or that may hold a secret (--env).
 bool is_remembered(std::string_view flag);
 
-// The value that a flag had in a run whose file lacks it. Only for flags that older versions did not store, or whose
-// default has changed since. Runs store them even if they were not given, so their absence shows that an older version
-// wrote the file. Nullopt: the flag had its default. A change that adds a flag of the job, or changes the default of a
-// remembered one, must add the old meaning here.
+// The value that a flag had in a run whose file does not mention it. Covers flags that older versions did not store,
+// and flags whose default has changed since. Runs store them even if they were not given, so their absence shows that
+// an older version wrote the file. Nullopt: the flag is not one of these, and had its present default. A change that
+// adds a flag of the job, or changes the default of a remembered one, must add the old meaning here.
 std::optional<std::string> former_value(std::string_view flag);
 
 // Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.
