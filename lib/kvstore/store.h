@@ -81,7 +81,8 @@ class Store {
   // The device has finished the bucket's gradients of `step`, which is the next step (the executor's GradientReady).
   // Returns at once, except for bucket 0: it is the last one of a backward pass, so the caller may have to send it.
   // `samples` is the number of samples in this worker's step, over all its devices. 0 means that this worker leaves the
-  // step out: its gradients are zeros, and all workers whose gradients are summed with them leave it out too.
+  // step out, because its loss or gradients were not finite: it contributes zeros, and all workers whose gradients are
+  // summed with its own leave the step out too.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
   // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
   // WeightsWait).

@@ -21,7 +21,8 @@ class Accumulator {
   Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
 
   // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean; 0 means
-  // that the rank has left the step out. Each rank adds at most one gradient to a round.
+  // that the rank has left the step out: its loss or gradient was not finite, so it contributes zeros. Each rank adds
+  // at most one gradient to a round.
   void add(uint32_t rank, uint32_t samples, Pieces gradient);
 
   // The sum of the round's gradients, of which there must be at least one. Valid until the next add().
@@ -31,7 +32,7 @@ class Accumulator {
   void mean(std::span<float> out) const;  // allocates
   // The number of samples in all gradients of the round.
   [[nodiscard]] uint64_t samples() const { return samples_; }
-  // A rank that has left the round's step out; nullopt if none has.
+  // A rank that has left the step of this round out; nullopt if none has.
   [[nodiscard]] std::optional<uint32_t> left_out_by() const { return left_out_by_; }
   // The rank whose gradient made a value of the sum infinite or NaN; nullopt if all are finite. To be called after
   // total().

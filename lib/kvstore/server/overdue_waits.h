@@ -24,7 +24,8 @@ class OverdueWaits {
     std::vector<uint32_t> missing = {};  // ranks that the slice waits for
   };
 
-  // A worker's second wait for the same slice is not counted, so all waits of one slice must be added in succession.
+  // Add all waits for one slice one after the other: a worker may wait twice for a slice, which counts only once, and
+  // only the slice that was added last is remembered.
   void add(const Wait& wait);
   // One line for each worker, sorted by rank. It lists the workers that any of its slices waits for, and names the
   // slice that has waited longest:

@@ -52,8 +52,8 @@ struct ShardOptions {
   // Called for the same slice when worker 0 changes the learning rate, with the number of the slice's next update. The
   // slice's lock is held.
   std::function<void(const RateChange& change, uint64_t update)> on_rate = nullptr;
-  // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in its slice.
-  // The slice's lock is held.
+  // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in this
+  // slice. The slice's lock is held.
   std::function<void(uint32_t rank, uint64_t count)> on_corrupt = nullptr;
   // Called for a sum of gradients that has an infinite value or a NaN, with the worker whose gradient caused it. The
   // update was not made. The slice's lock is held.

@@ -245,7 +245,7 @@ void ShardSlice::report_update(sync::Group group, uint64_t staleness) {
 
 void ShardSlice::answer_waiter(const sync::Answer& effect) {
   const std::optional<Waiters::Waiter> waiter = waiters_.take_due(effect.worker, effect.step);
-  if (!waiter) return;  // the slice was assigned again after the request
+  if (!waiter) return;  // worker 0 has set the slice's values again since, so nobody waits
   if (values_.is_refused(effect.group)) return refuse(waiter->request, Status::kNonFinite);
   Header header = answer_to(waiter->request, options_.server, waiter->status);
   const SliceValues::Snapshot& kept = values_.kept(effect.group);

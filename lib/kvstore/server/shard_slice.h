@@ -103,8 +103,9 @@ class ShardSlice {
   mutable Mutex mutex_;
   sync::Policy policy_
       DT_GUARDED_BY(mutex_);  // the scheme's policy; for statistics BSP, because their rounds include all workers
-  std::optional<sync::Machine> machine_ DT_GUARDED_BY(mutex_);  // set once the slice has been assigned
-  std::vector<sync::Effect> effects_ DT_GUARDED_BY(mutex_);     // decided, not carried out yet
+  std::optional<sync::Machine> machine_
+      DT_GUARDED_BY(mutex_);  // set once worker 0 has assigned the slice's values (AssignValues)
+  std::vector<sync::Effect> effects_ DT_GUARDED_BY(mutex_);  // effects that are decided but not carried out yet
   std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);  // effects of one event; a member only to reuse its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);
   Waiters waiters_ DT_GUARDED_BY(mutex_);

@@ -59,7 +59,7 @@ SliceValues::Outcome SliceValues::apply(Group& group, uint64_t staleness) {
     return Outcome::kApplied;
   }
   // With backup workers, the slices of one step may hold gradients of different workers. A worker that leaves its step
-  // out is then treated like one that comes too late, and the other gradients count.
+  // out (see Outcome::kLeftOut) is then treated like one that comes too late, and the other gradients count.
   const bool all_leave_out = options_.policy.backup == 0 || group.sum.samples() == 0;
   if (group.sum.left_out_by() && all_leave_out) {
     culprit_ = *group.sum.left_out_by();

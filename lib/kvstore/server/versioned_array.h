@@ -23,7 +23,7 @@ class CachedChecksum {
   std::atomic<uint64_t> known_ = 0;  // the checksum with bit 32 set; 0: not computed
 };
 
-// The values do not change until the last copy of `owner` is gone.
+// Values that another thread may read. They do not change until the last copy of `owner` is gone.
 struct LentValues {
   std::span<const float> values = {};
   std::shared_ptr<const void> owner = nullptr;

@@ -23,7 +23,7 @@ namespace dtrain::kvstore {
 // the assignment, and only it is answered. The payload is the values of the array, of the weights or of the statistic.
 // If a connection breaks in between, the server ignores what has arrived, and worker 0 sends all messages again.
 struct AssignState {
-  uint32_t slot = 0;  // index of the array
+  uint32_t slot = 0;  // index of the array in the optimizer state
 };
 struct AssignValues {
   Counters counters;    // counters of the slice, whose rounds begin with the step `updates`

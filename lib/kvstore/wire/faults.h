@@ -51,9 +51,9 @@ struct FaultCounts {
 // transport.
 //
 // Messages of one slice keep their order, as transport.h promises. If one is lost, all later messages of the same slice
-// are lost too, as with a broken connection, until on_reconnected notifies the store. This happens when no message of
-// that server has moved for 20 ms; the time grows while no answer comes. A payload without an owner is copied, because
-// its memory may be reused before a delayed message is read (message.h).
+// are lost too, as with a broken connection, until on_reconnected notifies the store. on_reconnected is called when no
+// message of that server has moved for 20 ms; this time grows while no answer comes. A payload without an owner is
+// copied, because its memory may be reused before a delayed message is read (message.h).
 //
 // One thread delivers the messages of both directions and reports losses. Messages of servers without faults bypass it,
 // and the transport's own on_reconnected is passed on in the calling thread.

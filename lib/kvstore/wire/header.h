@@ -45,9 +45,9 @@ enum class Encoding : uint8_t { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kTwoB
 // The status of an answer to a data message or control message.
 enum class Status : uint16_t {
   kOk = 0,
-  kDuplicate = 1,         // was applied before; nothing was done
+  kDuplicate = 1,         // the request was applied before; nothing was done
   kStaleIncarnation = 2,  // another process has taken over this rank; the sender must end
-  kUnknownKey = 3,        // never initialized, or not a slice of this server
+  kUnknownKey = 3,        // worker 0 has not set the slice's values yet, or this server does not hold the slice
   kBadSize = 4,
   kNonFinite = 5,  // the sum of the round's gradients has an infinite value or a NaN, so it was not applied
   kRejected = 6,   // a violation of the protocol: a step out of order, a rank that does not exist

@@ -27,8 +27,8 @@ std::optional<Sender> sender_of(const Head& head);
 
 // A message to send. The bytes must not change until the last copy of `owner` is gone or, without an owner, until the
 // answer has arrived. They must stay readable until the pipe is gone, because a message that was sent twice around a
-// reconnect may be read once more after its answer. Whatever bytes it then carries, the receiver recognizes its number
-// or step and drops it.
+// reconnect may be read once more after its answer. By then the bytes may have changed, but the receiver recognizes the
+// message by its number or step and drops it.
 struct Message {
   Head head;
   std::span<const std::byte> payload = {};

@@ -104,7 +104,7 @@ void DeviceStore::choose_owners() {
 
 std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
   std::vector<FlatInterval> owned;
-  // An empty list means that the device updates everything.
+  // An empty result means that the device updates everything.
   if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
     const size_t elements = interval(bucket).count;
@@ -242,7 +242,8 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
     DT_TRY_VOID(group.all_gather(weights));
   } else {
     DT_TRY_VOID(group.reduce(gradients, owner(bucket)));
-    device.updater->update(bucket, device.samples);  // does nothing except on the owner
+    // With UpdateAt::kOwner, this does nothing on the devices that do not own the bucket.
+    device.updater->update(bucket, device.samples);
     DT_TRY_VOID(group.broadcast(weights, owner(bucket)));
   }
   close(device, bucket);

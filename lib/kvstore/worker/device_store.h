@@ -45,8 +45,8 @@ struct DeviceStoreOptions {
   std::vector<size_t> bucket_begin = {0};  // same as the executors'
   int threads = 1;                         // threads for an update, including the caller's
   // True if workers of one group may contribute different numbers of samples in a step. The numbers are then summed in
-  // every step, before the gradients. A worker that contributes none has left the step out, and all others leave it out
-  // too.
+  // every step, before the gradients. A worker that contributes no samples has left the step out, because its loss or
+  // gradient was not finite. All others then leave it out too.
   bool samples_differ = true;
   // With kServers: the devices have already summed their gradients, and the first device holds the sum.
   bool gradients_are_summed = false;
@@ -130,7 +130,7 @@ class DeviceStore final : public Store, private OwnCounters {
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
-  // Whether the bucket's exchange is still in the device's exchange thread, so that its new weights have not arrived.
+  // Whether the bucket's new weights have not arrived yet, because the device's exchange thread has not finished.
   std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {
     return is_open_[at.device * bucket_count() + at.bucket];
   }

@@ -102,7 +102,7 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   if (options_.rank != 0) {
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
-    // No worker has pushed yet, so this is still the state that rank 0 has assigned.
+    // No worker has pushed yet, so this is still the state that rank 0 has sent to the servers.
     DT_TRY(const TrainingState of_rank_0, fetch_state());
     return begin_updates(of_rank_0);
   }
@@ -195,7 +195,8 @@ Result<> DistStore::wait_for_weights(DeviceBucket at) {
   return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
 }
 
-// Logs that the last step was left out: one line for each step, because the answers for all slices agree.
+// Logs that the last step was left out (a worker's loss or gradients were not finite). One line for each step is
+// enough, because the answers for all slices agree.
 void DistStore::log_left_out() {
   const uint32_t pushed = std::exchange(pushed_samples_, 0);
   if (pushed == 0 || slices_.empty() || !is_parameter(slices_[0]) || requests_.answer(0).samples > 0) return;

@@ -113,7 +113,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   std::vector<std::vector<size_t>> slices_of_;  // slices of each bucket; the last entry: statistics
   std::unique_ptr<Updater> updater_;            // null unless this worker updates
   std::vector<Buffer<float>> sums_;             // sum of each parameter; empty unless this worker updates
-  std::vector<bool> sum_is_new_;                // for each bucket: the sum was asked for but not yet applied
+  std::vector<bool> sum_is_new_;                // for each bucket: the sum was requested but has not been applied yet
   uint64_t share_count_ = 0;
   uint64_t next_step_ = 0;
   uint32_t pushed_samples_ = 0;  // samples of the last pushed step; 0 once its weights have arrived

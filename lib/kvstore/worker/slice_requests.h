@@ -45,7 +45,7 @@ struct SliceRequest {
 struct SliceAnswer {
   uint32_t samples = 0;                     // samples in the round's gradients; 0: the round was left out
   uint64_t step = 0;                        // the step that begins with these weights
-  std::optional<uint64_t> samples_applied;  // samples applied to the slice's values; nullopt: it was only assigned
+  std::optional<uint64_t> samples_applied;  // samples applied to the slice's values; nullopt: none were received yet
   Counters counters;                        // counters in the answer to a control request
 };
 
