@@ -29,7 +29,9 @@ struct AgreedStart {
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
 struct OwnStart {
   const Start& start;
-  uint64_t steps_of_each = 0;  // steps of every worker, if the checkpoint does not give them for each worker
+  // Steps that each worker has made. Used if the checkpoint does not list the workers, because all have made equally
+  // many.
+  uint64_t steps_of_each = 0;
   // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
   bool saves_within_epochs = false;

@@ -17,8 +17,8 @@ namespace dtrain::train {
 // beginning of the epoch, to the end of the batch. The last batch of an epoch ends when its weights have arrived.
 class BatchTimes {
  public:
-  // `after`: the number of batches at the beginning that are not timed. Nullopt: none is timed, and nothing is shared
-  // or written.
+  // `after`: the number of batches at the beginning that are not timed. Nullopt: nothing is timed, and share() returns
+  // nullopt.
   explicit BatchTimes(std::optional<int64_t> after) : after_(after) {}
 
   void begin_epoch(SteadyTime now) { last_ = now; }

@@ -34,7 +34,7 @@ struct Decoders {
 struct DataLimit {
   double wait_share = 0;   // share of the steps' time
   bool is_judged = false;  // training has run for long enough to judge: 30 s
-  bool is_limit = false;   // it is judged, and wait_share is more than a tenth
+  bool is_limit = false;   // data is the limit: is_judged is true, and wait_share is more than a tenth
   // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no image was timed.
   job::DataStage stage = job::DataStage::kNone;
   double stage_share = 0;                 // share of the decoders' time

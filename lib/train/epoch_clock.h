@@ -46,7 +46,7 @@ class EpochClock {
   // To be called after the groups have changed.
   void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
   [[nodiscard]] Position position() const { return position_; }
-  // Steps of this worker since the start of the run, including earlier processes.
+  // Steps of this worker since the start of the run, including those made before the run was resumed.
   [[nodiscard]] uint64_t own_steps() const { return own_steps_; }
   [[nodiscard]] uint64_t own_steps_in_this_process() const { return own_steps_ - own_steps_at_start_; }
   // Steps of each worker at the last point of agreement, indexed by rank; empty if all have made the same number.
@@ -61,8 +61,8 @@ class EpochClock {
   // The learning rate of the next update. It depends on the samples that will have been applied after that update.
   [[nodiscard]] double rate_of_next_update() const { return scheduled_rate() * rate_factor_; }
   [[nodiscard]] double scheduled_rate() const;  // the rate according to the schedule alone
-  // Returns how many of this worker's samples are included only in its own moving statistics, and resets the number to
-  // 0.
+  // Returns the number of samples that this worker has processed since its moving statistics were last shared with the
+  // other workers, and resets the number to 0.
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
 
  private:

@@ -6,7 +6,8 @@
 
 namespace dtrain::train {
 
-// The training metrics over the last window of an epoch, or over the whole epoch if it has no window.
+// The training metrics over the last window of an epoch (the batches between two log lines), or over the whole epoch if
+// it is shorter than a window.
 struct Lesson {
   double loss = 0;      // cross-entropy
   double accuracy = 0;  // 0 to 1; NaN: not measured

@@ -15,7 +15,7 @@ class LossScale {
  public:
   // The part of a dynamic scale that changes during a run.
   struct State {
-    double scale = 0;  // 0: unknown
+    double scale = 0;  // 0: an empty state, which restore() ignores
     int64_t good_steps = 0;
     bool operator==(const State&) const = default;
   };

@@ -42,10 +42,10 @@ class Metrics {
   // Code::kUsage if a metric does not exist.
   static Result<Metrics> create(const MetricSpec& spec);
 
-  // Adds rows 0 .. count - 1 of each head: probabilities [rows, classes], which `results.result(head)` returns (an
-  // exec::Executor or exec::DeviceGroup), with labels [rows, labels]. Among equal probabilities the lower class ranks
-  // first. Cross-entropy adds -ln(p[label] + 1e-12) for each row. Code::kData if a label is outside [0, classes); then
-  // nothing of that head and the following ones is added.
+  // Adds rows 0 .. count - 1 of each head. `results`: an exec::Executor or exec::DeviceGroup, whose result(head)
+  // returns the head's probabilities [rows, classes]. The labels are [rows, labels]. Among equal probabilities the
+  // lower class ranks first. The cross-entropy of a row is -ln(p[label] + 1e-12). Code::kData if a label is outside [0,
+  // classes); then neither that head nor the following ones are added.
   template <class Results>
   Result<> add(Results& results, std::span<const float> labels, int64_t count) {
     for (size_t head = 0; head < heads_.size(); head++) {

@@ -15,7 +15,7 @@ namespace dtrain::train {
 struct RateRequest {
   enum class Kind { kRate, kFactor };
   Kind kind = Kind::kRate;
-  double value = 0;  // above 0: the rate of the next update, or the factor for the rate
+  double value = 0;  // the new rate, or the factor by which the rate is multiplied; always above 0
 };
 // Parses "0.01" as a rate and "x0.1" as a factor. Code::kUsage for anything else.
 Result<RateRequest> parse_rate_request(std::string_view text);
@@ -33,7 +33,8 @@ Result<> request_rate(const std::string& metrics_path, const RateRequest& reques
 class RateRequests {
  public:
   RateRequests() = default;  // takes no requests
-  // Removes a request that an earlier process has not read. Takes none if the file cannot be locked.
+  // Removes a request that an earlier process of the run has not read. The result takes no requests if the file cannot
+  // be locked.
   static RateRequests open(const std::string& metrics_path);
   // Reads and removes the request, if there is one. A malformed request is logged and removed.
   std::optional<RateRequest> take(const Log& log);

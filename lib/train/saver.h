@@ -70,7 +70,7 @@ class Saver {
   // To be called when all workers have the newest weights, with their accuracy at the end of the epoch. Saves the
   // weights if they are the best so far.
   Result<> note_accuracy(double accuracy);
-  // The best accuracy of the run so far; only rank 0 knows that of earlier processes.
+  // The best accuracy of the run so far; only rank 0 knows the accuracies from before the run was resumed.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
   // The longest time that this worker has taken to write a checkpoint; 0 if it has written none.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }

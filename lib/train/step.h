@@ -57,12 +57,12 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
-  // it, including those of earlier processes. Returns false (with --on-nan skip or a dynamic loss scale) if the loss or
-  // a gradient was not finite. Then the batch does not count, and in a job with several workers, all workers of its
-  // round leave the step out. With --on-nan fail, a value that is not finite is an error: Code::kInternal, naming step,
-  // rank and layer. `next`: the batch of the following step, if known. It may be copied to the devices during this
-  // step, and must not change before that step.
+  // Trains on one batch. `step`: the number of updates that the run has made before this one, including those made
+  // before the run was resumed. Returns true if the store has received the batch's gradients. Returns false if the loss
+  // or a gradient was not finite, which happens only with --on-nan skip or a dynamic loss scale. The batch then does
+  // not count, and in a job with several workers all workers of the same round skip the step. With --on-nan fail, a
+  // non-finite value is an error: Code::kInternal, naming step, rank and layer. `next`: the batch of the following
+  // step, if known. It may be copied to the devices during this step and must not change before the following one.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
   // To be called only between steps.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }

@@ -380,7 +380,8 @@ Result<> Trainer::Impl::validate() {
   return {};
 }
 
-// Checks the loss of the validation: the last step of an epoch may spoil the weights, which no later step would notice.
+// Checks the loss of the validation: the last step of an epoch may make weights infinite or NaN, which no later step
+// would notice.
 Result<> Trainer::Impl::check_validation_loss() {
   const Metrics& metrics = reporter_.validation_metrics();
   if (metrics.sums().front() == 0 || std::isfinite(metrics.epoch_cross_entropy())) return {};

@@ -30,8 +30,8 @@ struct TrainParts {
   std::vector<size_t> bucket_begin;  // as compiled into `training`
   data::Loader& training_data;
   const data::Dataset* data = nullptr;  // the data that training_data reads; null: its stages are not reported
-  // Each of its executors was made with weights_of the corresponding executor of `training`. If this or validation_data
-  // is null, there is no validation.
+  // Each of its executors shares the weights of the corresponding executor of `training` (see exec::Backend). If this
+  // or validation_data is null, there is no validation.
   exec::DeviceGroup* inference = nullptr;
   data::Loader* validation_data = nullptr;
   ValidationWatch* validation_watch = nullptr;  // may be null
