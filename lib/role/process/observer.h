@@ -32,7 +32,7 @@ class Observer {
   static Result<std::unique_ptr<Observer>> of_job(const Process& process, State state, Trace trace);
   // For a process that knows only itself: serves its own metrics and has no page.
   static Result<std::unique_ptr<Observer>> of_process(const Process& process, State state);
-  // Both functions listen and log the address. They return null without --metrics-addr. Code::kStartup: see
+  // of_job and of_process listen and log the address. They return null without --metrics-addr. Code::kStartup: see
   // HttpServer::start; kUsage if the address is malformed; kDenied if the address is beyond loopback and there is no
   // token.
 

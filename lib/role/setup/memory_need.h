@@ -20,8 +20,8 @@ struct HostShare {
   int64_t workers = 0;
   int64_t servers = 0;
 };
-// The processes on this host, if this process is a launcher or trains alone. If the launcher starts processes on other
-// hosts: one worker.
+// For a launcher or a process that trains alone: the processes of the job on this host. If a launcher starts them on
+// other hosts, the result is one worker.
 HostShare started_here(const job::Flags& flags);
 
 struct MemoryNeed {

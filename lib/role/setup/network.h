@@ -43,7 +43,8 @@ Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
 // The number of elements of each key of the stores: parameters, then statistics.
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes);
 
-// Divides the parameters into buckets that are sent together (exec's bucket_begin); one bucket if none are sent.
+// Divides the parameters into buckets that are sent together (exec's bucket_begin); a single bucket if gradients are
+// not sent.
 std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
 
 }  // namespace dtrain::role

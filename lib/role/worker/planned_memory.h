@@ -50,8 +50,8 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 // a warning with the same content; else it is empty.
 Result<std::string> judge_memory(const MemoryQuestion& question, const PlannedMemory& plan, const UsableMemory& memory);
 
-// Like judge_memory above, but makes the plan itself, if it is needed: if the lower bound (memory_need.h) for the job's
-// memory is far below the host's memory, the job fits, and the network is not compiled. Jobs on GPUs are not judged.
+// Like judge_memory above, but makes the plan itself. It skips the plan, and does not compile the network, if the lower
+// bound (memory_need.h) is so far below the host's memory that the job certainly fits. Jobs on GPUs are not judged.
 Result<std::string> judge_memory(const MemoryQuestion& question, const UsableMemory& memory);
 
 // The largest batch in [least, too_large) that needs no more than `limit`; 0 if there is none. The need is roughly
