@@ -285,7 +285,7 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
     events.emplace_back(HostMessage{line});
   };
   proc::read_lines(command_.err, err_, proc::kReadsPerTurn, sink);
-  // Such output is only passed on: what a command prints while it follows a job does not explain a failure.
+  // What a command prints while it follows a job is only passed on, because it does not explain a failure.
   const auto progress = [&](const std::string& line) { events.emplace_back(HostMessage{line}); };
   proc::read_lines(command_.out, out_, proc::kReadsPerTurn,
                    options_.follows_job ? proc::LineSplitter::Sink(progress) : sink);

@@ -1,4 +1,5 @@
-// What the supervisor runs (supervisor.h): the commands of a job, its hosts and its time limits, and how the job ended.
+// Input and result of the supervisor (supervisor.h): the commands, hosts and time limits of a job, and how the job
+// ended.
 #pragma once
 
 #include <chrono>
@@ -43,8 +44,8 @@ struct Job {
   std::string stopped_hint;                     // how to resume the job; printed if it was stopped with code 75
   std::vector<OtherHost> other_hosts = {};      // other hosts on which commands run
   std::optional<AgentGroupOptions> group = {};  // starts the agents of all hosts; if not set, ssh connects to each host
-  // Created if there are other hosts; for processes on hosts that do not share it, their output is written to
-  // ROLE-RANK.log in it.
+  // The run directory, which the supervisor creates if there are other hosts. The output of a process on a host that
+  // does not share this directory is written to ROLE-RANK.log in it.
   std::string run_dir = {};
   bool allow_mixed_builds = false;
   bool is_for_people = false;  // the kind of output that the launcher shows (shown_lines.h)

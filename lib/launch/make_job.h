@@ -33,7 +33,7 @@ struct JobSetting {
   std::vector<std::string> arguments;        // the user's arguments, without program name and subcommand
   const job::Flags& flags;                   // parsed from `arguments`
   std::string host;                          // this host's name, for prefixes
-  std::optional<job::HostAssignment> hosts;  // the assignment from the host file: hosts (or only names) and GPUs
+  std::optional<job::HostAssignment> hosts;  // from the host file: the host (or only its name) and GPUs of each process
   std::string run_dir;                       // exists, or will be created by the processes
   std::string token;                         // empty: a random one is made
   std::string record_root;                   // see job_record.h

@@ -47,10 +47,11 @@ bool was_killed(const Ended& ended);
 std::string describe(const Ended& ended);
 
 // Returns the index of the failure that caused the others, or nullopt if all processes ended with 0. `ended` must be in
-// chronological order. Losing a peer is a consequence, and so is stopping on request. The order of preference is: a
-// process that failed for a reason of its own; one that passes on such a reason; one that was killed by a signal that
-// the launcher did not send, or lost with its host; one that lost a peer; one that the launcher had to kill; one that
-// was stopped; one that lost a peer while the job was being stopped. Among equals, the earliest.
+// chronological order. A process that lost a peer, or was stopped on request, is not the cause if another one failed.
+// The order of preference is: a process that failed for a reason of its own; one that passes on such a reason; one that
+// was killed by a signal that the launcher did not send, or lost with its host; one that lost a peer; one that the
+// launcher had to kill; one that was stopped; one that lost a peer while the job was being stopped. Among equals, the
+// earliest.
 std::optional<size_t> root_cause(const std::vector<Ended>& ended);
 
 // 0 only if every process ended with 0; otherwise the code of the root cause.
