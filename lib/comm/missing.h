@@ -1,4 +1,4 @@
-// How errors in this directory name ranks.
+// Builds the error messages of lib/comm that list ranks.
 #pragma once
 
 #include <cstdint>

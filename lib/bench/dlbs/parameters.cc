@@ -91,7 +91,7 @@ Result<Type> type_named(const std::string& name, const std::string& type) {
   return fail(Code::kUsage, "{}: there is no type \"{}\"; DLBS's types are str, int, float and bool", name, type);
 }
 
-// The number that makes up the whole text, without blanks; nullopt if the text is not a number.
+// Parses the whole text as a number. Nullopt if it is anything else, including a number with blanks around it.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number{};

@@ -78,7 +78,7 @@ struct Run {
 
 // Reads a run directory, or a log of dtrain or of any version of MXNet. Reads as much as possible, in bounded memory:
 // missing, truncated and broken files are listed in `problems`. Code::kNotFound: there is no such file or directory;
-// kData: it is neither a run directory nor the log of a training.
+// kData: it is neither a run directory nor a training log.
 Result<Run> read_run(const std::string& path);
 
 // Calls read_run for each path. The runs get distinct names.
