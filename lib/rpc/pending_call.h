@@ -20,8 +20,9 @@ namespace dtrain::rpc {
 // can connect could fill the memory. A PendingCall is created when only the metadata has arrived, and its request is
 // read after the caller was checked.
 //
-// The owner's thread calls either answer() or refuse(), once; after that the call may be destroyed. The owner
-// identifies calls by `id`, because it may handle a cancellation after the call has ended.
+// The owner of a call is the object that answers it (scheduler.cc). Its thread calls either answer() or refuse(), once;
+// after that the call may be destroyed. The owner identifies calls by `id`, because it may handle a cancellation after
+// the call has ended.
 template <class Request, class Reply>
 class PendingCall final : public grpc::ServerGenericBidiReactor {
  public:

@@ -24,7 +24,7 @@ struct Joined {
   uint64_t records_val = 0;
 };
 
-// What the owner of the scheduler derives from Joined.
+// What SchedulerOptions::finish_job derives from Joined.
 struct CompleteJob {
   std::string text;
   std::vector<uint32_t> stop_set_of = {};  // see sync::membership::Ready

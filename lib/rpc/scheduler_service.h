@@ -1,4 +1,5 @@
-// The scheduler's side of proto/scheduler.proto: checks callers and messages, and passes valid ones on to one owner.
+// The scheduler's side of proto/scheduler.proto: checks callers and messages, and passes valid ones on to the object
+// that owns the service (scheduler.cc).
 #pragma once
 
 #include <grpcpp/server_builder.h>
