@@ -71,7 +71,7 @@ struct Replay {
   std::optional<Difference> difference;  // the first difference, where the replay stops
 };
 
-// Passes the replayed event log to `out`, piece by piece. It equals `event log` unless there is a difference.
+// Passes the replayed event log to `out`, piece by piece. It equals `event_log` unless there is a difference.
 // Code::kData if a line is neither a slice nor an event of a slice that has begun.
 Result<Replay> replay(std::string_view event_log, const std::function<void(std::string_view)>& out);
 

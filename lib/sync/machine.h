@@ -31,7 +31,8 @@ struct Policy {
   // If true, an Answer carries the weights as they were when the group's round opened, so all members get the same
   // ones. If false, it carries the newest weights.
   bool snapshots = false;
-  // A round is applied once at most this many live members are missing, but never without a gradient.
+  // The number of live members for whose gradients a round does not wait. A round without any gradient is never
+  // applied.
   uint32_t backup = 0;
 };
 Group group_count(const Policy& policy);  // groups are 0 .. group_count - 1
@@ -105,7 +106,7 @@ class Machine {
     uint64_t base_version = 0;   // version_ after its last Apply or Keep; its members compute with these weights
     bool is_refreshed = false;   // a Refresh was answered in this round
     size_t search_from = 0;      // position in by_group_ before which no member is missing from the round
-    std::vector<Worker> early;   // live members that joined late: the step that they push first is still to come
+    std::vector<Worker> early;   // live members whose first step comes after `round`, because they joined later
     std::vector<Worker> parked;  // in order of arrival
   };
   using Place = std::pair<Step, Group>;  // a group's round, and the group
