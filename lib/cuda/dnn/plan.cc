@@ -56,7 +56,7 @@ struct Tally {
 };
 
 // Whether the engine must not be used. Tensor cores multiply float16 and bfloat16 exactly and sum in float32. Engines
-// with the first two of these notes round once more in between, which the tolerances of the tests do not allow.
+// with one of the first two notes below round once more in between, which the tolerances of the tests do not allow.
 bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32) {
   return traits.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
          (!options.reduced_sums && traits.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) ||

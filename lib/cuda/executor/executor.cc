@@ -172,7 +172,7 @@ void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
 }
 
 // Prepares a pass: the memory that is written here may still be read by the previous pass, or by a pass of an executor
-// that shares the weights, so this waits for those.
+// that shares the weights, so this function waits for both passes.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());

@@ -45,8 +45,8 @@ struct Layout {
   std::vector<WeightForm> weights;           // indexed by parameter
   std::vector<std::optional<Slice>> slices;  // indexed by node
   std::vector<char> wants_gradient;          // indexed by node: whether it or a node before it has parameters
-  // Indexed by node: whether, of the gradient with respect to its output, only the sum over the images is needed. This
-  // is so for a batch normalization of the images that learns only beta. The convolution after it then computes the
+  // Indexed by node: true if the gradient with respect to its output is needed only as the sum over the images. That is
+  // the case for a batch normalization of the images that learns only beta. The convolution after it then computes the
   // gradient for a single image, which is the sum.
   std::vector<char> wants_sum;
 };

@@ -112,7 +112,7 @@ class Lowering {
   // is float32, or for filters in the stored form. finish_bucket() converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
-  // Stores a batch normalization that a later Add computes together with itself.
+  // Remembers a batch normalization whose result a later Add computes in the same kernel.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 

@@ -40,7 +40,7 @@ struct StepScalars {
   double gradient_scale = 1;
   double momentum_factor = 1;  // factor of the momentum, for rules that correct it
   uint64_t noise = 0;          // noise key of the update, for rules with noise
-  bool applies = true;         // false: the gradient is only added to a sum, for rules with one
+  bool applies = true;         // false: the gradient is only added to a sum, for rules that accumulate gradients
 };
 
 // The factor by which gradients in memory are larger than the gradients of the loss; in device memory. Scales are
